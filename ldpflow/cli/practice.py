@@ -126,17 +126,17 @@ def print_table(analysis: Analysis) -> None:
     import textwrap
 
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import coordinate_name, label, methods_paragraph, verdict_lines
+    from ldpflow.practice.transcripts.result import method_label
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", lambda row: label(row, rows))]
+    columns: list[Any] = [("method", lambda row: method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
-        columns.append(("estimated", lambda row: coordinate_name(analysis, row["coordinate"])))
+        columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
     columns += [
         ("SE", shown("se", 4)),
@@ -145,10 +145,8 @@ def print_table(analysis: Analysis) -> None:
         ("status", lambda row: row["status"]),
     ]
     print_rows(columns, rows)
-    for line in verdict_lines(analysis):
-        typer.echo(line)
-    typer.echo()
-    typer.echo(textwrap.fill(methods_paragraph(analysis), 96))
+    typer.echo(f"{analysis}\n")
+    typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
 
 
 def print_csv(analysis: Analysis) -> None:
@@ -163,9 +161,7 @@ def print_json(analysis: Analysis) -> None:
     """Everything at full precision."""
     import json
 
-    from ldpflow.practice.transcripts.result import as_dict
-
-    typer.echo(json.dumps(as_dict(analysis), indent=2, allow_nan=False))
+    typer.echo(json.dumps(analysis.to_dict(), indent=2, allow_nan=False))
 
 
 def write_page(analysis: Analysis, file: str) -> None:

@@ -696,13 +696,13 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
 
 def progress(results: Results) -> str:
     """Progress of a run: the replicates of all paths of its study, started or not."""
-    from ldpflow.engine.run import reached
+    from ldpflow.engine.run import count_finished
 
     state = "Running, or interrupted" if results.running else "Finished"
     study = stored_study(results.store)
     if study is None:
         return f"{state}."
-    found = reached(study, results.table, results.trajectories)
+    found = count_finished(study, results.table, results.trajectories)
     done, wanted = found["done_replicates"], found["wanted_replicates"]
     paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
     return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."

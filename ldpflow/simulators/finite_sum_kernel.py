@@ -47,7 +47,6 @@ LOSS = ("loss", "derivative", "separable_loss", "separable")
 
 @lru_cache(maxsize=256)
 def problem_case(problem: FiniteSumProblem) -> Case:
-    """Case of the kernels of a problem."""
     layout = layout_of(problem.kernel_parameters())
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -67,7 +66,6 @@ def steps_case(
     settings: tuple[str, ...],
     others: tuple[tuple[str, Any], ...],
 ) -> Case:
-    """Case of the kernel of an algorithm; ``others`` replace parts of it."""
     from ldpflow.numerics.noise_nodes import draw_order, draw_subset, node_normals
 
     values: dict[str, Any] = {
@@ -95,13 +93,8 @@ def finite_sum_kernel(
 ) -> Callable[..., None]:
     """The compiled kernel of an algorithm on a problem.
 
-    Parameters
-    ----------
-    problem, algorithm
-    settings : tuple of str
-        Names of the algorithm's settings, in their order.
-    **others
-        Other functions for parts of the kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
+    ``settings`` are names of the algorithm's settings in their order, ``others`` functions for parts of the
+    kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
     """
     return compiled(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
 
@@ -119,7 +112,6 @@ def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
 
 
 def records_case(problem: FiniteSumProblem) -> Case:
-    """Case of the kernel that draws synthetic records."""
     variates = problem.variates()
     values: dict[str, Any] = {
         "D": problem.dimension,

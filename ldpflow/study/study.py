@@ -406,7 +406,7 @@ class Study:
         """Refuse a path that two units write in different numbers."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
-            given = [None if unit is None else unit.written() for unit in units]
+            given = [None if unit is None else unit.model_dump() for unit in units]
             hint = "A path would be simulated twice."
             raise InputError("problem.units", given, "units in which steps and starts differ", hint)
 

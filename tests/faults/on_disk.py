@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -21,7 +21,7 @@ from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
-from tests.faults.mutations import mutated
+from ldpflow.study import Study
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -49,6 +49,7 @@ def flipped(part: Path, other: Path) -> None:
 
 
 DAMAGES = (truncated, zeroed, replaced, flipped)
+Damage = Callable[[Path, Path], None]
 
 
 @contextmanager
@@ -58,24 +59,36 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def damaged_part(work: Path, trial: int) -> str:
+FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
+
+
+def damaged_part(work: Path, trial: int) -> None:
     """One part after another is damaged; a sweep, or check --repair, computes it again."""
-    damage = DAMAGES[trial % len(DAMAGES)]
+    damaged(work, DAMAGES[trial % 4], trial, trial // 4, "replicates", study())
+
+
+def damaged_trajectory(work: Path, trial: int) -> None:
+    """The same of a part of the trajectories."""
+    damage = (truncated, zeroed, flipped)[trial % 3]
+    damaged(work, damage, trial, trial, "trajectories", study(**FOLLOWED))
+
+
+def damaged(work: Path, damage: Damage, trial: int, number: int, folder: str, what: Study) -> None:
     with warnings.catch_warnings(), small_parts():
         warnings.simplefilter("ignore")
-        expected = serial(work / "run")
+        expected = serial(work / "run", what)
+        trajectories = RunStore(work / "run").trajectories.read(damaged="refuse")
         if damage is replaced:
             serial(work / "other", study(seed=5))
-        parts = sorted((work / "run" / "replicates").rglob("*.parquet"))
-        damage(parts[trial // len(DAMAGES) % len(parts)], work / "other")
-        findings, _ = check_run(str(work / "run"))
-        assert any(finding.bad for finding in findings)
+        parts = sorted((work / "run" / folder).rglob("*.parquet"))
+        damage(parts[number % len(parts)], work / "other")
+        assert any(finding.bad for finding in check_run(str(work / "run"))[0])
         if trial % 2:
             repair_run(str(work / "run"), engine="serial")
         else:
-            run_study(study(), work / "run", engine="serial")
+            run_study(what, work / "run", engine="serial")
         whole(work / "run", expected)
-    return damage.__name__
+        assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
 
 
 @contextmanager
@@ -91,7 +104,7 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def full_disk(work: Path, trial: int) -> str:
+def full_disk(work: Path, trial: int) -> None:
     """A disk that holds a few parts: a clear error, no half file; freed, it goes on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
@@ -107,10 +120,9 @@ def full_disk(work: Path, trial: int) -> str:
         ballast.unlink()
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "disk full"
 
 
-def read_only(work: Path, trial: int) -> str:
+def read_only(work: Path, trial: int) -> None:
     """A file system that cannot be written to, whole or from some moment on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
@@ -128,28 +140,31 @@ def read_only(work: Path, trial: int) -> str:
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "read-only"
 
 
-def clock_backwards(work: Path, trial: int) -> str:
+def clock_backwards(work: Path, trial: int) -> None:
     """Every look at the clock finds it earlier than before."""
+    shifts = (-3600.0 * (1 + trial) * look for look in range(10**9))
+    clocked(work, shifts)
+
+
+def clock_jumps(work: Path, trial: int) -> None:
+    """The clock of the system jumps by a day, forwards or backwards, at every look."""
+    sign = 1 if trial % 2 else -1
+    clocked(work, (86_400.0 * (look * sign % 7 - 3) for look in range(10**9)))
+
+
+def clocked(work: Path, shifts: Iterator[float]) -> None:
     expected = serial(work / "expected")
     now = time.time()
-
-    def backwards() -> float:
-        nonlocal now
-        now -= 3600.0 * (1 + trial)
-        return now
-
-    with small_parts(), mock.patch.object(time, "time", backwards):
+    with small_parts(), mock.patch.object(time, "time", lambda: now + next(shifts)):
         serial(work / "run", study(replicates=40))
         os.utime(work / "run" / "lock", (2**31, 2**31))
         serial(work / "run")
     whole(work / "run", expected)
-    return "clock backwards"
 
 
-def diverging(work: Path, trial: int) -> str:
+def diverging(work: Path, trial: int) -> None:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
     wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
@@ -166,10 +181,9 @@ def diverging(work: Path, trial: int) -> str:
     # Taken up in the middle, the same replicates diverge.
     serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
     assert serial(work / "again", wild) == expected
-    return "diverged"
 
 
-def delivered_twice(work: Path, trial: int) -> str:
+def delivered_twice(work: Path, trial: int) -> None:
     """Every batch comes to the aggregator twice, at once or after it was published."""
 
     class Twice(SmallParts.func):  # type: ignore[name-defined,misc]
@@ -184,48 +198,3 @@ def delivered_twice(work: Path, trial: int) -> str:
         serial(work / "run")
     whole(work / "run", expected)
     assert row_bytes(work / "run") == expected
-    return "batch delivered twice"
-
-
-def mutations(work: Path, trial: int) -> str:
-    """700 mutations of all files of a run, one at a time."""
-    found = mutated(work, 700)
-    return f"700 mutations: {found['mutations noticed']} noticed, the rest change nothing"
-
-
-FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
-
-
-def damaged_trajectory(work: Path, trial: int) -> str:
-    """A part of the trajectories is damaged; a sweep, or check --repair, computes it again."""
-    damage = (truncated, zeroed, flipped)[trial % 3]
-    with warnings.catch_warnings(), small_parts():
-        warnings.simplefilter("ignore")
-        expected = serial(work / "run", study(**FOLLOWED))
-        trajectories = RunStore(work / "run").trajectories.read(damaged="refuse")
-        parts = sorted((work / "run" / "trajectories").rglob("*.parquet"))
-        damage(parts[trial % len(parts)], work)
-        assert any(finding.bad for finding in check_run(str(work / "run"))[0])
-        if trial % 2:
-            repair_run(str(work / "run"), engine="serial")
-        else:
-            run_study(study(**FOLLOWED), work / "run", engine="serial")
-        whole(work / "run", expected)
-        assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
-    return damage.__name__
-
-
-def clock_jumps(work: Path, trial: int) -> str:
-    """The clock of the system jumps by a day, forwards or backwards, at every look."""
-    expected = serial(work / "expected")
-    now = time.time()
-    looks = iter(range(10**9))
-
-    def jumping() -> float:
-        return now + 86_400.0 * (next(looks) * (1 if trial % 2 else -1) % 7 - 3)
-
-    with small_parts(), mock.patch.object(time, "time", jumping):
-        serial(work / "run", study(replicates=40))
-        serial(work / "run")
-    whole(work / "run", expected)
-    return "clock jumps"
