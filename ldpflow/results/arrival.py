@@ -233,7 +233,7 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
     Parameters
     ----------
     table : ndarray
-        Of F (:func:`tabulated`).
+        Of F (:func:`tabulate`).
     nodes, few : ndarray
         :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
     ends, sums : ndarray
