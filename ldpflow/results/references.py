@@ -161,14 +161,7 @@ MOST_VECTORS = 4
 def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
     """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
 
-    Parameters
-    ----------
-    design : Design
-        The settings of the rows.
-    summary : pyarrow.Table
-        A row per cell and coordinate; no rows for a study of trajectories alone.
-    sessions : sequence of mapping
-        What provenance.json has.
+    From the settings of the rows, a summary (no rows for a study of trajectories alone), and provenance.json.
     """
     study = design.study
     parts = [

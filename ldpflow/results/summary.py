@@ -77,23 +77,15 @@ def stored_cells(
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
     """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    Parameters
-    ----------
-    store : RunStore
-    path_key : str, optional
-        By default all paths.
-    wanted : collection of str, optional
-        Ids of cells; by default all.
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+    ``wanted`` are ids of cells, by default all. ``damaged``: as of
+    :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
 
     Yields
     ------
     keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate; sorted, among those that have the
-        same replicates.
+        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those that have the same
+        replicates.
     cells : list of CellRows
-        In the same order.
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)

@@ -90,15 +90,9 @@ GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_M
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind and the values of each of its settings; it stands for their full product.
+    """A kind and the values of each of its settings, defaults included: their full product.
 
-    Parameters
-    ----------
-    group : str
-        Key of GROUPS.
-    kind : str
-    axes : dict of str to tuple
-        Every setting that has a value, defaults included. Its display leaves out the values of a pilot.
+    Its display leaves out the values of a pilot.
     """
 
     group: str

@@ -187,18 +187,12 @@ def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> A
 
 @dataclass(frozen=True)
 class Plugin:
-    """The sources of a plug-in, enough to load it in another process.
-
-    Parameters
-    ----------
-    module : str
-        Name under which it is imported.
-    files : tuple of (str, str)
-        Path inside the plug-in and text of every source; one for a file, all of a package.
-    """
+    """The sources of a plug-in, enough to load it in another process."""
 
     module: str
+    """Name under which it is imported."""
     files: tuple[tuple[str, str], ...]
+    """Path inside the plug-in and text of every source: one for a file, all of a package."""
 
     @property
     def name(self) -> str:
@@ -219,12 +213,9 @@ class Plugin:
         return digest.hexdigest()
 
     def load(self) -> None:
-        """Import the plug-in, from these sources where this process has not got them.
+        """Import the plug-in, from these sources if this process has not got them.
 
-        Raises
-        ------
-        InputError
-            If this process has another version of it.
+        Refuses another version of it.
         """
         loaded = sys.modules.get(self.module)
         if loaded is None:
