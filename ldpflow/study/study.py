@@ -48,8 +48,8 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     """Fields of a study, of these entries by group, that values by name change.
 
     Names are those of :data:`SHORT_NAMES`, ``group.setting``, ``method``, an axis of the grid,
-    ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study` does. Numbers may be
-    texts. None and empty lists change nothing.
+    ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
+    does. Numbers may be texts. None and empty lists change nothing.
     """
     plain_ones = {name: plain_values(value) for name, value in values.items()}
     given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
