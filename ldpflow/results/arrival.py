@@ -233,7 +233,7 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
     Parameters
     ----------
     table : ndarray
-        Of F (:func:`tabulated`).
+        Of F (:func:`tabulate`).
     nodes, few : ndarray
         :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
     ends, sums : ndarray
@@ -357,7 +357,7 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
 
 
 def approaches(cases: Sequence[Approach]) -> list[Arrival]:
-    """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
+    """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
 
     kernel = follow_kernel()
     nodes, few = equal_probability(), few_nodes()

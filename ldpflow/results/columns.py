@@ -1,7 +1,4 @@
-"""Stored rows, cut into cells: what every measure is computed from.
-
-The columns of the summary that are measures: formula, unit and reference of each.
-"""
+"""Stored rows, cut into cells, and the measures that a summary has of them: formula, unit, reference."""
 
 from __future__ import annotations
 
@@ -38,9 +35,9 @@ def diagnostics_of(schema: pa.Schema) -> list[Column]:
 class CellRows:
     """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
 
-    ``diagnostics`` holds what the method says about its own soundness, by declaration, NaN where it has
-    no value; that of other methods may be absent. A row is made of ``runs`` consecutive replicates: row r of
-    r runs, ..., (r + 1) runs - 1.
+    ``diagnostics`` holds those of the method by declaration, NaN where it has no value. A row is made of
+    ``runs`` consecutive replicates: row r of r runs, ..., (r + 1) runs - 1. Raises ValueError if the truth
+    differs between replicates.
     """
 
     replicate: NDArray[np.int64]
@@ -73,9 +70,9 @@ class CellRows:
         return len(self.se) > 0 and not bool(np.isnan(self.se).any())
 
     def lengths(self) -> Floats:
-        """Lengths; exactly equal ones where they differ by the rounding of the limits alone.
+        """Lengths, made exactly equal if they differ by the rounding of the limits alone.
 
-        NaN where an interval ends at a public range: such a length measures nothing.
+        NaN for an interval that ends at a public range: such a length measures nothing.
         """
         length = self.length
         if len(length) == 0 or np.isnan(length).any():
@@ -239,7 +236,7 @@ COUNTS = ("replicates", "failures")
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """The columns of the summary that follow from further columns of the rows; each has its summary."""
+    """Columns of the summary that follow from further columns of the rows."""
     return [
         Column(
             summary.name,

@@ -192,7 +192,7 @@ def label(differs: Row, by: str) -> str:
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
-    """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
+    """Compare paired rows."""
     both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
     pairs = len(both[0])
     if pairs == 0:
@@ -250,7 +250,7 @@ def measured_lengths(cell: CellRows, at: NDArray[np.int64]) -> Floats:
 
 
 def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
-    """Ratio of mean lengths and its MCSE; NaN where there is none."""
+    """Ratio of mean lengths and its MCSE."""
     pairs = len(a)
     ratio = ratio_mcse = math.nan
     mean_a, mean_b = (total(lengths) / pairs if pairs else math.nan for lengths in (a, b))

@@ -188,7 +188,7 @@ def momentum_bias_bound(
 
 
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
-    """Variance per coordinate of mhat_t - m_t, exactly; of the reconstruction, where that is biased."""
+    """Variance per coordinate of mhat_t - m_t, exact, or of the reconstruction if that is biased."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
@@ -225,7 +225,7 @@ def over_steps(values: Array) -> Array:
 
 
 def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curves, Curves]:
-    """Bounds of the noise and of the mean gradient norm at steps; the noise's mean norm, and the rate."""
+    """Bounds and limits of the noise norm and of the mean gradient norm."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
     mean = chi_mean(problem.dimension)
@@ -315,7 +315,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
 
 
 def squared_noise(path: OnePass) -> float:
-    """tau^2 of an algorithm with a fixed clipping norm; 0 without noise."""
+    """tau^2 of an algorithm with a fixed clipping norm (0 without noise)."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
         assert path.horizon is not None and algorithm.clip is not None

@@ -150,7 +150,7 @@ class Decomposition:
         return {name: term_of(name, each).mcse for name, each in self.found.items()}
 
     def effects(self) -> dict[str, float]:
-        """The defined effects by cause; what works most towards the gap first."""
+        """The defined effects by cause."""
         sign = math.copysign(1.0, self.coverage - self.level)
         found = [(c, e) for c in CAUSES if math.isfinite(e := self.values[f"{c}_effect"])]
         return dict(sorted(found, key=lambda pair: -sign * pair[1]))
@@ -173,7 +173,7 @@ class Decomposition:
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
     def columns(self) -> dict[str, float | str | None]:
-        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`); null where undefined."""
+        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
         found: dict[str, float | str | None] = {}
         for name in DIAGNOSIS:
             for column, value in ((name, self.values[name]), (f"{name}_mcse", self.errors[name])):
@@ -187,7 +187,7 @@ class Decomposition:
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
-        """Terms that add up to coverage - level, with their values without each group; empty if undefined."""
+        """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
         if self.found is None or not self.effects():
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
@@ -219,7 +219,7 @@ class Decomposition:
 
     @cached_property
     def rest(self) -> Term | None:
-        """The sum of the terms within noise; None if nothing is left."""
+        """The sum of the terms within noise, if there are any."""
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
@@ -310,7 +310,7 @@ def cause(term: Term, source: str | None) -> str:
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
-    """The coverage of a cell as a sum; effects are computed now, the sum when it is asked for."""
+    """The coverage of a cell as a sum, whose terms are computed when they are asked for."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
@@ -331,7 +331,7 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The values of a diagnosis over replicates of finished rows; ``kept`` has shape (G, R), a value (G,)."""
+    """The values of a diagnosis, shape (G,), over finished rows: those in each row of ``kept``, (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)

@@ -159,7 +159,7 @@ class Rows:
             yield {name: canonical_json(value) for name, value in values.items()}
 
     def design(self, mapping: Mapping[str, Any], targets: Mapping[str, Any] | None) -> Design:
-        """The design from the rows alone; ``mapping`` is the study of the last command."""
+        """The design from the rows alone. ``mapping`` is the study of the last command."""
         points = list(self.points(mapping))
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
         tables, _ = public_study(self.study_of(whole, mapping), "")
@@ -176,7 +176,7 @@ class Rows:
         return Design(tables, factorial, self.texts(blocks, mapping))
 
     def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
-        """Study files of the blocks; empty where they do not give the rows or a run cannot grow by them."""
+        """Study files of the blocks, none if they do not give the rows or a run cannot grow by them."""
         studies = [self.study_of(block, mapping) for block in blocks]
         made = [self.made_by(study) for study in studies]
         known = [places for places in made if places is not None]
@@ -188,7 +188,7 @@ class Rows:
         return tuple(public_study(study, toml_text(study))[1] for study in studies)
 
     def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
-        """The cells of a study; None if a component is not known here, none of an impossible study."""
+        """The cells of a study: None if a component is not known here, empty if the study is impossible."""
         if not all(simulator.parts() for simulator in self.paths.values()):
             return None
         try:
@@ -230,7 +230,7 @@ def tables_of(simulator: Any) -> dict[str, dict[str, Any]]:
 
 
 def has_own_n(simulator: Any, mapping: Mapping[str, Any]) -> bool:
-    """Whether a path serves one n because a study says so; as the study does, if its parts are not known."""
+    """Whether a path serves one n because a study says so, as far as its parts are known."""
     if simulator.settings().get("n") is None:
         return False
     if not simulator.parts():

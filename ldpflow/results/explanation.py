@@ -87,7 +87,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 
 
 def chance_note(found: Sequence[Explanation]) -> str:
-    """Sentence on the effects that chance alone would name in so many cells; empty without any."""
+    """Sentence on the effects that chance alone would name in so many cells."""
     looked = sum(one.looked for one in found)
     if not looked:
         return ""
@@ -99,7 +99,7 @@ def chance_note(found: Sequence[Explanation]) -> str:
 
 
 def explanation_table(store: RunStore, summary: pa.Table) -> pa.Table:
-    """The settings of a summary's rows and their explanation as a text; metadata: :func:`chance_note`."""
+    """The settings of a summary's rows and their explanation as a text."""
     found = explain(store, summary)
     text = [" ".join(one.sentences) for one in found]
     settings = summary.column_names[: summary.column_names.index("truth")]

@@ -62,7 +62,7 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
-    """All measures of one cell and coordinate; those without a value are absent or NaN."""
+    """All measures of one cell and coordinate."""
     replicates = len(rows.ok)
     finished = rows.finished()
     count = len(finished.ok)
@@ -90,7 +90,7 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
 
 
 def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
-    """Coverage, misses and length; at least one row."""
+    """Coverage, misses and length."""
     truth, length = rows.truth, rows.lengths()
     count = len(length)
     centre = total(rows.estimate) / count
@@ -104,7 +104,6 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
 
 
 def length_measures(length: Floats) -> dict[str, float]:
-    """Of those lengths that measure something; nothing without any."""
     result: dict[str, float] = {}
     count = len(length)
     if count == 0:
@@ -121,7 +120,7 @@ def length_measures(length: Floats) -> dict[str, float]:
 
 
 def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
-    """Diagnostics of the method, summarised as it declares; empty without values."""
+    """Diagnostics of the method, summarised as it declares."""
     result: dict[str, float] = {}
     for column, values in rows.diagnostics.items():
         known = values[~np.isnan(values)]
@@ -145,7 +144,7 @@ def summary_value(summary: Summary, values: Floats) -> float:
 
 
 def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
-    """Bias, empirical SE, skewness and MSE; at least one row."""
+    """Bias, empirical SE, skewness and MSE."""
     count = len(estimate)
     mean, variance = moments(estimate)
     # Errors first: the mean of estimates far from 0 would lose the digits of a small bias.
@@ -305,7 +304,7 @@ def moments(values: Floats) -> tuple[float, float]:
 
 
 def total(values: Floats) -> float:
-    """Exactly rounded sum; infinite where it leaves the range of a double."""
+    """Exactly rounded sum, infinite if it leaves the range of a double."""
     pieces = (values[at : at + CHUNK] for at in range(0, len(values), CHUNK))
     try:
         return math.fsum(chain.from_iterable(map(same_sum, pieces)))

@@ -135,7 +135,7 @@ class Watch:
             yield keys, rows
 
     def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """The measures of a row of the summary; none before ``first_n``."""
+        """The measures of a row of the summary."""
         found = self.families.get(self.family(row), {})
         wanted = sorted(n for n in found if n <= row["n"])
         if not wanted:
@@ -152,7 +152,7 @@ class Watch:
         return result | coverage_at_stop(looks) if self.target(row) is not None else result
 
     def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Joint coverage of all coordinates at this n; in the row of the first coordinate alone."""
+        """Joint coverage of all coordinates at this n, for the row of the first coordinate."""
         if row["coordinate"] != 0:
             return {}
         flags = []
@@ -197,5 +197,5 @@ MONITORED = tuple(monitor_columns())
 def flags_of(
     replicates: NDArray[np.int64], flags: NDArray[np.uint8], wanted: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The flags of the wanted replicates; both are sorted."""
+    """The flags of the wanted replicates (both sorted)."""
     return flags if len(replicates) == len(wanted) else flags[np.searchsorted(replicates, wanted)]

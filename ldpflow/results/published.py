@@ -20,7 +20,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from statistics import NormalDist, median
 from typing import Any, Literal
@@ -97,7 +97,7 @@ class Place:
 
     @property
     def cell(self) -> Cell:
-        """As a tuple; coverage and length of one cell agree in it."""
+        """As a tuple, equal for coverage and length of one cell."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
@@ -159,7 +159,7 @@ class Row(Place):
     half_unit: float
     z: float
     p_value: float
-    p_adjusted: float
+    p_adjusted: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
-    found: list[tuple[PublishedNumber, Columns, float, float, float]] = []
+    rows: list[Row] = []
     missing: dict[Cell, MissingCell] = {}
     for number in published:
         candidates = at_hand.get(number.cell[1:], [])
@@ -292,30 +292,16 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             missing.setdefault(number.cell, why_missing(number, candidates))
         for row in matching:
             ours, se = our_number(number, row)
-            if math.isfinite(ours) and math.isfinite(se):
-                spread = math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
-                found.append((number, row, ours, se, (ours - number.value) / spread))
-            else:
+            if not (math.isfinite(ours) and math.isfinite(se)):
                 reason = f"the run's {number.measure} or its standard error is not a number"
                 missing.setdefault(number.cell, MissingCell(*number.cell, "unusable", reason))
-    p_values = [two_sided(z) for *_, z in found]
-    rows = [
-        Row(
-            *number.cell,
-            measure=number.measure,
-            path=row.get("path"),
-            replicates=row["replicates"],
-            ours=ours,
-            ours_se=se,
-            printed=number.value,
-            printed_se=number.se,
-            half_unit=number.half_unit,
-            z=z,
-            p_value=p,
-            p_adjusted=adjusted,
-        )
-        for (number, row, ours, se, z), p, adjusted in zip(found, p_values, holm(p_values), strict=True)
-    ]
+                continue
+            z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
+            place = *number.cell, number.measure, row.get("path"), row["replicates"]
+            printed = number.value, number.se, number.half_unit
+            rows.append(Row(*place, ours, se, *printed, z, two_sided(z)))
+    adjusted = holm([row.p_value for row in rows])
+    rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))
 
 
@@ -345,7 +331,7 @@ def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, A
 
 
 def agree(value: Any, printed: Any) -> bool:
-    """Whether two settings mean the same; vectors may come as lists or as JSON."""
+    """Whether two settings are equal. Vectors may come as lists or as JSON."""
     if isinstance(printed, tuple):
         if isinstance(value, str):
             value = json.loads(value)

@@ -55,7 +55,7 @@ class Reference(NamedTuple):
 
 
 def read_bib(text: str) -> dict[str, Reference]:
-    """Entries of BibTeX by key; a field stands on a line of its own, and the last line is a brace."""
+    """Entries of BibTeX by key. A field stands on a line of its own, and the last line is a brace."""
     found = {}
     for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
         fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
@@ -83,7 +83,7 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key; None if a component of a plug-in names none, or is not loaded."""
+    """References of a kind by key. None if a component of a plug-in names none, or is not loaded."""
     component = GROUPS[table].get(kind)
     names = getattr(component, "cites", ())
     if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
@@ -161,14 +161,7 @@ MOST_VECTORS = 4
 def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
     """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
 
-    Parameters
-    ----------
-    design : Design
-        The settings of the rows.
-    summary : pyarrow.Table
-        A row per cell and coordinate; no rows for a study of trajectories alone.
-    sessions : sequence of mapping
-        What provenance.json has.
+    From the settings of the rows, a summary (no rows for a study of trajectories alone), and provenance.json.
     """
     study = design.study
     parts = [
@@ -211,7 +204,7 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
 
 
 def own_n(summary: pa.Table) -> str | None:
-    """Which n have paths of their own: every, some or none; None for one n."""
+    """Which n have paths of their own: every, some or none (None for one n)."""
     if "n" not in summary.column_names or pc.count_distinct(summary["n"]).as_py() < 2:
         return None
     shared = summary["horizon"].null_count if "horizon" in summary.column_names else summary.num_rows
@@ -251,7 +244,7 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
 
 
 def at_default(name: str, value: object, classes: Sequence[type[Settings] | None]) -> bool:
-    """Whether a setting has one value, the default of all its classes; unknown ones have none."""
+    """Whether a setting has one value, the default of all its classes."""
     if None in classes:
         return False
     given = as_lists(value)
@@ -268,7 +261,7 @@ def as_lists(value: object) -> Any:
 
 
 def values_text(value: object, vector: bool = False) -> str:
-    """One value or several; vectors in brackets, a few of them."""
+    """One value or several, vectors in brackets."""
     found = value if isinstance(value, list) else [value]
     if vector and not all(isinstance(one, list) for one in found):
         found = [found]

@@ -77,23 +77,15 @@ def stored_cells(
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
     """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    Parameters
-    ----------
-    store : RunStore
-    path_key : str, optional
-        By default all paths.
-    wanted : collection of str, optional
-        Ids of cells; by default all.
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+    ``wanted`` are ids of cells, by default all. ``damaged``: as of
+    :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
 
     Yields
     ------
     keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate; sorted, among those that have the
-        same replicates.
+        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those that have the same
+        replicates.
     cells : list of CellRows
-        In the same order.
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
@@ -215,7 +207,7 @@ class PathReader:
     def loaded(
         self, parts: list[Part], columns: Sequence[str] | None = None
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Parts and their rows; those that cannot be read are left out from here on."""
+        """Parts and their rows. Those that cannot be read are left out from here on."""
         bad: list[UnreadablePart] = []
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
@@ -400,7 +392,7 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor]; None without one."""
+    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
@@ -417,7 +409,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+    """The summary of the trajectories that a run has stored."""
     rows = trajectories.read_trajectories(store, damaged=damaged)
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     return trajectory_summary_of(rows, paths)

@@ -144,7 +144,7 @@ def means_along(
     values: dict[str, np.ndarray],
     known: dict[str, np.ndarray],
 ) -> list[dict[str, Any]]:
-    """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
+    """Rows of :data:`MEANS`, for every path and n with several steps, from sorted input."""
     found = []
     for first, last in runs_of(paths, n):
         end = step[last - 1]

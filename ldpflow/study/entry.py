@@ -21,7 +21,7 @@ MAX_VALUES = 100_000
 
 
 def parse_number(text: str) -> int | float | str:
-    """The number that a text says, as in ``1e6`` or ``1_000_000``; the text if it is none."""
+    """The number that a text says, as in ``1e6`` or ``1_000_000``, or else the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -90,15 +90,9 @@ GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_M
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind and the values of each of its settings; it stands for their full product.
+    """A kind and the values of each of its settings, defaults included: their full product.
 
-    Parameters
-    ----------
-    group : str
-        Key of GROUPS.
-    kind : str
-    axes : dict of str to tuple
-        Every setting that has a value, defaults included. Its display leaves out the values of a pilot.
+    Its display leaves out the values of a pilot.
     """
 
     group: str
@@ -111,7 +105,7 @@ class Entry:
 
     @classmethod
     def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:
-        """An entry with defaults filled in; an optional setting that is not given stays absent."""
+        """An entry with defaults filled in. An optional setting that is not given stays absent."""
         filled = {}
         for name, field in GROUPS[group][kind].model_fields.items():
             if name in axes:
@@ -161,7 +155,7 @@ def file_value(value: Any) -> Any:
 
 
 def read_group(group: str, tables: object) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
+    """Entries of one table, or of a list of tables. A list of kinds makes an entry per kind."""
     return tuple(entry for table in entry_tables(group, tables) for entry in read_table(group, table))
 
 

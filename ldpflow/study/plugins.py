@@ -175,7 +175,7 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
 
 def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
-    """A component that travelled by value; its source is known here from now on."""
+    """Component that travelled by value, with its source."""
     SOURCES[plugin.name] = plugin
     return component.model_validate(values)
 
@@ -187,18 +187,12 @@ def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> A
 
 @dataclass(frozen=True)
 class Plugin:
-    """The sources of a plug-in, enough to load it in another process.
-
-    Parameters
-    ----------
-    module : str
-        Name under which it is imported.
-    files : tuple of (str, str)
-        Path inside the plug-in and text of every source; one for a file, all of a package.
-    """
+    """The sources of a plug-in, enough to load it in another process."""
 
     module: str
+    """Name under which it is imported."""
     files: tuple[tuple[str, str], ...]
+    """Path inside the plug-in and text of every source: one for a file, all of a package."""
 
     @property
     def name(self) -> str:
@@ -219,12 +213,9 @@ class Plugin:
         return digest.hexdigest()
 
     def load(self) -> None:
-        """Import the plug-in, from these sources where this process has not got them.
+        """Import the plug-in, from these sources if this process has not got them.
 
-        Raises
-        ------
-        InputError
-            If this process has another version of it.
+        Refuses another version of it.
         """
         loaded = sys.modules.get(self.module)
         if loaded is None:
@@ -308,7 +299,7 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
 
 
 def import_error(where: str, error: BaseException) -> BaseException:
-    """The error of a plug-in that cannot be imported, as one message; Ctrl-C passes."""
+    """The error of a plug-in that cannot be imported, as one message. Ctrl-C passes."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
     line = ""

@@ -113,13 +113,13 @@ class Trajectory(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study; ``stored`` is that of a run, and loads no plug-in."""
+    """Fields of a study. That of a run (``stored``) loads no plug-in."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
 
 def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study without its components, of which the form alone is checked; plug-ins are loaded."""
+    """Fields of a study without its components, whose form alone is checked. Loads its plug-ins."""
     check_plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
@@ -188,7 +188,7 @@ def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
 
 
 def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
-    """The entries of every group; a method and a mechanism are not needed everywhere."""
+    """The entries of every group. A method and a mechanism are not needed everywhere."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
     groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
@@ -228,7 +228,7 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
 
 
 def toml_text(settings: dict[str, Any]) -> str:
-    """The canonical mapping of a study as TOML; an axis with one value is written as a scalar."""
+    """The canonical mapping of a study as TOML. An axis with one value is written as a scalar."""
     heading = {k: v for k, v in settings.items() if not isinstance(v, (list, dict))}
     parts = ["\n".join(f"{name} = {literal_text(value)}" for name, value in heading.items())]
     for name, tables in settings.items():
@@ -249,7 +249,7 @@ def axis_text(value: object) -> str:
 
 
 def literal_text(value: object) -> str:
-    """A value; floats by ``repr``, which reads back to the same bits."""
+    """A value in TOML. Floats by ``repr``, which reads back to the same bits."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(literal_text(item) for item in value) + "]"
     if isinstance(value, dict):

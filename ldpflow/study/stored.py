@@ -31,7 +31,7 @@ MOST_NAMED = 20
 
 
 def bundled_studies() -> dict[str, Path]:
-    """The study files that come with the package, by name; folders, by paper or topic, are no part of it."""
+    """The study files that come with the package, by name, whatever their folder."""
     package = Path(ldpflow.__file__).parent
     # In a source checkout they lie next to the package.
     root = package if (package / "workflows").is_dir() else package.parent
@@ -108,7 +108,7 @@ def nearest_file(source: str) -> str:
 
 
 def line_of(text: str, field: str) -> int | None:
-    """First line of a study file that gives a setting, or else that of its table; None without either."""
+    """First line of a study file that gives a setting, or else that of its table."""
     table, _, key = field.partition(".")
     section, found = "", None
     for number, line in enumerate(text.splitlines(), 1):
@@ -155,7 +155,7 @@ def public_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any],
 
 
 def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
-    """The study that RUN/study.toml holds; None without one, or if its components are not known here."""
+    """The study that RUN/study.toml holds. None without one, or if its components are not known here."""
     mapping = stored_mapping(store)
     try:
         return None if mapping is None else build_study(store, mapping, to_run)

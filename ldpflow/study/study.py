@@ -45,16 +45,11 @@ Entries = tuple[Entry, ...]
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a study that the values change.
+    """Fields of a study, of these entries by group, that values by name change.
 
-    Parameters
-    ----------
-    entries : mapping of str to tuple of Entry
-        The study's entries by group.
-    values : mapping of str to value or list of values
-        By name: a short name (:data:`SHORT_NAMES`), ``group.setting``, ``method``, an axis of the grid,
-        ``replicates`` or ``seed``; ``problem``, ``mechanism``, ``algorithm``, ``protocol`` and ``methods``
-        take components, as :class:`Study` does. Numbers may be texts. None and empty lists change nothing.
+    Names are those of :data:`SHORT_NAMES`, ``group.setting``, ``method``, an axis of the grid,
+    ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
+    does. Numbers may be texts. None and empty lists change nothing.
     """
     plain_ones = {name: plain_values(value) for name, value in values.items()}
     given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
@@ -388,7 +383,7 @@ class Study:
         return combinations(self.method)
 
     def plans(self) -> list[Plan]:
-        """The simulators and the cells wanted from each; cells in the order n, method, level."""
+        """The simulators, and the cells wanted from each in the order n, method, level."""
         return self._plans
 
     @cached_property
