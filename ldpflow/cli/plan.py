@@ -463,6 +463,7 @@ def plan(
     """
     given = locals()
     from ldpflow.engine.precision import Precision
+    from ldpflow.options import SweepOptions
     from ldpflow.practice.planning import plan as make_plan
     from ldpflow.practice.planning.plans import OPTIONS
     from ldpflow.study.entry import number
@@ -474,7 +475,7 @@ def plan(
         if given[name]
     }
     own = pilot is not None or bounds is not None
-    precision = None if target_mcse is None else Precision(target_mcse)
+    precision = Precision.of(SweepOptions(target_mcse=target_mcse))
     found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)
