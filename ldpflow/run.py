@@ -136,9 +136,9 @@ class Run:
         InputError
             If there is none, or a plug-in that it needs is not loaded.
         """
-        from ldpflow.study.stored import needed_study
+        from ldpflow.study.stored import study_to_run
 
-        return needed_study(self.store)
+        return study_to_run(self.store)
 
     @property
     def cautions(self) -> list[str]:
@@ -252,11 +252,11 @@ class Run:
         """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
 
         The metadata ``note`` of the schema: how many effects are named, and how many chance would name."""
-        from ldpflow.results.explanation import explained
+        from ldpflow.results.explanation import explanation_table
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            return explained(self.store, summary)
+            return explanation_table(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; see its ``verdict``."""

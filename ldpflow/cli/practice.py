@@ -126,17 +126,17 @@ def print_table(analysis: Analysis) -> None:
     import textwrap
 
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import coordinate_name, label, methods_paragraph, verdict_lines
+    from ldpflow.practice.transcripts.result import method_label
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", lambda row: label(row, rows))]
+    columns: list[Any] = [("method", lambda row: method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
-        columns.append(("estimated", lambda row: coordinate_name(analysis, row["coordinate"])))
+        columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
     columns += [
         ("SE", shown("se", 4)),
@@ -145,10 +145,8 @@ def print_table(analysis: Analysis) -> None:
         ("status", lambda row: row["status"]),
     ]
     print_rows(columns, rows)
-    for line in verdict_lines(analysis):
-        typer.echo(line)
-    typer.echo()
-    typer.echo(textwrap.fill(methods_paragraph(analysis), 96))
+    typer.echo(f"{analysis}\n")
+    typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
 
 
 def print_csv(analysis: Analysis) -> None:
@@ -163,9 +161,7 @@ def print_json(analysis: Analysis) -> None:
     """Everything at full precision."""
     import json
 
-    from ldpflow.practice.transcripts.result import as_dict
-
-    typer.echo(json.dumps(as_dict(analysis), indent=2, allow_nan=False))
+    typer.echo(json.dumps(analysis.to_dict(), indent=2, allow_nan=False))
 
 
 def write_page(analysis: Analysis, file: str) -> None:
@@ -326,11 +322,11 @@ def privacy(
 
 def whole(text: str | None, field: str = "users") -> int | None:
     """A count of users, which may be written 1e6."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     if text is None:
         return None
-    value = number(text)
+    value = parse_number(text)
     if isinstance(value, str) or value != int(value) or value < 1:
         raise InputError(field, text, "a whole number >= 1")
     return int(value)
@@ -338,14 +334,14 @@ def whole(text: str | None, field: str = "users") -> int | None:
 
 def given_settings(given: dict[str, float | None], settings: list[str] | None) -> dict[str, object]:
     """The settings of the command line, by name."""
-    from ldpflow.study.entry import number
+    from ldpflow.study.entry import parse_number
 
     found: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     for text in settings or []:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError("set", text, "NAME=VALUE, for example clip=2")
-        parts = [number(part) for part in value.split(",")]
+        parts = [parse_number(part) for part in value.split(",")]
         found[name.strip()] = parts if len(parts) > 1 else parts[0]
     return found
 

@@ -20,7 +20,7 @@ from ldpflow.columns import CAUTIOUS, Summary
 from ldpflow.errors import plain_text
 from ldpflow.report.results import distinguishing_columns, no_formula, rounded, short, with_error
 from ldpflow.results.columns import summaries_of
-from ldpflow.results.measures import exploded
+from ldpflow.results.measures import has_exploded
 
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Row], str]]
@@ -238,7 +238,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
                     f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
                     f"of {len(shares)} rows: see ldpflow explain"
                 )
-        wild = sum(exploded(row) for row in rows if row["method"] == method)
+        wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
             lines.append(
                 f"{method}: mean length is over 1000 times the median in {wild} rows: paths explode there"

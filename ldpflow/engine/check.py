@@ -40,12 +40,12 @@ from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 from ldpflow.study.stored import (
     check_plugins,
-    header_holds,
-    needed_study,
-    reads_files,
+    header_matches,
     stored_mapping,
     stored_plugins,
     stored_study,
+    study_to_run,
+    uses_files,
 )
 
 STATUSES = (*FINISHED, "undefined", "diverged")
@@ -230,7 +230,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
-        study = needed_study(store)
+        study = study_to_run(store)
         findings, _ = examine(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
@@ -310,7 +310,7 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
             "parts, rows and sums are checked, but not which replicates are missing",
             stacklevel=2,
         )
-    elif study is None and reads_files(mapping):
+    elif study is None and uses_files(mapping):
         warnings.warn(
             f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
             "but a path of which no part is left is not missed",
@@ -319,7 +319,7 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield from stored_gaps(store, mapping)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-    elif not header_holds(store, study):
+    elif not header_matches(store, study):
         yield Finding("study.toml: its hash is not that of its content")
 
 

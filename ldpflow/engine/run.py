@@ -426,7 +426,7 @@ def begin_session(store: RunStore, study: Study) -> Session:
     read_sessions(store)  # refuses a run of another version before anything in it is moved
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
-    session.start()
+    session.record()
     store.write_study(study.to_toml())
     for plugin in plugins_of(study.components()):
         for path, text in plugin.files:

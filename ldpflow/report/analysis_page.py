@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ldpflow.practice.transcripts.result import (
-    ARRIVAL,
-    coordinate_name,
-    label,
-    methods_paragraph,
-    privacy_words,
-    shown,
-)
+from ldpflow.practice.transcripts.result import ARRIVAL, interval_words, method_label
 from ldpflow.report.charts import GREY, colours, styled
 from ldpflow.report.page import rendered, script_json
 
@@ -34,7 +27,7 @@ def analysis_html(analysis: Analysis) -> str:
             spec = chart.to_dict()
             identity = f"{name}-{j}"
             specs[identity] = spec
-            whose = coordinate_name(analysis, j)
+            whose = analysis.coordinate_name(j)
             where = f", {whose}" if whose else ""
             sections.append(
                 {
@@ -55,7 +48,7 @@ def analysis_html(analysis: Analysis) -> str:
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.notes,
-        methods=methods_paragraph(analysis),
+        methods=analysis.methods_paragraph(),
         specs=script_json(specs),
     )
 
@@ -64,14 +57,13 @@ def lead(analysis: Analysis) -> str:
     """The intervals to report, in a sentence each."""
     found = []
     for j in range(len(analysis.verdicts)):
-        whose = coordinate_name(analysis, j)
+        whose = analysis.coordinate_name(j)
         where = f"{whose[0].upper()}{whose[1:]}: " if whose else ""
         row = analysis.reported(j)
         found.append(
             f"{where}no interval is defined."
             if row is None
-            else f"{where}{shown(row['estimate'])}, {100 * row['level']:g}% interval "
-            f"[{shown(row['lower'])}, {shown(row['upper'])}] by {label(row)}."
+            else f"{where}{interval_words(row)} by {method_label(row)}."
         )
     return " ".join(found)
 
@@ -81,7 +73,7 @@ def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
     return [
         {
             "good": verdict.arrival == "arrived" and not verdict.flags,
-            "text": ": ".join(filter(None, (coordinate_name(analysis, j), ARRIVAL[verdict.arrival]))),
+            "text": ": ".join(filter(None, (analysis.coordinate_name(j), ARRIVAL[verdict.arrival]))),
             "flags": verdict.words,
         }
         for j, verdict in enumerate(analysis.verdicts)
@@ -97,7 +89,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     found = [
         ("Estimated", target),
         ("Reports", f"{analysis.users:,}"),
-        ("Mechanism", privacy_words(analysis)),
+        ("Mechanism", analysis.privacy_words()),
         ("Steps", f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"),
     ]
     if size > 1:
@@ -115,9 +107,9 @@ def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object
         return ("-", "") if value is None else (f"{value:.{digits}g}", value)
 
     return [
-        (name := label(row, analysis.asked), name),
+        (name := method_label(row, analysis.asked), name),
         (f"{row['level']:g}", row["level"]),
-        (coordinate_name(analysis, row["coordinate"]) or "0", row["coordinate"]),
+        (analysis.coordinate_name(row["coordinate"]) or "0", row["coordinate"]),
         *(cell(name, 7) for name in ("estimate", "lower", "upper")),
         cell("se", 4),
         cell("relaxation_times", 4),
@@ -186,7 +178,7 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         chart = chart + base.mark_rule(strokeWidth=1.6).encode(y="lower:Q", y2="upper:Q")
         chart = chart + base.mark_point(filled=True, size=45).encode(y=y)
     row = analysis.reported(j)
-    end = "" if row is None else f" The regression ends at {shown(row['estimate'])}."
+    end = "" if row is None else f" The regression ends at {row['estimate']:.6g}."
     text = f"Iterate and average of theta over {analysis.steps:,} steps.{end}"
     return styled(chart.properties(width=620, height=300), "Estimates along the run", text)
 
@@ -195,7 +187,7 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
     """One line per method and level."""
     rows = [
         {
-            "name": label(row, analysis.asked)
+            "name": method_label(row, analysis.asked)
             + (f", {100 * row['level']:g}%" if len(analysis.collection.levels) > 1 else ""),
             "method": row["method"],
             "estimate": row["estimate"],
@@ -218,5 +210,5 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
     x: Any = alt.X("lower:Q", title="theta", scale=alt.Scale(zero=False))
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
-    text = "; ".join(f"{r['name']}: {shown(r['lower'])} to {shown(r['upper'])}" for r in rows)
+    text = "; ".join(f"{r['name']}: {r['lower']:.6g} to {r['upper']:.6g}" for r in rows)
     return styled(chart.properties(width=620, height=max(80, 26 * len(rows))), "Intervals", text, 130)

@@ -26,7 +26,7 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import shown_study, stored_mapping
+from ldpflow.study.stored import public_study, stored_mapping
 
 WIDE = 24
 """Characters of a setting that is shown only if nothing else tells rows apart."""
@@ -203,7 +203,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(mapping, text)
+        study, text = public_study(mapping, text)
         found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
         names = found.varying()
 

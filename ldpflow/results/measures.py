@@ -30,28 +30,19 @@ HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
 
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
-    """Performance measures per (path, cell, coordinate).
+    """Performance measures of cells, with schema :func:`summary_schema`.
+
+    Measures are over finished rows (status ok or range_end), those of length over rows with status ok, if
+    their formula does not say otherwise. Sums are exactly rounded, so that the result depends neither on the
+    order of rows nor on the processor.
 
     Parameters
     ----------
     keys : pyarrow.Table
-        What each cell is: columns :func:`ldpflow.results.columns.group_keys`.
+        Columns :func:`ldpflow.results.columns.group_keys`, a row for each cell.
     cells : sequence of CellRows
-        In the same order.
     null : float, optional
-        Value of theta that a test by the interval would reject; asks for power.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema :func:`summary_schema`: key columns, then measures, in the order of the cells. Measures are
-        over finished rows (status ok or range_end), those of length over rows with status ok, unless
-        their formula says otherwise.
-
-    Notes
-    -----
-    Sums are exactly rounded (:func:`math.fsum`) over rows sorted by replicate, so that the result
-    depends neither on the order of arrival nor on the processor.
+        Value of theta whose rejection is power.
     """
     found = [measures(cell, null) for cell in cells]
     checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
@@ -59,13 +50,13 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
     arrays = [
         keys[field.name].cast(field.type)
         if field.name in keys.column_names
-        else pa.array([usable(result.get(field.name)) for result in found], field.type)
+        else pa.array([finite_or_none(result.get(field.name)) for result in found], field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def usable(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """None for what has no value: absent, infinite or not a number."""
     return value if value is not None and math.isfinite(value) else None
 
@@ -187,16 +178,8 @@ def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float
 
     Without replicate r, of deviation u_r, the sums of squares and of cubes about the new mean are
     R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. Where r has
-    most of the squares, the difference would have few digits left: the sums are taken again.
-
-    Parameters
-    ----------
-    u : ndarray
-        Deviations from the mean, of mean square 1.
-    skewness : float
-        g, the mean of u^3.
-    scale : float
-        Unit of u.
+    most of the squares, the difference would have few digits left: the sums are taken again. ``u`` has mean
+    square 1 in units of ``scale``; g, the skewness, is the mean of u^3.
     """
     count, squares = len(u), u * u
     second = count - count / (count - 1) * squares
@@ -253,15 +236,15 @@ def one_dominates(rows: CellRows) -> bool:
         return False
     with np.errstate(all="ignore"):
         deviations = (finished.estimate - total(finished.estimate) / len(finished.ok)) ** 2
-        return dominated(finished.se**2) or dominated(deviations)
+        return has_dominant(finished.se**2) or has_dominant(deviations)
 
 
-def dominated(values: Floats) -> bool:
+def has_dominant(values: Floats) -> bool:
     """Whether one of the values, none of which is negative, is more than half of their finite sum."""
     return bool(DOMINATES * total(values) < values.max() < math.inf)
 
 
-def exploded(row: Mapping[str, Any]) -> bool:
+def has_exploded(row: Mapping[str, Any]) -> bool:
     """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
     mean, median = row.get("length_mean"), row.get("length_median")
     if mean is None or median is None or not math.isfinite(mean):
@@ -304,7 +287,6 @@ def rate(name: str, hits: int, count: int) -> dict[str, float]:
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval for a share."""
     share, z2 = hits / count, Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))

@@ -1,13 +1,10 @@
-"""One setting: reading the value that a user typed.
-
-One table of a study: a kind (of problem, mechanism, algorithm or method) and its axes.
-"""
+"""Entries of a study's tables: a kind (of problem, mechanism, algorithm or method) and its axes."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_origin
@@ -23,7 +20,7 @@ MAX_VALUES = 100_000
 """Values on one axis; no design may have more cells."""
 
 
-def number(text: str) -> int | float | str:
+def parse_number(text: str) -> int | float | str:
     """The number that a text says, as in ``1e6`` or ``1_000_000``; the text if it is none."""
     for kind in (int, float):
         try:
@@ -33,21 +30,20 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def plain(value: object, where: str) -> None:
+def check_plain(value: object, where: str) -> None:
     """Refuse what no setting can take and what could not even be shown in a message."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise InputError(where, "an integer beyond 64 bits", "numbers below 2^63")
     if isinstance(value, (list, tuple)):
         for item in value:
-            plain(item, where)
+            check_plain(item, where)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            plain(item, f"{where}.{key}" if where else str(key))
+            check_plain(item, f"{where}.{key}" if where else str(key))
 
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of one field by itself."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
@@ -56,13 +52,7 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked.
-
-    Raises
-    ------
-    InputError
-        Naming ``where``, the value and what is allowed.
-    """
+    """One value of a field, converted and checked."""
     kind, _ = typed(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
@@ -82,7 +72,6 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
 
 
 def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
-    """The values of an axis: a scalar or a list; for a vector a list or a list of lists."""
     items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not items:
         raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
@@ -140,11 +129,9 @@ class Entry:
         return Entry.of(self.group, self.kind, self.axes | missing) if missing else self
 
     def has(self, name: str) -> bool:
-        """Whether the kind has this setting."""
         return name != "kind" and name in GROUPS[self.group][self.kind].model_fields
 
     def size(self) -> int:
-        """Number of combinations."""
         return math.prod(len(values) for values in self.axes.values())
 
     def combinations(self) -> list[Any]:
@@ -163,15 +150,13 @@ class Entry:
         return result
 
     def mapping(self) -> dict[str, Any]:
-        """The table that reads back as this entry."""
-        axes = {name: [written(value) for value in values] for name, values in self.axes.items()}
+        axes = {name: [file_value(value) for value in values] for name, values in self.axes.items()}
         return {"kind": self.kind} | axes
 
 
-def written(value: Any) -> Any:
-    """A value as a study file writes it."""
+def file_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [written(item) for item in value]
+        return [file_value(item) for item in value]
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
@@ -191,13 +176,12 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
         raise InputError(group, tables, form, f"The study has no {group}.")
     for table in tables:
         kind = table.get("kind")
-        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and all_text(kind))):
+        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and are_texts(kind))):
             raise unknown_kind(group, kind)
     return tables
 
 
 def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
-    """Entries of one table."""
     registry = GROUPS[group]
     kinds = [table["kind"]] if isinstance(table["kind"], str) else table["kind"]
     for kind in kinds:
@@ -230,13 +214,11 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 
 
 def unknown_kind(group: str, kind: object) -> InputError:
-    """The refusal of a kind that no component has."""
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
     hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
-def all_text(values: list[object]) -> bool:
-    """Whether every value is a text."""
+def are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)

@@ -13,7 +13,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import RECOMMENDED, expected, fits, recommended
+from ldpflow.practice.planning.method import RECOMMENDED, expected, fits
 from ldpflow.practice.planning.plans import judgement, name_of, with_recommended
 from ldpflow.practice.planning.rows import arrival_cautions
 from ldpflow.practice.planning.sources import Pilot
@@ -113,11 +113,6 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     assert method in ("TR", "TR3")
 
 
-def test_no_users_are_enough_for_a_half_width_below_the_lattice_of_floats(tmp_path):
-    (row,) = median_pilot(tmp_path, half_width=1e-6).rows
-    assert row["n_with_method"] is None and row["method_needed"] is None
-
-
 def test_the_range_of_users_is_that_of_lengths_squared(tmp_path):
     """Half widths are proportional to 1/f and to 1/sqrt(n), so users to 1/f squared."""
     (row,) = median_pilot(tmp_path, half_width=1).rows
@@ -166,16 +161,12 @@ def test_users_per_group_have_the_power_asked_for(tmp_path):
 
     def power(count):
         distance = 2.0 / (error * math.sqrt(n / count) * math.sqrt(2))
-        return 1 - float(constants_cdf(z - distance))
+        return 1 - constants.normal_probability(z - distance)
 
     assert power(n) >= 0.9 > power(n - 2)
     study = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
     (row,) = lf.plan(study, difference=2.0).rows
     assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
-
-
-def constants_cdf(x):
-    return 0.5 * (1 + math.erf(x / math.sqrt(2)))
 
 
 def test_a_pilots_plan(tmp_path):
@@ -277,34 +268,34 @@ def test_smallest_budget_of_a_pilots_plan(tmp_path):
     assert median_pilot(tmp_path, half_width=1e-4).rows[0]["epsilon_needed"] == math.inf
 
 
+SURVEY = {"tau": 0.5, "epsilon": 1, "n": 100}
+
+
 @pytest.mark.parametrize(
-    ("settings", "field", "words"),
+    ("field", "settings"),
     [
-        ({"length": 1, "half_width": 1}, "half_width", "nothing where `length` is given"),
-        ({"pilot": "x.csv", "bounds": (0, 1)}, "study", "one of a study"),
-        ({"study": "quickstart", "bounds": (0, 1)}, "study", "one of a study"),
-        ({"study": "quickstart", "column": "a"}, "column", "nothing without `pilot`"),
-        ({"study": "quickstart", "missing": "drop"}, "missing", "nothing without `pilot`"),
-        ({"study": "quickstart", "jitter": 1.0}, "jitter", "nothing without `pilot`"),
-        ({}, "study", "a study, a pilot's file or public bounds"),
-        ({"bounds": (0, 1), "epsilon": 1, "n": 100}, "tau", "a number"),
-        ({"bounds": (0, 1), "tau": 0.5, "n": 100}, "epsilon", "a number"),
-        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1}, "n", "a number"),
-        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1, "n": 1.5}, "n", "an integer >= 1"),
-        ({"bounds": (0, 1), "tau": 0.5, "epsilon": 1, "n": 1e5, "level": 1.0}, "level", r"\(0, 1\)"),
-        ({"bounds": (1, 0), "tau": 0.5, "epsilon": 1, "n": 1e5}, "bounds", "the lower first"),
-        ({"bounds": (1, 0, 3), "tau": 0.5, "epsilon": 1, "n": 1e5}, "bounds", "two numbers"),
-        ({"study": "quickstart", "half_width": -1}, "half_width", "a number > 0"),
-        ({"study": "quickstart", "difference": 0}, "difference", "a number > 0"),
-        ({"study": "quickstart", "response_rate": 0}, "response_rate", r"a share in \(0, 1\]"),
-        ({"study": "quickstart", "response_rate": 1.1}, "response_rate", r"a share in \(0, 1\]"),
-        ({"study": "quickstart", "power": 1.0}, "power", r"a probability in \(0, 1\)"),
-        ({"pilot": "no.csv", "tau": 0.5, "epsilon": 1, "n": 100}, "pilot", "No such file"),
-        ({"pilot": "x.csv", "missing": "keep", "tau": 0.5, "epsilon": 1, "n": 9}, "missing", "drop"),
+        ("study", {}),
+        ("study", {"pilot": "x.csv", "bounds": (0, 1)}),
+        ("study", {"study": "quickstart", "bounds": (0, 1)}),
+        ("half_width", {"length": 1, "half_width": 1}),
+        *((name, {"study": "quickstart", name: 1.0}) for name in ("column", "missing", "jitter", "power")),
+        *((name, {"bounds": (0, 1), **SURVEY, name: None}) for name in SURVEY),
+        ("n", {"bounds": (0, 1), **SURVEY, "n": 1.5}),
+        ("level", {"bounds": (0, 1), **SURVEY, "level": 1.0}),
+        ("bounds", {"bounds": (1, 0), **SURVEY}),
+        ("bounds", {"bounds": (1, 0, 3), **SURVEY}),
+        ("half_width", {"study": "quickstart", "half_width": -1}),
+        ("half_width", {"study": "quickstart", "length": math.inf}),
+        ("difference", {"study": "quickstart", "difference": 0}),
+        ("response_rate", {"study": "quickstart", "response_rate": 0}),
+        ("response_rate", {"study": "quickstart", "response_rate": 1.1}),
+        ("pilot", {"pilot": "no.csv", **SURVEY}),
+        ("missing", {"pilot": "x.csv", "missing": "keep", **SURVEY}),
+        *(("pilot", {"pilot": source, **SURVEY}) for source in (5, [1.0, 2.0], np.ones(30), object())),
     ],
-)  # fmt: skip
-def test_settings_refused(settings, field, words):
-    with pytest.raises(InputError, match=words) as caught:
+)
+def test_settings_refused(field, settings):
+    with pytest.raises(InputError) as caught:
         lf.plan(**settings)
     assert caught.value.field == field
 
@@ -388,13 +379,6 @@ def test_a_check_is_good_where_nothing_is_wrong(tmp_path):
     assert {name_of(row) for row in plan.checked} == {"SN", "oracle", "TR", "TR3"}
 
 
-def test_a_check_is_not_good_where_nothing_is_recommended():
-    problem = {"kind": "quantile", "tau": 0.9, "scale": 31.4}
-    study = Study.from_mapping(TRIAL | {"problem": problem, "method": [{"kind": "oracle"}]}).replace(n=2000)
-    plan = lf.plan(study)
-    assert plan.rows[0]["recommended"] is None and not plan.check()
-
-
 def test_vectors_are_judged_by_their_slowest_direction():
     study = Study.from_mapping(
         changed(
@@ -406,4 +390,4 @@ def test_vectors_are_judged_by_their_slowest_direction():
     )
     rows = lf.plan(study).rows
     assert [row["arrival"] for row in rows] == ["not_arrived", "not_arrived", "arrived", "arrived"]
-    assert rows[0]["n_feasible"] is None and recommended is not None
+    assert rows[0]["n_feasible"] is None

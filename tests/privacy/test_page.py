@@ -314,7 +314,7 @@ def test_the_library_is_loaded_where_a_number_needs_it():
     """It takes a second: setting up a study, or importing an algorithm, must not wait for it."""
     code = (
         "import sys; import ldpflow.components.algorithms, ldpflow.practice.privacy.page; "
-        "from ldpflow.numerics.accounting import clipping; clipping.noise_multiplier(1.0, 1e-6, 'gdp'); "
+        "from ldpflow.numerics import accounting; accounting.clipping_noise_multiplier(1.0, 1e-6, 'gdp'); "
         "print('dp_accounting' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

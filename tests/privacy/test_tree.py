@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier, zcdp_rho
-from ldpflow.numerics.tree import Tree, compose, cost_bound, nodes, touched_nodes, tree_cost
+from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier
+from ldpflow.numerics.tree import Tree, compose, cost_bound, touched_nodes, tree_cost
 from tests.oracles import momentum
 
 COVERS = {
@@ -36,8 +36,7 @@ def test_covers_are_small_and_prefixes_use_left_nodes_only():
     for n, most in ((8, 4), (16, 5), (100, 9), (1000, 15), (1024, 11)):
         assert max(len(compose(a, a + n - 1)) for a in range(1, 4 * n)) == most
     used = {node for t in range(1, 1001) for node in compose(1, t)}
-    assert len(used) == 1000 and used <= set(nodes(1000))
-    assert [sum(1 for _ in nodes(t)) for t in (8, 12, 13, 100, 1000)] == [15, 22, 23, 197, 1994]
+    assert len(used) == 1000
 
 
 @pytest.mark.parametrize(
@@ -179,5 +178,3 @@ def test_noise_multipliers():
     sigma = zcdp_printed_multiplier(10, 0.1, 2)
     assert sigma == pytest.approx(0.3035, abs=5e-5)
     assert zcdp_epsilon(1 / (2 * sigma**2), 0.1) == pytest.approx(12.50, abs=5e-3)
-    for epsilon, delta in ((0.1, 1e-9), (1, 1e-5), (20, 1e-2)):
-        assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-14)

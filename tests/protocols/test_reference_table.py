@@ -36,6 +36,8 @@ LAWS = {
 }
 HERE = Path(__file__).parent
 
+pytestmark = pytest.mark.slow
+
 
 def reference():
     with (HERE / "reference_table.csv").open() as file:
@@ -87,12 +89,10 @@ def share_errors(p, q):
     return np.sqrt(2 * pooled * (1 - pooled) / REPLICATES)
 
 
-@pytest.mark.slow
 def test_bins_are_those_of_the_table(table):
     assert all(found["bins"] == row["bins"] for row, found in table)
 
 
-@pytest.mark.slow
 def test_errors_are_those_of_the_table(table):
     """RMSE; printed to .01, whose rounding is allowed for."""
     z = [
@@ -103,7 +103,6 @@ def test_errors_are_those_of_the_table(table):
     assert [table[i] for i in holm(2 * stats.norm.sf(z))] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["coverage", "outer"])
 def test_coverages_are_those_of_the_table(table, name):
     rows = [(row, found) for row, found in table if row[name]]
@@ -114,7 +113,6 @@ def test_coverages_are_those_of_the_table(table, name):
     assert [rows[i] for i in holm(2 * stats.norm.sf(z))] == []
 
 
-@pytest.mark.slow
 def test_median_lengths_are_those_of_the_table(table):
     """Printed to .01; the standard error of a median from the order statistics around it."""
     z = [
@@ -125,7 +123,6 @@ def test_median_lengths_are_those_of_the_table(table):
     assert [table[i] for i in holm(2 * stats.norm.sf(z))] == []
 
 
-@pytest.mark.slow
 def test_rounds_lose_little_in_every_cell(table):
     rounds = [found for row, found in table if row["protocol"] == "rounds"]
     assert len(rounds) == 48
@@ -133,7 +130,6 @@ def test_rounds_lose_little_in_every_cell(table):
     assert max(found["undefined"] for found in rounds) <= 0.04
 
 
-@pytest.mark.slow
 def test_rounds_beat_every_one_shot_protocol_in_every_cell(table):
     cells = {}
     for row, found in table:
@@ -143,7 +139,6 @@ def test_rounds_beat_every_one_shot_protocol_in_every_cell(table):
     assert all(cell.pop("rounds") < min(cell.values()) for cell in cells.values())
 
 
-@pytest.mark.slow
 def test_the_outer_interval_covers_in_every_cell(table):
     assert min(found["outer"] for row, found in table if row["protocol"] != "rounds") >= 0.93
 
@@ -177,7 +172,6 @@ def averages():
     return found
 
 
-@pytest.mark.slow
 def test_ldp_sgd_is_that_of_the_table(averages):
     """RMSE and coverage of the oracle's interval, 48 cells; Holm at 1%."""
     z = []
@@ -189,7 +183,6 @@ def test_ldp_sgd_is_that_of_the_table(averages):
     assert holm(2 * stats.norm.sf(z)) == []
 
 
-@pytest.mark.slow
 def test_ldp_sgd_attains_the_bound_at_the_median(averages):
     found = [
         rmse

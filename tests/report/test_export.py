@@ -23,7 +23,7 @@ def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> Non
         export_duckdb(results, file)
     export_duckdb(results, file, replace=True)
     with duckdb.connect(str(file), read_only=True) as db:
-        questions = (ROOT / "queries/questions.sql").read_text()
+        questions = (ROOT / "docs/questions.sql").read_text()
         statements = [s for s in questions.split(";") if "SELECT" in s]
         assert len(statements) == 10
         for statement in statements:

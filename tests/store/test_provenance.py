@@ -18,9 +18,9 @@ from ldpflow.store.run_store import RunStore
 
 def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):
     store = RunStore(tmp_path)
-    Session(store, seed=3, command="ldpflow sweep a").start()
+    Session(store, seed=3, command="ldpflow sweep a").record()
     second = Session(store, seed=3, command="ldpflow sweep b")
-    second.start()
+    second.record()
     second.end({"0123": 3.25}, exit_code=0)
     killed, done = read_sessions(store)
     assert killed["command"] == "ldpflow sweep a" and killed["ended"] is None
@@ -39,7 +39,7 @@ def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):
 def test_a_spoilt_file_is_named(tmp_path, text):
     Path(tmp_path, "provenance.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match=r"provenance\.json"):
-        Session(RunStore(tmp_path), seed=1).start()
+        Session(RunStore(tmp_path), seed=1).record()
 
 
 def test_the_store_loads_nothing_heavy():

@@ -41,7 +41,7 @@ CASES = {
     "trial": TRIAL,
     "start too high": case("normal", 0.99, 0.5, scale=0.1, theta0=3.0),
     "lognormal": case("lognormal", 0.9, 2.0, c=3.0, gamma=0.7, theta0=2.0, n=30_000),
-    "long": case("student_t", 0.9, 1.0, n=10**8),
+    "long": case("student_t", 0.9, 1.0, n=10**6),
     "column": case(Law("empirical", table=column_law(example_column())), 0.9, 1.0, c=1500.0, theta0=3000.0),
     "mixture": case(
         Law("mixture", components=(Component(2, Law("normal")), Component(1, Law("normal", 4.0, 0.5)))),
@@ -80,17 +80,6 @@ def test_the_trials_case():
     assert found.verdict == "not_arrived"
 
 
-def test_normal_law_with_default_steps():
-    high, median, small = approaches(
-        [case("normal", 0.9, 1.0), case("normal", 0.5, 1.0), case("normal", 0.9, 1.0, scale=0.01)]
-    )
-    assert high.bias == pytest.approx(0.628, abs=0.03)
-    assert high.sd_ratio == pytest.approx(1.018, abs=0.02)
-    assert high.coverage(0.9) == pytest.approx(0.828, abs=0.01)
-    assert median.bias == pytest.approx(0.0, abs=0.01) and median.verdict == "arrived"
-    assert small.verdict == "steps_too_large"
-
-
 @pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30, 10.0, 31.4, 1e-6])
 def test_free_of_the_unit(unit):
     laws = ["normal", "lognormal", Law("empirical", table=column_law(example_column()))]
@@ -126,8 +115,6 @@ def test_steps_of_several_records():
         ("normal", 0.9, 1.0, 2.105e5),
         ("normal", 0.99, 1.0, 2.77e7),
         ("exponential", 0.9, 1.0, 3.95e5),
-        ("exponential", 0.5, 1.0, 1.8e4),
-        ("exponential", 0.99, 1.0, 3.6e7),
         ("lognormal", 0.9, 1.0, 6.7e5),
         ("student_t", 0.9, 1.0, 5.0e5),
     ],

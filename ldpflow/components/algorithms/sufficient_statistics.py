@@ -21,12 +21,11 @@ from ldpflow.components.algorithms.algorithm import Delta, Epsilon, NoiseMultipl
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.algorithms.regression import BUDGET, OnePassRegression
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics import accounting as clipping
 from ldpflow.numerics import constants, fill_normal, register_array
+from ldpflow.numerics.accounting import clipping_noise_multiplier, run_epsilon
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
 
 
@@ -38,9 +37,7 @@ class OrdinaryLeastSquares(OnePassRegression):
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None
         if horizon < problem.dimension:
-            raise InputError(
-                "grid.n", horizon, f"at least d = {problem.dimension}", "Least squares needs them."
-            )
+            raise InputError("grid.n", horizon, f"at least d = {problem.dimension}")
         return self
 
     def steps(self, n: int, horizon: int | None = None) -> int:
@@ -61,14 +58,8 @@ class OrdinaryLeastSquares(OnePassRegression):
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         """N, X, Y, standard deviations of E and e, ridge."""
         assert horizon is not None
-        return {
-            "n": float(horizon),
-            "x_bound": np.inf,
-            "y_bound": np.inf,
-            "moment_noise": 0.0,
-            "cross_noise": 0.0,
-            "ridge": 0.0,
-        }
+        noise = {"moment_noise": 0.0, "cross_noise": 0.0}
+        return {"n": float(horizon), "x_bound": np.inf, "y_bound": np.inf, **noise, "ridge": 0.0}
 
 
 class SufficientStatistics(OrdinaryLeastSquares):
@@ -79,9 +70,9 @@ class SufficientStatistics(OrdinaryLeastSquares):
     epsilon, delta, accounting, noise_multiplier
         As of dp_ambssgd; ``paper`` is no accounting of this algorithm's.
     x_bound : float > 0, optional
-        X; 2 sqrt(Tr H) unless given.
+        X, by default 2 sqrt(Tr H).
     y_bound : float > 0, optional
-        Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
+        Y, by default 4 sqrt(||w*||_H^2 + sigma^2).
     ridge : float >= 0
         Added to the diagonal of A.
     """
@@ -109,12 +100,12 @@ class SufficientStatistics(OrdinaryLeastSquares):
         """The noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
-        return clipping.clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
+        return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         epsilon = self.epsilon
         if self.noise_multiplier is not None:
-            epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
+            epsilon = run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha())
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:

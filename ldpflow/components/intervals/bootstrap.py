@@ -44,10 +44,10 @@ from ldpflow.components.intervals.interval import (
     Multiplier,
     PathIntervalMethod,
     average,
-    defined,
     in_order,
     normal_intervals,
-    undefined,
+    positive_or_nan,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants, register_array
@@ -118,7 +118,7 @@ class BlockBootstrap(PathIntervalMethod):
         length, m = self.blocks(steps)
         estimate = average(record, steps)
         if m < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         tails = [(1.0 - level) / 2.0 for level in levels]
         deviations = self.deviations(record, steps)
         sd = np.sqrt(in_order(deviations * deviations))
@@ -145,7 +145,7 @@ class BlockBootstrap(PathIntervalMethod):
         Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
         """
         count = self.B
-        needed, z = left_out(count, tuple(tails))
+        needed, z = tail_values(count, tuple(tails))
         if z > 0.0:
             limit = z * sd
             values = self.replicates(record, n, deviations, count, limit)
@@ -223,7 +223,7 @@ def position(count: int, p: float) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def left_out(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
+def tail_values(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
     """Values needed from either end, and how many standard errors from 0 on that many are likely to lie.
 
     0 standard errors where too few would be left out.
@@ -333,12 +333,12 @@ class CheapBootstrap(BlockBootstrap):
         estimate = average(record, steps)
         length, count = self.blocks(steps)
         if count < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         replicates = self.replicates(record, n, self.deviations(record, steps), self.B)
         squares = np.zeros_like(estimate)
         for k in range(self.B):
             squares += replicates[:, :, k] * replicates[:, :, k]
-        se = np.sqrt(defined(squares / self.B)) / (count * length)
+        se = np.sqrt(positive_or_nan(squares / self.B)) / (count * length)
         return normal_intervals(estimate, se, levels, float(self.B))
 
 

@@ -16,12 +16,8 @@ from ldpflow.settings import Parameters, Setting
 class Given(Problem):
     """Problem of which nothing is known but its gradients.
 
-    Parameters
-    ----------
-    values : tuple of float
-        The gradient's coordinates, or the gradient of every user.
-    bits : tuple of two floats, optional
-        The two values of a gradient that is a bit.
+    ``values``: the gradient's coordinates, or the gradient of every user. ``bits``: the two values of a
+    gradient that is a bit.
     """
 
     values: tuple[float, ...]
@@ -74,7 +70,6 @@ class GivenGradient(Given):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What only the original has."""
             original = self.__dict__.get("original")
             if name.startswith("_") or original is None:
                 return super().__getattr__(name)

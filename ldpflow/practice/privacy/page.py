@@ -1,25 +1,21 @@
-"""Mechanisms side by side at equal mu: never at equal letters.
-
-Amplification of privacy by a secret random sample.
-
-A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
-people from whom the n were drawn at random where the sample stays secret (Balle, Barthe and Gaboardi, 2018,
-Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
-
-    (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
-
-The theorem is about sets: what is computed depends on which records were drawn and on no order of theirs.
-Reports that are seen in the order of invitation, or in any order that an observer knows something about, are
-no function of a set, and the formula is false for them: with three people invited in a known order, a uniform
-two of whom respond with epsilon = 3, an observer gains 2.956 where it gives 2.619.
-
-Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
+"""Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
 design: several reports about one user, users who do not answer, a secret random sample of users, reports in
 a secret random order. Every step names what it assumes and where it is proved; a step without a proof says so
 and gives no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
 implementation, and the noise that ldpflow simulates protects no data.
+
+A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
+people from whom the n were drawn at random if the sample stays secret (Balle, Barthe and Gaboardi, 2018,
+Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
+
+    (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
+
+The theorem is about sets: what is computed depends on which records were drawn and not on their order.
+It is false for reports that are seen in the order of invitation, or in any order that an observer knows
+something about: with three people invited in a known order, a uniform two of whom respond with epsilon = 3,
+an observer gains 2.956 and the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -91,23 +87,17 @@ def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bo
     epsilon : float >= 0
         Of what is released, for replacing one record of the sample.
     delta : float in [0, 1)
-        The same.
+        As epsilon.
     rate : float in (0, 1]
         r = n/N.
     secret_sample : bool
-        Whether the observer is so ignorant as the theorem needs. Three things must hold:
-
-        * order: the records of the sample are seen without order, or in a uniformly random order that the
-          observer knows nothing about;
-        * who answered: the sample is uniform among all sets of its size, whatever the values are, and the
-          observer does not know who is in it;
-        * how often: its size n was fixed beforehand, and every member sends as many reports as the others.
+        Whether the observer knows as little as the theorem needs; see :class:`Design`.
 
     Returns
     -------
     epsilon, delta : float
-        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` what was given, which holds for
-        every sample that does not depend on the values.
+        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` unchanged, which holds for every
+        sample that does not depend on the values.
     """
     if not 0 < rate <= 1:
         raise InputError("response_rate", rate, "a number in (0, 1]")
@@ -237,17 +227,15 @@ class PrivacyPage:
 
     Parameters
     ----------
-    name : str
-        Kind of the mechanism or algorithm.
-    settings : dict
-        Its settings, defaults included.
+    name, settings
+        Kind and settings of the mechanism or algorithm, defaults included.
     notion, unit : str
         Of the guarantee that the page starts from.
     local : bool
         Whether the guarantee is against the collector of the reports too.
     design : Design
     guarantees : tuple of Guarantee
-        Empty where nothing is protected.
+        Empty if nothing is protected.
     """
 
     name: str
@@ -288,7 +276,7 @@ class PrivacyPage:
 
 
 def paragraph(text: str, indent: str = "") -> str:
-    """Text in lines of 78 characters; empty where there are no words."""
+    """Text in lines of 78 characters."""
     words = " ".join(text.split())
     return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
 

@@ -33,7 +33,7 @@ LEAST_DELTA = 1e-10
 
 
 def count_of(reports: int) -> int:
-    """Refuse a number of reports that is no count, or that a sum over all outcomes is too long for."""
+    """Refuse a number of reports that is no whole number, or too large for a sum over all outcomes."""
     if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= LARGEST_COUNT:
         raise InputError("reports", reports, f"a whole number from 1 to {LARGEST_COUNT:,}")
     return int(reports)
@@ -87,10 +87,8 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
         return 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if composed_delta(epsilon, reports, middle) <= delta:
-            high = middle
-        else:
-            low = middle
+        enough = composed_delta(epsilon, reports, middle) <= delta
+        low, high = (low, middle) if enough else (middle, high)
     return high
 
 

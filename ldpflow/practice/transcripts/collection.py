@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
 
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
-HEADINGS = ("version", "level", "origin", "seed", "replicate", "path", "n")
-TABLES = ("problem", "mechanism", "algorithm", "method")
+KNOWN = (
+    "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
+    "method",
+)  # fmt: skip
+"""Settings of a transcript."""
 
 MOST_TAUS = 20
 MOST_LEVELS = 100
@@ -91,15 +94,6 @@ class Collection:
         """Reports to a step."""
         return 1 if self.algorithm is None else self.algorithm.records_per_step()
 
-    @property
-    def ordered(self) -> bool:
-        """Whether theta is put in order after every step, as that of several quantiles is."""
-        return len(self.taus) > 1
-
-    def with_algorithm(self, settings: Mapping[str, object]) -> Collection:
-        """The same with an algorithm whose settings were read off the file."""
-        return replace(self, algorithm=single("algorithm", settings))
-
 
 def read_settings(file: str | Path) -> dict[str, Any]:
     """The tables of a settings file.
@@ -136,18 +130,16 @@ def merged(
             result[name] = value
         elif isinstance(value, Mapping) and isinstance(result[name], Mapping):
             result[name] = merged(result[name], value, where, f"{prefix}{name}.")
-        elif not same(result[name], value):
+        elif as_list(result[name]) != as_list(value):
             hint = "Leave it out, or correct one of them."
             shown = repr(value) if len(repr(value)) <= 100 else f"{repr(value)[:97]}..."
             raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says", hint)
     return result
 
 
-def same(first: object, second: object) -> bool:
-    """Whether two settings are equal; a single value equals a list of it."""
-    a = list(first) if isinstance(first, (list, tuple)) else [first]
-    b = list(second) if isinstance(second, (list, tuple)) else [second]
-    return a == b
+def as_list(value: object) -> list[object]:
+    """A setting as a list; a single value is a list of one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
@@ -167,12 +159,9 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     """
     if not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
-    for name in settings:
-        if name not in (*HEADINGS, *TABLES):
-            known = (*HEADINGS, *TABLES)
-            raise InputError(
-                str(name), settings[name], "a setting of a transcript", nearest(str(name), known)
-            )
+    for name, value in settings.items():
+        if name not in KNOWN:
+            raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))
     version = settings.get("version", 1)
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
@@ -211,7 +200,6 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
 
 
 def table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
-    """The table of a name, empty where there is none."""
     found = settings.get(name, {})
     if not isinstance(found, Mapping):
         raise InputError(name, found, f"a table [{name}]")
@@ -228,8 +216,7 @@ def single(group: str, table: Mapping[str, object]) -> Any:
 
 
 def numbers(field: str, value: Any) -> tuple[float, ...]:
-    """One finite number, or a list of them."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    values: list[Any] = as_list(value)
     for item in values:
         number = isinstance(item, (int, float)) and not isinstance(item, bool)
         if not number or not abs(item) <= sys.float_info.max:
@@ -240,7 +227,6 @@ def numbers(field: str, value: Any) -> tuple[float, ...]:
 
 
 def count(field: str, value: object) -> int:
-    """A whole number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise InputError(field, value, "a whole number >= 0")
     return value
@@ -262,9 +248,8 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
             raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
     if name is None:
         return kind, ()
-    single_one = name == "tau"
-    most = 1 if single_one else MOST_TAUS
-    allowed = "one number in (0, 1)" if single_one else f"up to {most} increasing numbers in (0, 1)"
+    most = 1 if name == "tau" else MOST_TAUS
+    allowed = "one number in (0, 1)" if most == 1 else f"up to {most} increasing numbers in (0, 1)"
     if name not in table:
         raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
     taus = numbers(f"problem.{name}", table[name])
@@ -275,7 +260,6 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
 
 
 def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
-    """The users' randomiser."""
     if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
     mechanism: Mechanism = single("mechanism", table)
@@ -287,11 +271,9 @@ def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
     if mechanism.replaces_data():
         hint = "It simulates reports without values; name the mechanism on the users' devices."
         raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
-    if mechanism.kind == "randomized_response" and problem != "quantile":
-        hint = "The two values of its gradient are known for a quantile."
-        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
-    if mechanism.kind == "cells" and problem not in ("quantile", "quantiles"):
-        hint = "Its cells lie between quantiles of one value."
+    problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
+    if problem not in problems.get(mechanism.kind, (problem,)):
+        hint = f"Its reports have a meaning for {' and '.join(problems[mechanism.kind])}."
         raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
     return mechanism
 
@@ -331,7 +313,6 @@ def read_algorithm(
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:
-    """Interval methods."""
     if tables in ([], None):
         return ()
     entries = read_group("method", tables)
