@@ -16,7 +16,6 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import ldpflow
 from docs.tables import table
 from ldpflow.cli import app
 from ldpflow.cli.flags import METHODS
@@ -25,6 +24,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.numerics import accounting
 from ldpflow.settings import OneOf, Settings, documented
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
@@ -52,9 +52,9 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.Transcript",
     ),
     "Privacy accounting": tuple(
-        f"ldpflow.numerics.accounting.{name}"
-        for name in ldpflow.numerics.accounting.__all__
-        if name[0].islower()
+        f"{accounting.__name__}.{name}"
+        for name, function in inspect.getmembers(accounting, inspect.isfunction)
+        if function.__module__ == accounting.__name__ and "Parameters\n" in (function.__doc__ or "")
     ),
     "Writing components": (
         "ldpflow.register",

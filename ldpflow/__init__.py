@@ -53,10 +53,8 @@ def __getattr__(name: str) -> Any:
         return ["__version__", *sorted({*MODULE_OF, *component_classes()})]
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)
-    if name[:1].isupper():
-        found = component_classes()
-        if name in found:
-            return found[name]
+    if name[:1].isupper() and name in (found := component_classes()):
+        return found[name]
     raise AttributeError(f"module 'ldpflow' has no attribute {name!r}")
 
 
@@ -65,7 +63,6 @@ def __dir__() -> list[str]:
 
 
 def component_classes() -> dict[str, Any]:
-    """Component classes and their base classes by name."""
     found = {}
     for module, (base, registry) in REGISTRIES.items():
         loaded = import_module(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType
@@ -26,9 +27,7 @@ Names = str | Sequence[str] | None
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
-    """Open the stored results of a sweep.
-
-    Nothing of the run is executed: plug-ins that it was made with are not loaded.
+    """Open the stored results of a sweep; plug-ins that it was made with are not loaded.
 
     Parameters
     ----------
@@ -49,24 +48,18 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     return Run(store)
 
 
+@dataclass(frozen=True, repr=False)
 class Replay:
-    """Replicates that were computed again, beside the stored ones.
+    """Replicates that were computed again, and the stored ones: rows in one order with equal columns."""
 
-    Parameters
-    ----------
-    computed, stored : pyarrow.Table
-        Rows in the same order and with the same columns.
-    """
-
-    def __init__(self, computed: pa.Table, stored: pa.Table) -> None:
-        self.computed = computed
-        self.stored = stored
+    computed: pa.Table
+    stored: pa.Table
 
     @property
     def equal(self) -> bool:
-        """Whether every stored value is equal, bit for bit; NaN equals itself."""
+        """Whether all values are equal, bit for bit; NaN equals itself."""
         ours, theirs = (
-            [{k: shown(v) for k, v in row.items()} for row in table.to_pylist()]
+            [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
             for table in (self.computed, self.stored)
         )
         return ours == theirs
@@ -78,35 +71,31 @@ class Replay:
         return f"Replay: {self.computed.num_rows:,} rows, {verdict}"
 
 
-def shown(value: Any) -> str:
-    """A value with nothing rounded; ``repr`` tells any two floats apart, and NaN equals itself."""
+def exact_text(value: Any) -> str:
+    """Text of a value, with floats by ``repr``: equal bits have equal texts, NaN included."""
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
-class Checked:
-    """Result of the check of a run.
+@dataclass(frozen=True, repr=False)
+class CheckResult:
+    """Result of the check of a run: what is wrong, and how many parts and rows were checked."""
 
-    Parameters
-    ----------
-    findings : list of Finding
-        What is not as it should be; empty if all is well.
-    counts : dict of str to int
-        Parts and rows that were looked at.
-    """
-
-    def __init__(self, findings: list[Finding], counts: dict[str, int]) -> None:
-        self.findings = findings
-        self.counts = counts
+    findings: list[Finding]
+    counts: dict[str, int]
 
     @property
     def passed(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
 
+    @property
+    def verdict(self) -> str:
+        """Counts and number of findings in a line."""
+        found = "all is well" if self.passed else f"{len(self.findings):,} findings"
+        return f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {found}"
+
     def __repr__(self) -> str:
-        verdict = "all is well" if self.passed else f"{len(self.findings):,} findings"
-        lines = [f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {verdict}"]
-        return "\n".join([*lines, *(finding.what for finding in self.findings)])
+        return "\n".join([self.verdict, *(finding.what for finding in self.findings)])
 
 
 class Run:
@@ -142,7 +131,7 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """Lines on parts that the study leaves out and on broken assumptions; empty if it cannot be read."""
+        """Lines on parts that the study leaves out and on broken assumptions; none if it cannot be read."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
@@ -336,7 +325,7 @@ class Run:
         check_type("last", last, (Integral, NoneType), "an integer >= 0")
         return Replay(*replay(self.out, path, replicate, last))
 
-    def check(self, recompute: float | None = None) -> Checked:
+    def check(self, recompute: float | None = None) -> CheckResult:
         """Check every part, row and sum: readable, complete, stored once, and the summary theirs.
 
         Parameters
@@ -347,7 +336,7 @@ class Run:
         from ldpflow.engine.check import check_run
 
         check_type("recompute", recompute, (Real, NoneType), "a share of the replicates, in (0, 1]")
-        return Checked(*check_run(self.store.address, recompute))
+        return CheckResult(*check_run(self.store.address, recompute))
 
     def __repr__(self) -> str:
         try:

@@ -213,7 +213,6 @@ def display(progress: bool, study: Study, until_precise: bool, continued: str | 
     store = None if continued is None else RunStore(continued)
     simulators = study.simulators()
     return reporter(
-        False,
         None if until_precise else study.replicates,
         {f"p{simulator.key}": simulator.columns() for simulator in simulators},
         store is not None and store.holds_run(),

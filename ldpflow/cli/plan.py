@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ldpflow.cli.flags import bundled
-from ldpflow.cli.sweep import Axis, Engine
+from ldpflow.cli.flags import Axis, complete_study
 from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, rounded, short, with_error
+from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
-from ldpflow.report.results import distinguishing_columns
+from ldpflow.options import Engine
 
 if TYPE_CHECKING:
     from ldpflow.practice.planning import Plan
@@ -310,7 +310,7 @@ def plan(
         typer.Argument(
             metavar="STUDY",
             help="A .toml file or the name of a bundled study; quickstart unless given.",
-            autocompletion=bundled,
+            autocompletion=complete_study,
         ),
     ] = None,
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,

@@ -23,8 +23,9 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from ldpflow.columns import short
 from ldpflow.errors import InputError
-from ldpflow.report.results import Row, short
+from ldpflow.report.results import Row
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}

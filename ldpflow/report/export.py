@@ -13,9 +13,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ldpflow.columns import distinguishing_columns, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset
-from ldpflow.report.results import Results, distinguishing_columns, labels, short, with_error
+from ldpflow.report.results import Results, labels
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ldpflow.columns import distinguishing_columns
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
-from ldpflow.report.results import Results, Row, axes, distinguishing_columns, labels, with_misses
+from ldpflow.report.results import Results, Row, axes, labels, with_misses
 from ldpflow.results.trajectories import MEANS, read_trajectories
 from ldpflow.store.schema import STATISTICS
 

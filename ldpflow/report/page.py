@@ -20,12 +20,12 @@ import numpy as np
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary
+from ldpflow.columns import Summary, rounded, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.figures import curves_of, risk_axis
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, rounded, short, with_error, with_misses
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,

@@ -14,6 +14,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.charts import (
     COLUMNS,
@@ -42,7 +43,7 @@ from ldpflow.report.figures import (
     usable_x,
     without_setting,
 )
-from ldpflow.report.results import Results, Row, labels, short, with_misses
+from ldpflow.report.results import Results, Row, labels, with_misses
 from ldpflow.results.arena import Entry, Setting, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells

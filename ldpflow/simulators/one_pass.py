@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -260,7 +260,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             allowed = "a number in (1/2, 1) where a study has interval methods"
             raise InputError("algorithm.gamma", gamma, allowed, hint)
         if cells:
-            check_budget(*self.recorded_times(cells), self.dimension)
+            check_budget(*recorded_times(self.algorithm, self.computations(cells)), self.dimension)
         elif methods and (self.algorithm.has_intervals or not followed):
             hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
             if self.algorithm.has_intervals:
@@ -268,20 +268,9 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
             raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 
-    def recorded_times(self, cells: Sequence[Cell]) -> tuple[int, tuple[int, int, IntervalMethod]]:
-        """Upper bound of the times recorded for cells; times, steps and method of its largest part.
-
-        Times that two methods share count twice, except for equal sets of times.
-        """
-        counts: dict[object, tuple[int, int, IntervalMethod]] = {}
-        for (n, method), _ in methods_of(cells):
-            steps = self.steps(n)
-            # BB with another B has the same times.
-            key = (steps, method.kind, method.times_settings())
-            if key not in counts:
-                counts[key] = (method.count_times(steps, self.algorithm), steps, method)
-        parts = counts.values()
-        return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])
+    def computations(self, cells: Sequence[Cell]) -> list[tuple[int, IntervalMethod]]:
+        """Steps and method of each computation that cells take."""
+        return [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
         return PathRequest(tuple(cells), tuple(checkpoints), path=self)
@@ -295,7 +284,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
-        times = self.recorded_times(request.cells)[0] if request.cells else 0
+        times = recorded_times(self.algorithm, self.computations(request.cells))[0] if request.cells else 0
         size = (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
         return Cost(self.steps(users) * replicates, seconds, size)
 
@@ -521,3 +510,20 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
     before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
     lengths = np.diff(steps, prepend=0)
     return np.asarray((values - before) / lengths[:, None])
+
+
+def recorded_times(
+    algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
+) -> tuple[int, tuple[int, int, IntervalMethod]]:
+    """Upper bound of the times that are recorded; times, steps and method of its largest part.
+
+    Times that two methods share count twice, except for equal sets of times.
+    """
+    counts: dict[object, tuple[int, int, IntervalMethod]] = {}
+    for steps, method in computations:
+        # BB with another B has the same times.
+        key = (steps, method.kind, method.times_settings())
+        if key not in counts:
+            counts[key] = (method.count_times(steps, algorithm), steps, method)
+    parts = counts.values()
+    return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])

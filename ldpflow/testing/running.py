@@ -120,7 +120,7 @@ def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
         return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
     if isinstance(component, DataLaw):
         component = quantile_of(component)
-    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
+    roles: dict[str, Any] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
     return path_of(**{role: component for role, base in roles.items() if isinstance(component, base)}), []
 
 
