@@ -249,9 +249,9 @@ class Run:
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; see its ``verdict``."""
-        from ldpflow.engine.check import verified
+        from ldpflow.engine.check import verify_run
 
-        return verified(self.store, against)
+        return verify_run(self.store, against)
 
     @cached_property
     def results(self) -> Results:

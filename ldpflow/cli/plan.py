@@ -390,7 +390,7 @@ def plan(
     Flags marked * replace the study's values and may be repeated.
     """
     given = locals()
-    from ldpflow.engine.precision import Precision
+    from ldpflow.options import SweepOptions
     from ldpflow.practice.planning import plan as make_plan
     from ldpflow.practice.planning.sources import OPTIONS
     from ldpflow.study.entry import parse_number
@@ -399,8 +399,7 @@ def plan(
     axes = [name for name in ("tau", "epsilon", "n", "level") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = pilot is not None or bounds is not None
-    if target_mcse is not None:
-        Precision(target_mcse)  # refuses a target that is none
+    SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
     found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)

@@ -432,7 +432,7 @@ def summary_findings(
         yield Finding(f"{file}: its numbers are not those of the rows")
 
 
-def verified(store: RunStore, against: str) -> Comparison:
+def verify_run(store: RunStore, against: str) -> Comparison:
     """The run's numbers, computed from its rows, with the published ones."""
     with store.named_errors():
         summary, findings = derived_summary(store)

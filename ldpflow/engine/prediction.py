@@ -170,7 +170,7 @@ def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized
     return simulator.dimension * len(cells) + len(checkpoints)
 
 
-def chosen_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
+def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
     """The engine for this much CPU time on this many cores, and a line that says why.
 
     ``python_seconds`` of them are Python code, in which threads take turns.
@@ -260,7 +260,7 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "a
         per_simulator.append(1e9 * measured[kind] / LANES)
     if engine == "auto":
         rows = sum(python_rows(plan.simulator, plan.cells, plan.checkpoints) for plan in plans)
-        engine, _ = chosen_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
+        engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
         steps=steps,

@@ -34,7 +34,7 @@ from ldpflow.engine.loop import (
     drive,
 )
 from ldpflow.engine.precision import Precision, Round, rounds
-from ldpflow.engine.prediction import busy_machine, chosen_engine, cores_of, python_seconds_of, seconds_of
+from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
 from ldpflow.errors import EngineLost, InputError, address_limit
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
@@ -508,7 +508,7 @@ def executor_for(
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = chosen_engine(seconds, cores, python_seconds)
+        engine, why = choose_engine(seconds, cores, python_seconds)
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:

@@ -12,6 +12,7 @@ import pytest
 from ldpflow.engine.precision import BATCH, Precision, stopped_coverage
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
+from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -120,7 +121,6 @@ def test_exact_law_of_the_rule_against_simulation_of_the_rule():
     [
         ("target_mcse", {"target_mcse": 0.0}),
         ("target_mcse", {"target_mcse": float("nan")}),
-        ("target_mcse", {}),
         ("target_length", {"target_length": -1.0}),
         ("min_replicates", {"target_mcse": 0.01, "min_replicates": 100}),
         ("max_replicates", {"target_mcse": 0.01, "max_replicates": 100}),
@@ -128,7 +128,7 @@ def test_exact_law_of_the_rule_against_simulation_of_the_rule():
 )
 def test_bad_input(flag, settings):
     with pytest.raises(InputError, match=flag):
-        Precision(**settings)
+        Precision.of(SweepOptions(**settings))
 
 
 STUDY = Study.from_mapping(

@@ -21,7 +21,7 @@ from ldpflow.engine.prediction import (
     RAY_SECONDS,
     ROW_SECONDS,
     busy_machine,
-    chosen_engine,
+    choose_engine,
     cores_of,
     python_seconds_of,
     seconds_of,
@@ -113,19 +113,19 @@ def test_memory_cannot_be_limited_where_it_cannot_be_measured(monkeypatch, tmp_p
 
 
 def test_engine_by_cpu_time():
-    assert chosen_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
-    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
-    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
-    assert chosen_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
-    assert chosen_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
+    assert choose_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
+    assert choose_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
+    assert choose_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
+    assert choose_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
+    assert choose_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
     assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
     assert cores_of("ray", None) == len(os.sched_getaffinity(0))
 
 
 def test_python_code_in_which_threads_take_turns_is_for_ray_on_many_cores():
-    assert chosen_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
-    assert chosen_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
-    assert chosen_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
+    assert choose_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
+    assert choose_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
+    assert choose_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
     plan = Study.from_mapping(STUDY).plans()[0]
     missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
     rows = plan.simulator.dimension * len(plan.cells) * ROW_SECONDS

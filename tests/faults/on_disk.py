@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -21,7 +21,6 @@ from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
-from ldpflow.study import Study
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -36,7 +35,7 @@ def zeroed(part: Path, other: Path) -> None:
 
 def replaced(part: Path, other: Path) -> None:
     """By another study's part of that very name."""
-    (same,) = other.glob(f"replicates/{part.parent.name}/{part.name}")
+    (same,) = other.glob(f"*/{part.parent.name}/{part.name}")
     part.write_bytes(same.read_bytes())
 
 
@@ -49,7 +48,6 @@ def flipped(part: Path, other: Path) -> None:
 
 
 DAMAGES = (truncated, zeroed, replaced, flipped)
-Damage = Callable[[Path, Path], None]
 
 
 @contextmanager
@@ -59,36 +57,25 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
-
-
 def damaged_part(work: Path, trial: int) -> None:
-    """One part after another is damaged; a sweep, or check --repair, computes it again."""
-    damaged(work, DAMAGES[trial % 4], trial, trial // 4, "replicates", study())
+    """One part after another is damaged; a sweep, or check --repair, computes it again.
 
-
-def damaged_trajectory(work: Path, trial: int) -> None:
-    """The same of a part of the trajectories."""
-    damage = (truncated, zeroed, flipped)[trial % 3]
-    damaged(work, damage, trial, trial, "trajectories", study(**FOLLOWED))
-
-
-def damaged(work: Path, damage: Damage, trial: int, number: int, folder: str, what: Study) -> None:
+    tests/engine/test_trajectory_parts.py does it to parts of trajectories.
+    """
+    damage = DAMAGES[trial % len(DAMAGES)]
     with warnings.catch_warnings(), small_parts():
         warnings.simplefilter("ignore")
-        expected = serial(work / "run", what)
-        trajectories = RunStore(work / "run").trajectories.read(damaged="refuse")
+        expected = serial(work / "run")
         if damage is replaced:
             serial(work / "other", study(seed=5))
-        parts = sorted((work / "run" / folder).rglob("*.parquet"))
-        damage(parts[number % len(parts)], work / "other")
+        parts = sorted((work / "run" / "replicates").rglob("*.parquet"))
+        damage(parts[trial // len(DAMAGES) % len(parts)], work / "other")
         assert any(finding.bad for finding in check_run(str(work / "run"))[0])
         if trial % 2:
             repair_run(str(work / "run"), engine="serial")
         else:
-            run_study(what, work / "run", engine="serial")
+            run_study(study(), work / "run", engine="serial")
         whole(work / "run", expected)
-        assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ def test_the_driver_is_killed_at_many_moments(tmp_path, kills):
     ("fault", "trial"),
     trials(
         damaged_part=(4, 24),
-        damaged_trajectory=(1, 12),
         clock_backwards=(1, 4),
         clock_jumps=(1, 4),
         full_disk=(2, 8),
