@@ -25,7 +25,7 @@ from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.numerics import accounting
-from ldpflow.settings import OneOf, Settings, documented
+from ldpflow.settings import OneOf, Settings, parameter_text
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
@@ -175,7 +175,7 @@ def settings_of(model: type[BaseModel]) -> str:
         if name != "kind":
             column = units.get(name)
             unit = column.unit if column else "-"
-            meaning = column.meaning if column else documented(model, name)
+            meaning = column.meaning if column else parameter_text(model, name)
             rows.append((f"`{name}`", kind_of(field), default_of(field), unit, meaning))
     if not rows:
         return "No settings."

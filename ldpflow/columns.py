@@ -166,7 +166,7 @@ def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
     return {f.name: values[f.name] for f in fields(declaration) if values[f.name] != f.default}
 
 
-def by_name(columns: Iterable[Column]) -> Mapping[str, Column]:
+def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
     """Columns by name; of several with one name the first.
 
     Raises

@@ -137,12 +137,12 @@ def depth(value: object) -> int:
     return levels
 
 
-def with_sum(text: str) -> str:
+def append_checksum(text: str) -> str:
     """Append the checksum of a text as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
-def check_sum(text: str, place: str) -> str:
+def verify_checksum(text: str, place: str) -> str:
     """Check a text whose last line is the checksum of the lines above, and return it.
 
     Raises

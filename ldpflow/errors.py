@@ -15,7 +15,7 @@ SECRETS = re.compile(
 )
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Text without the credentials of addresses in it: ``s3://***@bucket``."""
     return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
 
@@ -75,8 +75,8 @@ class InputError(LdpflowError):
         self.value = value
         self.allowed = allowed
         self.hint = hint
-        field, allowed, hint = (plain_text(redacted(text)) for text in (field, allowed, hint))
-        shown = redacted(repr(value))
+        field, allowed, hint = (plain_text(redact(text)) for text in (field, allowed, hint))
+        shown = redact(repr(value))
         if len(shown) > 200:
             shown = shown[:197] + "..."
         wrong = f"{field} is missing" if value is None else f"{field}: {shown} is not allowed"
@@ -111,7 +111,7 @@ class MissingExtra(InputError):
         return (type(self), (self.extra, self.packages))
 
 
-def need(extra: str, *modules: str) -> None:
+def require_extra(extra: str, *modules: str) -> None:
     """Check that the modules of an extra are installed.
 
     Raises
@@ -149,7 +149,7 @@ class StorageError(LdpflowError, OSError):
         self.root = root
         self.reason = reason
         super().__init__(
-            f"{redacted(root)}: {redacted(reason)}. What had finished is kept; put this right and run the "
+            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and run the "
             "same command again to continue."
         )
 

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.errors import InputError, need
+from ldpflow.errors import InputError, require_extra
 from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
@@ -166,18 +166,18 @@ class Run:
         InputError
             If nothing has finished, or a name is no column.
         """
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
             raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
-        table = chosen(table, where)
+        table = select_rows(table, where)
         if best:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
-        return chosen(table, sort=sort, columns=columns)
+        return select_rows(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
         """Rows of single replicates.
@@ -208,13 +208,13 @@ class Run:
             As of :meth:`summary`.
         """
         from ldpflow.results.summary import stored_trajectory_summary
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
             table = self.store.read_trajectory_summary()
             if table is None:
                 table = stored_trajectory_summary(self.store, damaged="refuse")
-        return chosen(table, where, sort, columns)
+        return select_rows(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
         """Cells against a baseline, paired by replicate.
@@ -282,7 +282,7 @@ class Run:
         InputError
             If there is no such figure or factor.
         """
-        need("report", "altair", "vl_convert")
+        require_extra("report", "altair", "vl_convert")
         from ldpflow.report.pictures import figures_of
         from ldpflow.report.results import Results
 
@@ -300,7 +300,7 @@ class Run:
         file : path, optional
             ``report.html`` in the run unless given.
         """
-        need("report", "altair", "vl_convert")
+        require_extra("report", "altair", "vl_convert")
         check_type("file", file, (str, os.PathLike, NoneType), "a path")
         from ldpflow.report.page import report_html, write_page
 

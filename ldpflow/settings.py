@@ -92,7 +92,7 @@ def bare_type(annotation: Any) -> tuple[Any, dict[str, Any]]:
             return annotation, bounds
 
 
-def typed(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
+def field_type(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     field = cls.model_fields[name]
     kind, bounds = bare_type(field.annotation)
     return kind, constraints(field.metadata) | bounds
@@ -128,7 +128,7 @@ def type_text(kind: Any, bounds: dict[str, Any]) -> str:
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
-    return cls.model_fields[name].description or type_text(*typed(cls, name))
+    return cls.model_fields[name].description or type_text(*field_type(cls, name))
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
@@ -141,14 +141,14 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
     """Values of a component that only a plug-in can make known: ``law triangular``."""
     found = []
     for name in cls.model_fields:
-        one_of = typed(cls, name)[1].get("one_of")
+        one_of = field_type(cls, name)[1].get("one_of")
         if one_of is not None and name in values and values[name] not in tuple(one_of.names()):
             found.append(f"{name} {values[name]}")
     return found
 
 
 def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
-    kind, bounds = typed(cls, name)
+    kind, bounds = field_type(cls, name)
     if not isinstance(raw, str):
         return ""
     if "one_of" in bounds:
@@ -216,7 +216,7 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class Checked(BaseModel):
+class InputModel(BaseModel):
     """Base of models that raise an InputError for a value that is not allowed.
 
     As in a study, numbers may be NumPy's, arrays are lists, and a text is no number.
@@ -239,7 +239,7 @@ class Checked(BaseModel):
         __init__.__pydantic_base_init__ = True  # pydantic makes models of mappings without it
 
 
-class Settings(Checked):
+class Settings(InputModel):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
@@ -267,7 +267,7 @@ class Settings(Checked):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         """Further components that this one uses by name."""
         return ()
 
@@ -285,7 +285,7 @@ class Settings(Checked):
         return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
         """Settings without a value that a study must give, although the class has a default."""
         return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
 
@@ -298,8 +298,8 @@ class Settings(Checked):
             setting = cls.setting(name)
             if name != "kind" and setting.stored:
                 words = {k: v for k, v in vars(setting).items() if k not in ("stored", "asked")}
-                words["meaning"] = setting.meaning or documented(cls, name)
-                kind, _ = typed(cls, name)
+                words["meaning"] = setting.meaning or parameter_text(cls, name)
+                kind, _ = field_type(cls, name)
                 if get_origin(kind) is Literal:
                     kind = type(get_args(kind)[0])
                 found.append(Column(name, STORED.get(kind, "string"), **words, identifies=True))
@@ -317,7 +317,7 @@ class Settings(Checked):
         return name
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
         """Complete the axes of a study's table by values that follow from them, as from a file."""
         return axes
 
@@ -364,7 +364,7 @@ def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
-    kind, _ = typed(cls, name)
+    kind, _ = field_type(cls, name)
     vector = get_origin(kind) is tuple
     item = bare_type(get_args(kind)[0])[0] if vector else kind
     return item in (int, float), vector
@@ -400,7 +400,7 @@ def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
             yield from settings_in(get_args(annotation))
 
 
-def documented(cls: type, name: str) -> str:
+def parameter_text(cls: type, name: str) -> str:
     """First sentence of a parameter's entry in the docstring of a class or of the nearest base.
 
     ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line; several names may share

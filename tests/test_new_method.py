@@ -42,7 +42,7 @@ import numpy as np
 from pydantic import Field
 
 from ldpflow.columns import Column, Summary
-from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod, average, symmetric
+from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod, average, symmetric_limits
 from ldpflow.settings import Setting
 
 
@@ -74,7 +74,7 @@ class Stretched(PathIntervalMethod):
     def intervals(self, record, n: int, levels: Sequence[float]) -> Intervals:
         estimate = average(record, n)
         half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
-        limits = symmetric(estimate, [half for _ in levels])
+        limits = symmetric_limits(estimate, [half for _ in levels])
         return Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
 '''
 

@@ -40,9 +40,9 @@ app = typer.Typer(
 def print_version(given: bool) -> None:
     if given:
         from ldpflow import __version__
-        from ldpflow.numerics.kernels import cache_place
+        from ldpflow.numerics.kernels import cache_location
 
-        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_location()}")
         raise typer.Exit
 
 

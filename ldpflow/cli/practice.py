@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import Format, Run, TableFormat, parse_settings
-from ldpflow.errors import InputError, need
+from ldpflow.errors import InputError, require_extra
 
 if TYPE_CHECKING:
     from ldpflow.components.mechanisms import Mechanism
@@ -144,7 +144,7 @@ def print_analysis(analysis: Analysis) -> None:
 
 
 def write_page(analysis: Analysis, file: str) -> None:
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report.analysis_page import analysis_html
 
     try:

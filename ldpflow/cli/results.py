@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ldpflow.cli.flags import Columns, Format, Run, Sort, StudyName, TableFormat, Where
-from ldpflow.errors import InputError, need, plain_text
+from ldpflow.errors import InputError, plain_text, require_extra
 
 if TYPE_CHECKING:
     from ldpflow.results.published import MissingCell
@@ -45,7 +45,7 @@ def summary(
     with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
-    from ldpflow.results.where import chosen
+    from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
@@ -60,14 +60,14 @@ def summary(
         from ldpflow.results.summary import stored_summary
 
         table = stored_summary(opened.store, null, damaged="refuse")
-    table = chosen(table, where)
+    table = select_rows(table, where)
     if best:
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
-    table = chosen(table, sort=split_names(sort))
+    table = select_rows(table, sort=split_names(sort))
     if columns is not None:
-        table = chosen(table, columns=split_names(columns))
+        table = select_rows(table, columns=split_names(columns))
         show = print_table if form is Format.table else show
     show(table)
     if columns is None and form is Format.table:
@@ -106,12 +106,12 @@ def compare(
     """
     from ldpflow.cli.tables import Shown, plain, print_fitting, print_table, with_error
     from ldpflow.columns import distinguishing_columns
-    from ldpflow.results.where import chosen
+    from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
-    table = chosen(open_run(run).compare(by, baseline), where, split_names(sort))
+    table = select_rows(open_run(run).compare(by, baseline), where, split_names(sort))
     if columns is not None:
-        print_table(chosen(table, columns=split_names(columns)))
+        print_table(select_rows(table, columns=split_names(columns)))
         return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
@@ -144,7 +144,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     number is in the summary too.
     """
     from ldpflow.columns import distinguishing_columns, short
-    from ldpflow.results.where import chosen
+    from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
@@ -155,7 +155,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     names = (
         distinguishing_columns(settings, rows, implied=True)
         if columns is None
-        else chosen(table, columns=split_names(columns)).column_names
+        else select_rows(table, columns=split_names(columns)).column_names
     )
     for row in rows:
         # B says nothing about a method that has none.
@@ -230,7 +230,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
-    need("report", "duckdb", "altair", "vl_convert")
+    require_extra("report", "duckdb", "altair", "vl_convert")
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
 
@@ -298,7 +298,7 @@ def trace(
     ] = None,
 ) -> None:
     """Draw the estimate and the limits of BB, BM and SN along one path, for a range of n."""
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
     from ldpflow.report.charts import save, suffix_of
@@ -312,10 +312,10 @@ def trace(
         name: [value] if name != "seed" else value for name, value in given.items() if value
     }
     flags["method"] = method or ["BB", "BM", "SN"]
-    chosen = load_study(study).replace(flags)
-    if len(chosen.level) > 1:
-        raise InputError("--level", list(chosen.level), "one level")
-    rows = compute(chosen, first, last, points, replicate)
+    asked = load_study(study).replace(flags)
+    if len(asked.level) > 1:
+        raise InputError("--level", list(asked.level), "one level")
+    rows = compute(asked, first, last, points, replicate)
     if parquet is not None:
         try:
             pq.write_table(rows, parquet, compression="zstd")
@@ -342,7 +342,7 @@ def report(
 
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
     """
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
     from ldpflow.report.results import Results
 
@@ -390,7 +390,7 @@ def plot(
     where: Where = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides."""
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report.charts import save, suffix_of
     from ldpflow.run import open_run
 

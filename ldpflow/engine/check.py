@@ -30,7 +30,7 @@ from ldpflow.results.published import Comparison, compare
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
-from ldpflow.store.dataset import REMOVED, Dataset, crowded, each_once, overlapping
+from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
@@ -234,7 +234,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
         findings, _ = examine(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
-        store.replicates.compact(crowded(store.replicates.scan(damaged=[])))
+        store.replicates.compact(paths_to_compact(store.replicates.scan(damaged=[])))
     return run_study(study, run, **options)
 
 
@@ -362,13 +362,13 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
 
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
     """Rows that lie in two parts, equal or not."""
-    shared = overlapping(parts)
+    shared = overlapping_parts(parts)
     findings = []
     for key in sorted({part.path_key for part in parts if part.name in shared}):
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in each_once(store.replicates.loaded(group, damaged=[]), store.replicates.load):
+            for _ in deduplicate(store.replicates.loaded(group, damaged=[]), store.replicates.load):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))

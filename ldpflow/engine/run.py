@@ -44,7 +44,7 @@ from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
 from ldpflow.simulators.simulator import Cell, Plan, Simulator, by_runs
 from ldpflow.store.aggregate import Aggregator
-from ldpflow.store.dataset import crowded
+from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, Ranges, UnreadablePart, intersect, subtract
 from ldpflow.store.provenance import Session, read_sessions
@@ -530,7 +530,7 @@ def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[Unreadabl
     summary = stored_summary(store, damaged=damaged)
     if not damaged:
         # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
-        store.replicates.compact(crowded(parts))
+        store.replicates.compact(paths_to_compact(parts))
     store.write_summary(summary)
     followed = stored_trajectory_summary(store, damaged=damaged)
     if followed.num_rows:

@@ -62,17 +62,17 @@ from ldpflow.numerics.constants import DIGITS, bisect, workdps
 Accounting = Literal["disjoint", "gdp", "paper"]
 
 
-def positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise InputError(name, value, "a finite number > 0")
 
 
-def share(name: str, value: float) -> None:
+def check_probability(name: str, value: float) -> None:
     if not 0 < value < 1:
         raise InputError(name, value, "a number in (0, 1)")
 
 
-def not_negative(epsilon: float) -> None:
+def check_epsilon(epsilon: float) -> None:
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InputError("epsilon", epsilon, "a finite number >= 0")
 
@@ -85,8 +85,8 @@ def delta_of(epsilon: float, mu: float) -> float:
     """
     from scipy import special
 
-    positive("mu", mu)
-    not_negative(epsilon)
+    check_positive("mu", mu)
+    check_epsilon(epsilon)
     first = special.log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
@@ -96,8 +96,8 @@ def epsilon_of(delta: float, mu: float) -> float:
     """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
     import dp_accounting
 
-    positive("mu", mu)
-    share("delta", delta)
+    check_positive("mu", mu)
+    check_probability("delta", delta)
     return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
 
 
@@ -108,8 +108,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     """
     import dp_accounting
 
-    not_negative(epsilon)
-    share("delta", delta)
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
     return float(1.0 / dp_accounting.get_sigma_gaussian(epsilon, delta))
 
 
@@ -120,7 +120,7 @@ def mu_of_pure(epsilon: float) -> float:
     """
     from scipy import special
 
-    positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     return float(-2 * special.ndtri(special.expit(-epsilon)))
 
 
@@ -131,13 +131,13 @@ def pure_of_mu(mu: float) -> float:
     """
     from scipy import special
 
-    positive("mu", mu)
+    check_positive("mu", mu)
     return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
 
 
 def zcdp_of(mu: float) -> float:
     """rho of the zero-concentrated DP that mu-GDP implies: mu^2/2."""
-    positive("mu", mu)
+    check_positive("mu", mu)
     return mu**2 / 2
 
 
@@ -251,7 +251,7 @@ def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
     return mp.log(1 + (e - 1) / (e + 1) * rest)
 
 
-def amplified(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
+def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
     """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'.
 
     Raises

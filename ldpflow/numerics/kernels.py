@@ -35,7 +35,7 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics.specialise import Case, Imported, Specialised, Substitution, specialise
 
 
-def cache_place() -> Path:
+def cache_location() -> Path:
     """Folder of compiled kernels: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
@@ -52,7 +52,7 @@ def cache_folder() -> Path:
         Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
         or if it cannot be written to.
     """
-    folder = cache_place()
+    folder = cache_location()
     root = folder.parent
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -251,7 +251,7 @@ def kernel_digest(function: Callable[..., Any], case: Case) -> str:
     return module_of(specialise(function, case, "called"))[0]
 
 
-def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
+def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
     """Load the kernel whose entry is ``function`` from the cache, or compile it.
 
     One process compiles a kernel while others wait for it. ``signature`` is a string or a Numba type.

@@ -70,17 +70,17 @@ def fill_words(state, out):  # type: ignore[no-untyped-def]
         for lane in range(LANES):
             s0, s1, s2, s3 = a[lane], b[lane], c[lane], d[lane]
             for j in range(GROUP):
-                word, s0, s1, s2, s3 = following(s0, s1, s2, s3)
+                word, s0, s1, s2, s3 = next_draw(s0, s1, s2, s3)
                 o[j * LANES + lane] = float_of(word)
             a[lane], b[lane], c[lane], d[lane] = s0, s1, s2, s3
     o = out[CHUNK // 2 * LANES : (CHUNK // 2 + 1) * LANES]
     for lane in range(LANES):
-        word, a[lane], b[lane], c[lane], d[lane] = following(a[lane], b[lane], c[lane], d[lane])
+        word, a[lane], b[lane], c[lane], d[lane] = next_draw(a[lane], b[lane], c[lane], d[lane])
         o[lane] = float_of(word)
 
 
 @jit
-def following(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
+def next_draw(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
     """A draw of xoshiro256++ and the next state."""
     t = s0 + s3
     word = ((t << U64(23)) | (t >> U64(41))) + s0
@@ -106,7 +106,7 @@ def unit(bits):  # type: ignore[no-untyped-def]
 
 
 @jit
-def with_sign(x, bit):  # type: ignore[no-untyped-def]
+def flip_sign(x, bit):  # type: ignore[no-untyped-def]
     """x with its sign flipped where the lowest bit of ``bit`` is set."""
     return float_of(bits_of(x) ^ (bit << U64(63)))
 
@@ -151,7 +151,7 @@ def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
     """-1 or 1, each with probability 1/2."""
     fill_bits(state, out)
     for i in range(PLANE):
-        out[i] = with_sign(1.0, bits_of(out[i]) >> U64(63))
+        out[i] = flip_sign(1.0, bits_of(out[i]) >> U64(63))
 
 
 @jit
@@ -168,7 +168,7 @@ def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
     fill_bits(state, out)
     for i in range(PLANE):
         bits = bits_of(out[i])
-        out[i] = with_sign(log(unit(bits)), bits)
+        out[i] = flip_sign(log(unit(bits)), bits)
 
 
 @jit
@@ -194,7 +194,7 @@ def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
     for i in range(HALF):
         angle = bits_of(second[i])
         w = unit(angle) - 0.5
-        r = with_sign(np.sqrt(-2.0 * log(unit(bits_of(first[i])))), angle)
+        r = flip_sign(np.sqrt(-2.0 * log(unit(bits_of(first[i])))), angle)
         s = sin_quarter(w)
         c = cos_quarter(w)
         swap = (angle & U64(2)) != U64(0)
@@ -216,7 +216,7 @@ def fill_student_t(state, parameter, out):  # type: ignore[no-untyped-def]
         angle = bits_of(out[i])
         w = unit(angle) - 0.5
         grow = expm1(log(unit(bits_of(scratch[i]))) * (-2.0 / parameter))
-        r = with_sign(np.sqrt(parameter * grow), angle)
+        r = flip_sign(np.sqrt(parameter * grow), angle)
         out[i] = r * (sin_quarter(w) if (angle & U64(2)) != U64(0) else cos_quarter(w))
 
 
@@ -250,7 +250,7 @@ def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
     fill_bits(state, sides)
     fill_normal(state, parameter, out)
     for i in range(PLANE):
-        out[i] += with_sign(1.5, bits_of(sides[i]) >> U64(63))
+        out[i] += flip_sign(1.5, bits_of(sides[i]) >> U64(63))
 
 
 @jit

@@ -17,7 +17,7 @@ from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import chosen, condition
+from ldpflow.results.where import condition, select_rows
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -182,8 +182,8 @@ class Results:
         names = self.trajectories.column_names
         settings = [name for name in names[: names.index("n")] if name != "path"]
         # What the study varies before what follows from it.
-        chosen = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
-        settings.sort(key=lambda name: name not in chosen)
+        leading = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
+        settings.sort(key=lambda name: name not in leading)
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
@@ -269,5 +269,5 @@ def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
     if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        chosen(unmet[0], where)  # which says what there is
+        select_rows(unmet[0], where)  # which says what there is
     return found

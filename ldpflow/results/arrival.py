@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.numerics import bits_of, constants, float_of, register_array
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 from ldpflow.simulators.approach import Approach, LinearApproach, approach, linear_approach
 from ldpflow.simulators.simulator import Simulator
@@ -82,7 +82,7 @@ SIGNATURE = (
 
 
 def follow_kernel() -> Callable[..., None]:
-    return compiled(follow, Case(), SIGNATURE)
+    return compile_kernel(follow, Case(), SIGNATURE)
 
 
 def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
@@ -356,7 +356,7 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
 
 
-def approaches(cases: Sequence[Approach]) -> list[Arrival]:
+def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
     """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
 
     kernel = follow_kernel()
@@ -445,7 +445,7 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
     return total / steps
 
 
-def arrivals(
+def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
     """Predict the arrival of simulators after numbers of users, one for each coordinate of theta.
@@ -453,7 +453,7 @@ def arrivals(
     None for a simulator without a path or without a prediction.
     """
     paths = [approach(simulator, n) for simulator, n in wanted]
-    closed = iter(approaches([path for path in paths if path is not None]))
+    closed = iter(predict_arrivals([path for path in paths if path is not None]))
     found: list[tuple[Arrival, ...] | None] = []
     for (simulator, n), path in zip(wanted, paths, strict=True):
         linear = linear_approach(simulator, n) if path is None else None

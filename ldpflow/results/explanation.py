@@ -15,7 +15,7 @@ import pyarrow as pa
 from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.results.arrival import Arrival, arrivals
+from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.decomposition import BY_CHANCE, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
@@ -282,7 +282,7 @@ def predicted_biases(
     may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
     asked = [row for row in rows if row["method"] in may_be]
     known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
-    found = dict(zip(known, arrivals([(paths[path], n) for path, n in known]), strict=True))
+    found = dict(zip(known, predict_simulators([(paths[path], n) for path, n in known]), strict=True))
     sure = [row for row in rows if said[row["method"]] and not row["failures"]]
     # Where there are several, a bundled one.
     averages = {paths_of(row): row for row in sorted(sure, key=lambda row: is_bundled(row["method"]))}

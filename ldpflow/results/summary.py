@@ -43,7 +43,7 @@ from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.store.dataset import Damaged, Dataset, each_once, overlapping
+from ldpflow.store.dataset import Damaged, Dataset, deduplicate, overlapping_parts
 from ldpflow.store.part import Part, Ranges, UnreadablePart, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, cell_id, cell_keys
@@ -111,9 +111,9 @@ class PathReader:
         self.dataset.leave_out(UnreadablePart(part.name, reason), self.damaged)
 
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-        shared = overlapping(self.parts)
+        shared = overlapping_parts(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
-        for _ in each_once(self.loaded(doubled), self.dataset.load):
+        for _ in deduplicate(self.loaded(doubled), self.dataset.load):
             pass  # raises where repeated rows differ
         for ranges, keys in self.alike(wanted):
             size = sum(last - first for first, last in ranges)

@@ -55,7 +55,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     return Reader(text, schema).expression()
 
 
-def chosen(
+def select_rows(
     table: pa.Table,
     where: str | None = None,
     sort: str | Sequence[str] | None = None,
@@ -231,4 +231,4 @@ def stored_rows(
     if named and not any(table.num_rows for table in found):
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
         raise InputError(field, value, SOME_ROW, describe_values(named, tables(named)))
-    return chosen(pa.concat_tables(found), columns=columns)
+    return select_rows(pa.concat_tables(found), columns=columns)

@@ -81,7 +81,7 @@ class Counts(Simulator[Request, CountsRecord]):
         if problem.units is not None:
             hint = "The range and the grid of a protocol are in the unit of the data."
             raise InputError("problem.units", problem.units.model_dump(), "nothing with a protocol", hint)
-        if problem.brought():
+        if problem.used_components():
             hint = "Protocols draw counts of reports, from distribution functions of bundled laws alone."
             raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
         least = protocol.least_users()

@@ -15,7 +15,7 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.bootstrap import BlockBootstrap
-from ldpflow.components.intervals.record import Array, PathRecord, Record, joined
+from ldpflow.components.intervals.record import Array, PathRecord, Record, join_records
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems import BaseProblem, Problem
@@ -293,7 +293,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def run(self, seed: int, replicates: Sequence[int], request: PathRequest) -> PathRecord:
         parts = [replicates[at : at + LANES] for at in range(0, len(replicates), LANES)]
-        return joined(
+        return join_records(
             [run_path(self, seed, part, request.times, request.marked, request.sums) for part in parts]
         )
 

@@ -39,7 +39,7 @@ from ldpflow.components.problems.laws import Law, Variate
 from ldpflow.numerics import fill_uniform, private_bit, register_array, running_sums
 from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
-from ldpflow.numerics.kernels import cache_folder, compiled, read_private, write_private
+from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import LANES, PLANE, STRIDE
@@ -403,7 +403,7 @@ def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
 @lru_cache(maxsize=1024)
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
     """The compiled kernel of a path, or of a perturbed one."""
-    return compiled(run, kernel_case(path, sums, perturbed), SIGNATURE)
+    return compile_kernel(run, kernel_case(path, sums, perturbed), SIGNATURE)
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
@@ -100,7 +100,7 @@ def rows_kernel(path: OnePass) -> Any:
             "randomise": part_of(path.randomiser, "randomise_probability"),
         }
     case = case.with_values(changed).with_layout("steps", layout_of(step_settings(path)))
-    return compiled(keep_rows, case, SIGNATURE)
+    return compile_kernel(keep_rows, case, SIGNATURE)
 
 
 def step_settings(path: OnePass) -> Parameters:

@@ -18,7 +18,7 @@ from ldpflow.columns import Column
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants, register_array
 from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
 from ldpflow.simulators.rows import run_kernel
@@ -95,7 +95,9 @@ def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
     if loss_gap is None:
         return None
     layouts = (("problem", layout_of(problem.kernel_parameters())),)
-    return compiled(mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE)
+    return compile_kernel(
+        mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE
+    )
 
 
 def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no-untyped-def]

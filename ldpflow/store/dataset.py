@@ -220,7 +220,7 @@ class Dataset:
         parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
             warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
-        return finished_of(parts)
+        return replicates_by_cell(parts)
 
     # Reading
 
@@ -277,14 +277,14 @@ class Dataset:
         names = list(schema.names if columns is None else columns)
         if within is not None:
             parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
-        shared = overlapping(parts)
+        shared = overlapping_parts(parts)
         for key, group in groupby(parts, key=lambda part: part.path_key):
             here = list(group)
             alone = [part for part in here if part.name not in shared]
             doubled = [part for part in here if part.name in shared]
             for part, table in chain(
                 self.loaded(alone, damaged=damaged),
-                each_once(self.loaded(doubled, damaged=damaged), self.load),
+                deduplicate(self.loaded(doubled, damaged=damaged), self.load),
             ):
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
@@ -386,7 +386,7 @@ def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
             yield entry.name, entry.is_file(follow_symlinks=False)
 
 
-def finished_of(parts: Iterable[Part]) -> dict[str, Ranges]:
+def replicates_by_cell(parts: Iterable[Part]) -> dict[str, Ranges]:
     """Replicates of several parts by cell id."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     for part in parts:
@@ -405,9 +405,9 @@ COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
 Read = tuple[Part, pa.Table]
 
 
-def crowded(parts: Sequence[Part]) -> list[str]:
+def paths_to_compact(parts: Sequence[Part]) -> list[str]:
     """Keys of the paths that have rows in two parts, or many small parts."""
-    shared = overlapping(parts)
+    shared = overlapping_parts(parts)
     rows: dict[str, list[int]] = {}
     for part in parts:
         rows.setdefault(part.path_key, []).append(part.num_rows)
@@ -415,7 +415,7 @@ def crowded(parts: Sequence[Part]) -> list[str]:
     return sorted(many | {part.path_key for part in parts if part.name in shared})
 
 
-def overlapping(parts: Sequence[Part]) -> set[str]:
+def overlapping_parts(parts: Sequence[Part]) -> set[str]:
     """Names of the parts that share a (path, cell, replicate) with another part."""
     by_cell: dict[tuple[str, str], list[Part]] = {}
     for part in parts:
@@ -433,7 +433,7 @@ def overlapping(parts: Sequence[Part]) -> set[str]:
     return found
 
 
-def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
     """Parts of one path with the rows that no part before has; one at a time is held.
 
     ``load`` reads an earlier part again, to be compared with.
@@ -513,7 +513,7 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
     """Ranges and cells that cover what the parts cover, once, in as few pieces as they allow."""
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
-    covered = finished_of(parts)
+    covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}
     pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
     for first, last in pairwise(sorted(ends)):

@@ -19,7 +19,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import DamagedRun, InputError, StorageError, redacted
+from ldpflow.errors import DamagedRun, InputError, StorageError, redact
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
@@ -134,7 +134,7 @@ class RunFiles:
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         self.address = address_of(root)
-        self.root = redacted(self.address)
+        self.root = redact(self.address)
         if filesystem is None:
             self.filesystem, base = open_filesystem(root)
         else:

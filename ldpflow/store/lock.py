@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ldpflow.errors import InputError, redacted
+from ldpflow.errors import InputError, redact
 from ldpflow.store.files import has_ended
 from ldpflow.store.run_store import RunStore
 
@@ -59,7 +59,7 @@ class RunLock:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "command": redacted(shlex.join(sys.argv) if command is None else command),
+            "command": redact(shlex.join(sys.argv) if command is None else command),
         }
         self._descriptor: int | None = None
         self._released = threading.Event()

@@ -23,7 +23,7 @@ from typing import Any
 
 from ldpflow import __version__
 from ldpflow.documents import parse_json
-from ldpflow.errors import DamagedRun, InputError, redacted
+from ldpflow.errors import DamagedRun, InputError, redact
 from ldpflow.store.files import RunFiles
 
 RUN_VERSION = 3
@@ -95,7 +95,7 @@ class Session:
         self.entry: dict[str, Any] = {
             "session": secrets.token_hex(8),
             "run_version": RUN_VERSION,
-            "command": redacted(shlex.join(sys.argv) if command is None else command),
+            "command": redact(shlex.join(sys.argv) if command is None else command),
             "seed": seed,
             "started": now(),
             "ended": None,
@@ -117,7 +117,7 @@ class Session:
         """Write the session into provenance.json, in the place of its earlier state."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
-        text = json.dumps(chained([*others, self.entry]), indent=2)
+        text = json.dumps(chain_checksums([*others, self.entry]), indent=2)
         self.store.publish(FILE, text.encode() + b"\n")
 
 
@@ -143,13 +143,13 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
         found = "a run of a version before 0.3, or of a later one"
         hint = "Compute it again with another `out`, or start over with `fresh`, which moves it aside."
         raise InputError(store.root, found, "a run that this version has made", hint)
-    for number, (entry, sound) in enumerate(zip(sessions, chained(sessions), strict=True)):
+    for number, (entry, sound) in enumerate(zip(sessions, chain_checksums(sessions), strict=True)):
         if entry != sound:
             raise DamagedRun(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
 
 
-def chained(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Sessions with checksums: SHA-256 of the canonical JSON of each and of the checksum before."""
     found: list[dict[str, Any]] = []
     total = ""

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
+from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, finished_of
+from ldpflow.store.dataset import Dataset, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, encode, open_sealed, union
 from ldpflow.store.provenance import read_sessions
@@ -81,11 +81,11 @@ class RunStore(RunFiles):
         if data is None:
             return None
         place = self.full("study.toml")
-        return check_sum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
+        return verify_checksum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
         """Write study.toml, its checksum in the last line."""
-        self.publish("study.toml", with_sum(text).encode())
+        self.publish("study.toml", append_checksum(text).encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
         """A summary of the run, checksums verified; None if there is none.
@@ -174,7 +174,7 @@ class RunStore(RunFiles):
         """Parts that cannot be used or contradict the run, and paths that lack rows of its summary."""
         read_sessions(self)  # refuses a run of another version
         yield from bad
-        seed, counts = self.promised()
+        seed, counts = self.expected_counts()
         origins: dict[str, Part] = {}
         for part in parts:
             first = origins.setdefault(part.path_key, part)
@@ -190,14 +190,14 @@ class RunStore(RunFiles):
             by_path.setdefault(part.path_key, []).append(part)
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
-                ranges = finished_of(by_path.get(key, []))
+                ranges = replicates_by_cell(by_path.get(key, []))
                 found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
                 count = sum(last - first for first, last in found)
                 if count < wanted:
                     what = f"{count:,} of the {wanted:,} replicates that the summary counts {cell}".rstrip()
                     yield UnreadablePart(f"{kind.folder}/path=p{key}", what)
 
-    def promised(self) -> Promised:
+    def expected_counts(self) -> Promised:
         """Seed of the run, and the replicates of each path and cell that its summaries count."""
         files = ("study.toml", "provenance.json", "summary.parquet", "trajectories.parquet")
         infos = self.filesystem.get_file_info([self.full(name) for name in files])

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.columns import Column, by_name
+from ldpflow.columns import Column, index_columns
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
@@ -111,7 +111,7 @@ Frozen = Mapping[str, Column]
 
 
 def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
-    found = by_name(columns)
+    found = index_columns(columns)
     return {name: found[name] for name in names}
 
 
@@ -146,7 +146,7 @@ def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Sc
         If one of them is declared differently by another component, or has the name of a frozen column
         and not its type.
     """
-    return pa.schema([arrow_field(c, frozen) for c in by_name([*frozen.values(), *further]).values()])
+    return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
 REPLICATES = schema_of()

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, allowed, closest, input_error, nearest, setting_error, typed
+from ldpflow.settings import Settings, allowed, closest, field_type, input_error, nearest, setting_error
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
@@ -53,7 +53,7 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
     """One value of a field, converted and checked."""
-    kind, _ = typed(cls, name)
+    kind, _ = field_type(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
         value = int(raw)  # 1e6 is how people write a million
@@ -75,7 +75,7 @@ def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tup
     items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not items:
         raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
-    if get_origin(typed(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
+    if get_origin(field_type(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
         items = [items]
     if len(items) > MAX_VALUES:
         raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
@@ -112,7 +112,7 @@ class Entry:
                 filled[name] = axes[name]
             elif name != "kind" and field.default is not None:
                 filled[name] = (field.default,)
-        return cls(group, kind, dict(GROUPS[group][kind].completed(filled)))
+        return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
 
     def on_grid(self, users: tuple[int, ...]) -> Entry:
         """The entry with those settings of a method filled in that follow from the study's n."""
@@ -201,7 +201,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
                 raise InputError(f"{group}.{name}", values, f"given once, as {name} or as {setting}")
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
-        for name in registry[kind].unsaid(values):
+        for name in registry[kind].missing_settings(values):
             hint = f"{kind} needs it: a study says its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from ldpflow.columns import Column, by_name
+from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.errors import InputError
@@ -429,7 +429,7 @@ def sources_of(components: Iterable[Settings]) -> list[str]:
 
 
 def used_components(components: Iterable[Settings]) -> list[Settings]:
-    return [one for component in components for one in (component, *component.brought())]
+    return [one for component in components for one in (component, *component.used_components())]
 
 
 def is_bundled(component: type) -> bool:
@@ -495,7 +495,7 @@ def check_columns(component: type[Settings], where: str) -> None:
         return
     columns = columns_of(component)
     try:
-        by_name([*component.setting_columns(), *getattr(component, "diagnostics", ())])
+        index_columns([*component.setting_columns(), *getattr(component, "diagnostics", ())])
     except ValueError as error:
         raise InputError(where, error.args[0], "columns of different names") from None
     own: dict[str, list[Column]] = {}

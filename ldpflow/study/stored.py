@@ -16,7 +16,7 @@ from typing import Any
 
 import ldpflow
 from ldpflow.components.problems.tables import data_files_closed
-from ldpflow.documents import check_sum, parse_toml, read_text
+from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
 from ldpflow.simulators.families import names_file
@@ -68,7 +68,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
     stored = is_stored(source)
     if stored:
-        check_sum(text, source)
+        verify_checksum(text, source)
     mapping = parse_toml(text, "study", source)
     if stored:
         read_plugins(mapping.get("plugins", {}), stored=True)

@@ -131,7 +131,7 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
         elif isinstance(item, Settings):
             # A budget that was not said is no value of the study's: it is asked for there.
-            unsaid = type(item).unsaid(dict.fromkeys(item.model_fields_set))
+            unsaid = type(item).missing_settings(dict.fromkeys(item.model_fields_set))
             values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
             kind = values.pop("kind")
         elif isinstance(item, Mapping):

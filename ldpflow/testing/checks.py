@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
-from ldpflow.components.intervals.record import joined
+from ldpflow.components.intervals.record import join_records
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
@@ -363,7 +363,7 @@ def limits_at(method: Any, origin: float, other: bool) -> Array:
         )
         for at in range(0, len(replicates), LANES)
     ]  # fmt: skip
-    record = joined(parts)
+    record = join_records(parts)
     if other:
         named = type("Named", (OnePass,), {"key": simulator.key})  # streams of a method follow the key
         law = Quantile(law="logistic", location=0.25, scale=2.0)

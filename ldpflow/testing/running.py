@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
@@ -52,7 +52,7 @@ class Probe(DecayingSteps):
         return {"point": self.point}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.cli import main
-from ldpflow.documents import with_sum
+from ldpflow.documents import append_checksum
 from ldpflow.settings import Settings
 from ldpflow.study import GROUPS
 from ldpflow.study.reading import toml_text
@@ -149,7 +149,7 @@ def trial(folder: Path, number: int) -> list[dict[str, Any]]:
     text = hostile_text(number).encode("utf-8", "replace").decode()
     (folder / "hostile.toml").write_text(text, encoding="utf-8")
     body = f"# Resolved study, hash {'0' * 16}\n{text}\n"
-    (folder / "run" / "study.toml").write_text(with_sum(body), encoding="utf-8")
+    (folder / "run" / "study.toml").write_text(append_checksum(body), encoding="utf-8")
     plot = ["-o", str(folder / "plot.svg")]
     lines = [["sweep", str(folder / "hostile.toml"), "--dry-run"]]
     for at in (number, number // len(STORED) + 5):

@@ -57,7 +57,7 @@ def test_every_function_is_written_once_with_its_origin():
 
 
 def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
-    kernel = module.compiled(fill, Case(tuple(PARTS.items())), FLOATS)
+    kernel = module.compile_kernel(fill, Case(tuple(PARTS.items())), FLOATS)
     out = np.zeros(4)
     kernel(np.array([1.0, 2.0, 3.0, 4.0]), out)
     assert out.tolist() == [8.0, 14.0, 24.0, 38.0]
@@ -109,14 +109,14 @@ def calls_wrong(values, out):
 def test_an_error_names_file_and_line_of_the_source(folder):
     line = wrong.__code__.co_firstlineno + 1
     with pytest.raises(LdpflowError, match=rf'test_module.py", line {line}') as refused:
-        module.compiled(calls_wrong, Case(), FLOATS)
+        module.compile_kernel(calls_wrong, Case(), FLOATS)
     assert str(folder) not in str(refused.value)
 
 
 def load_again():
     """Hits and misses of a kernel that this process forgets."""
     module.KERNELS.clear()
-    module.compiled(sums, Case(), FLOATS)
+    module.compile_kernel(sums, Case(), FLOATS)
     return loads()
 
 
@@ -143,5 +143,5 @@ def test_a_full_disk_is_one_message(folder, monkeypatch):
 
     monkeypatch.setattr(module, "write_private", full)
     with pytest.raises(InputError, match="No space left on device") as refused:
-        module.compiled(sums, Case(), FLOATS)
+        module.compile_kernel(sums, Case(), FLOATS)
     assert refused.value.field == "LDPFLOW_CACHE_DIR"

@@ -68,7 +68,7 @@ def test_constants_loops_parameters_and_branches_are_written_out():
 def test_compiled_and_uncompiled_agree(extra):
     values, parameters = np.array([10.0, 20.0, 30.0]), {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
     case = case_of(D=3, EXTRA=extra, tail=(tail,))
-    kernel = kernels.compiled(example, case, "void(float64[::1], float64[::1], float64[::1])")
+    kernel = kernels.compile_kernel(example, case, "void(float64[::1], float64[::1], float64[::1])")
     compiled = np.zeros(3)
     kernel(values, compiled, flat(parameters))
     plain = np.zeros(3)

@@ -16,7 +16,7 @@ from ldpflow.practice.planning.method import RECOMMENDED, expected, fits
 from ldpflow.practice.planning.plans import judgement, name_of, with_recommended
 from ldpflow.practice.planning.rows import arrival_cautions
 from ldpflow.practice.planning.sources import Pilot, PlanOptions
-from ldpflow.results.arrival import approaches
+from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
 from tests.oracles.column_law import example_column
@@ -143,7 +143,7 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
 
     def short_enough(n):
         case = approach(source.path(0.9, 1.0, n), n)
-        (arrival,) = approaches([case])
+        (arrival,) = predict_arrivals([case])
         found = source.method(arrival, case)
         length = None if found is None else expected(arrival, found)
         return length is not None and length.length * 1.6448536 * arrival.standard_error <= 100
@@ -218,7 +218,7 @@ def test_a_plan_from_bounds():
         case = approach(simulator, 200_000)
         for factor, fine in ((1.0, True), (2.0, True)):
             path = replace(case, law=replace(case.law, scale=case.law.scale * factor))
-            assert (approaches([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine
+            assert (predict_arrivals([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine
 
 
 def test_laws_from_the_upper_bound_are_mirror_images():

@@ -81,14 +81,14 @@ def test_statements_say_what_is_promised():
 )
 def test_shuffling(n, epsilon0, epsilon, alpha):
     """delta = 1e-6, half of it for delta'."""
-    found, _ = accounting.amplified(epsilon0, 0.0, n, 5e-7)
+    found, _ = accounting.shuffled_guarantee(epsilon0, 0.0, n, 5e-7)
     assert found == pytest.approx(epsilon, rel=5e-3)
     multiplier, back = accounting.shuffled_noise_multiplier(found * (1 - 1e-12), 1e-6, n)
     assert multiplier == pytest.approx(alpha, abs=1e-3)
     assert back == pytest.approx(epsilon0, rel=1e-9)
     # The implied delta_0 uses up delta.
     delta0 = 1.25 * math.exp(-0.5 * (multiplier * back) ** 2)
-    assert accounting.amplified(back, delta0, n, 5e-7)[1] == pytest.approx(1e-6, rel=1e-6)
+    assert accounting.shuffled_guarantee(back, delta0, n, 5e-7)[1] == pytest.approx(1e-6, rel=1e-6)
     if epsilon0 == 0.5:
         implied = multiplier * found * math.sqrt(n) / math.log(n / 1e-6)
         assert 5.5 <= implied <= 5.9
@@ -96,7 +96,7 @@ def test_shuffling(n, epsilon0, epsilon, alpha):
 
 def test_shuffling_is_refused_beyond_its_range():
     with pytest.raises(InputError) as refused:
-        accounting.amplified(4.0, 0.0, 10**4, 5e-7)
+        accounting.shuffled_guarantee(4.0, 0.0, 10**4, 5e-7)
     assert refused.value.field == "epsilon0"
     with pytest.raises(InputError) as refused:
         DpSsgd(epsilon=0.03).resolved(LeastSquares(), 10**6)

@@ -17,7 +17,7 @@ from ldpflow.report.page import choices, glance, progress, report_html, script_j
 from ldpflow.report.results import Results
 from ldpflow.results import published
 from ldpflow.results.arena import UNDECIDED, settings_of
-from ldpflow.store.provenance import chained
+from ldpflow.store.provenance import chain_checksums
 from tests.published.test_compare import rows_as_printed
 
 
@@ -88,7 +88,7 @@ def running(run: Path, copy: Path) -> Callable[[], None]:
     ended = file.read_text()
     (session,) = json.loads(ended)
     session |= {"ended": None}
-    file.write_text(json.dumps(chained([session])))
+    file.write_text(json.dumps(chain_checksums([session])))
     return lambda: file.write_text(ended) and None
 
 

@@ -14,7 +14,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
-from ldpflow.results.arrival import Arrival, approaches
+from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach
@@ -90,7 +90,7 @@ def arrival_of(c, gamma, n, law, tau):
     """Prediction of the closure for LDP-SGD with randomised response, epsilon 1, from the quantile itself."""
     law = Law(law)
     case = Approach(law, tau, 1.17, c, gamma, law.quantile(tau), n)
-    return approaches([case])[0]
+    return predict_arrivals([case])[0]
 
 
 @pytest.mark.parametrize(("law", "tau"), [("normal", 0.9), ("exponential", 0.3)])

@@ -15,7 +15,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.results.design import Rows, places_of, products
-from ldpflow.store.provenance import chained
+from ldpflow.store.provenance import chain_checksums
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
 
@@ -131,7 +131,7 @@ def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path
     shutil.rmtree(next((run / "replicates").iterdir()))
     sessions = json.loads((run / "provenance.json").read_text())
     sessions[-1] |= {"ended": None}
-    (run / "provenance.json").write_text(json.dumps(chained(sessions)))
+    (run / "provenance.json").write_text(json.dumps(chain_checksums(sessions)))
     (run / "summary.parquet").unlink()
     found = sections(run)
     assert "1 of 2 cells have rows" in found["methods"] and "ε = 1, 2" in found["studied"]

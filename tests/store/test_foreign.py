@@ -14,7 +14,7 @@ import pytest
 
 from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, StorageError, redacted
+from ldpflow.errors import InputError, StorageError, redact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import Session, read_sessions
@@ -230,7 +230,7 @@ def test_credentials_in_an_address_are_shown_nowhere(tmp_path):
     texts.append(RunStore(OPENED).root)
     for text in texts:
         assert "hunter2" not in text and "AKIA" not in text and "bucket" in text
-    assert redacted("https://example.org/a@b") == "https://example.org/a@b"
+    assert redact("https://example.org/a@b") == "https://example.org/a@b"
 
 
 def test_a_store_with_credentials_still_opens_with_them(tmp_path):
@@ -254,7 +254,7 @@ def test_a_store_with_credentials_still_opens_with_them(tmp_path):
     ],
 )
 def test_parts_of_a_secret_are_not_shown(address, shown):
-    assert redacted(address) == shown
-    assert redacted(f"'{address}' is not there") == f"'{shown}' is not there"
+    assert redact(address) == shown
+    assert redact(f"'{address}' is not there") == f"'{shown}' is not there"
     messages = (InputError("out", address, "a folder", f"Not {address}."), StorageError(address, "full"))
     assert not any("word" in str(message) for message in messages), messages

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from ldpflow.columns import Column
-from ldpflow.documents import with_sum
+from ldpflow.documents import append_checksum
 from ldpflow.errors import InputError
 from ldpflow.results.measures import summarise_cells
 from ldpflow.results.summary import stored_cells
@@ -200,7 +200,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         store.publish("study.toml", b"new")
     monkeypatch.undo()
-    assert store.read_study() == with_sum("old")
+    assert store.read_study() == append_checksum("old")
     assert files(store) == {"study.toml"}
 
 

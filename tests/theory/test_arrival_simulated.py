@@ -16,7 +16,7 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
 from ldpflow.practice.planning.sources import design
-from ldpflow.results.arrival import approaches
+from ldpflow.results.arrival import predict_arrivals
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.theory.test_arrival import grid
@@ -66,7 +66,7 @@ def test_predicted_coverage_of_cells_drawn_from_the_grid(tmp_path):
     """24 of the 432 cells, 400 replicates each: good is good, lost is lost, and large biases are right."""
     cells = np.random.default_rng(20240521).choice(len(grid()), 24, replace=False)
     cases = [grid()[k] for k in cells]
-    for case, found in zip(cases, approaches(cases), strict=True):
+    for case, found in zip(cases, predict_arrivals(cases), strict=True):
         law = case.law
         problem = {"tau": case.tau, "law": law.name, "scale": law.scale}
         problem |= {k: v for k, v in (("df", law.df), ("shape", law.shape)) if v is not None}

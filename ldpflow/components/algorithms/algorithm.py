@@ -58,11 +58,11 @@ class BaseAlgorithm(Settings):
         return []
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
         """None without noise, or with noise of a given size."""
         if given.get("noise") == ("none",) or "noise_multiplier" in given:
             return []
-        return super().unsaid(given)
+        return super().missing_settings(given)
 
 
 class Algorithm(BaseAlgorithm):
@@ -291,7 +291,7 @@ class CoordinateSteps(DecayingSteps):
         return {"factors": self.c_factors or (1.0,) * d, "offsets": self.theta0_offsets or (0.0,) * d}
 
 
-def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
+def add_matrices(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
     """weight1 * first + weight2 * second."""
     return [
         [weight1 * a + weight2 * b for a, b in zip(row1, row2, strict=True)]

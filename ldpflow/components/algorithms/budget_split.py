@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
@@ -67,7 +67,7 @@ class BudgetSplit(DecayingSteps):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         noise = self.randomiser(mechanism).noise_covariance(problem)
-        return combined(problem.gradient_covariance(), noise, 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         # B + 1 answers about one record with eps/(B + 1) each: the mechanism's eps in total.

@@ -23,7 +23,13 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import Algorithm, CoordinateSteps, Delta, StepLength, combined
+from ldpflow.components.algorithms.algorithm import (
+    Algorithm,
+    CoordinateSteps,
+    Delta,
+    StepLength,
+    add_matrices,
+)
 from ldpflow.components.algorithms.finite_sum import UNIT
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
@@ -61,7 +67,7 @@ class LdpSgd(CoordinateSteps):
         return {**own, **self.coordinate_parameters()}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
@@ -190,11 +196,11 @@ class TailSgd(Algorithm):
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """At theta*, and for a simulated least_squares in the stationary state around it."""
         noise = mechanism.noise_covariance(problem)
-        at_truth = combined(problem.gradient_covariance(), noise, 1.0, 1.0)
+        at_truth = add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
         extra = multiplicative_noise(problem, self.step_constant(), noise[0][0])
-        return combined(at_truth, diagonal(extra), 1.0, 1.0)
+        return add_matrices(at_truth, diagonal(extra), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()

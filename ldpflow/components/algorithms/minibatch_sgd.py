@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, combined
+from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
@@ -68,7 +68,7 @@ class MinibatchSgd(CoordinateSteps):
         return self
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
         """The default batch size, if the axes name neither that nor rounds."""
         given = axes if "rounds" in axes else {"batch_size": (BATCH_SIZE,), **axes}
         return {name: given[name] for name in cls.model_fields if name in given}
@@ -120,7 +120,7 @@ class MinibatchSgd(CoordinateSteps):
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         s = self.records_per_step()
         data, noise = problem.gradient_covariance(), mechanism.noise_covariance(problem)
-        return combined(data, noise, 1.0 / s, 1.0 / s**2 if self.noise == "batch" else 1.0 / s)
+        return add_matrices(data, noise, 1.0 / s, 1.0 / s**2 if self.noise == "batch" else 1.0 / s)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         statement = mechanism.privacy()

@@ -14,7 +14,7 @@ from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, N
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, run_epsilon, run_rho
@@ -224,4 +224,4 @@ class MinibatchRegression(PrivateRegression):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """No intervals are built on the few steps of such a path."""
-        return unknown_matrix(problem.dimension)
+        return nan_matrix(problem.dimension)

@@ -51,7 +51,7 @@ from ldpflow.components.intervals.interval import (
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants, register_array
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import LANES
@@ -193,16 +193,16 @@ def in_lanes(values: Array) -> Array:
 @cache
 def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
     """The compiled kernel that draws multipliers of this law and sums the blocks."""
-    from ldpflow.numerics.samplers import following, unit, with_sign
+    from ldpflow.numerics.samplers import flip_sign, next_draw, unit
 
     law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
-    case = Case((("following", following), ("unit", unit), ("with_sign", with_sign), ("multiplier", law)))
+    case = Case((("following", next_draw), ("unit", unit), ("with_sign", flip_sign), ("multiplier", law)))
 
     def adding(blocks: int) -> Part:
         return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
 
     case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
-    return compiled(multiplier_sums, case, SIGNATURE)
+    return compile_kernel(multiplier_sums, case, SIGNATURE)
 
 
 def symmetric_uniform(kernel, word):  # type: ignore[no-untyped-def]

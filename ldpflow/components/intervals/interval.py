@@ -198,7 +198,7 @@ class PathIntervalMethod(IntervalMethod):
         """Methods that this one holds."""
         return ()
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         return self.nested()
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -325,7 +325,7 @@ def average(record: PathRecord, steps: int) -> Array:
     return record.once(("average", steps), mean).copy()
 
 
-def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
+def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
     """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
     widths = np.empty((len(half_widths), *estimate.shape))
     for at, half_width in enumerate(half_widths):
@@ -356,7 +356,7 @@ def normal_intervals(
     def z(p: float) -> float:
         return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
 
-    limits = symmetric(estimate, [z(0.5 + level / 2.0) * se for level in levels])
+    limits = symmetric_limits(estimate, [z(0.5 + level / 2.0) * se for level in levels])
     return Intervals(estimate, se, *limits, diagnosis or {})
 
 

@@ -57,7 +57,7 @@ from ldpflow.components.intervals.interval import (
     StepVariance,
     average,
     normal_intervals,
-    symmetric,
+    symmetric_limits,
     undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord
@@ -235,7 +235,7 @@ class ConfidenceSequence(Nested):
             raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
         base, se = self.of_base(record, n, levels)
         widths = [width_factor(n, self.t_opt, level) * se for level in levels]
-        limits = symmetric(base.estimate, widths)
+        limits = symmetric_limits(base.estimate, widths)
         return Intervals(base.estimate, base.se, *limits, base.diagnosis)
 
 
@@ -329,7 +329,7 @@ class JointRegion(Nested):
         sound = np.isfinite(statistic) & np.isfinite(determinant)
         se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
         critical = [critical_value(level, d, batches) for level in levels]
-        limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
+        limits = symmetric_limits(estimate, [float(np.sqrt(q)) * se for q in critical])
         shape = (len(levels), *estimate.shape)
         covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
         oracle = true_determinant(record.source)

@@ -204,7 +204,7 @@ class PathRecord(Record):
         return self.running_sums[name].transpose(1, 0, 2, 3)[rows]
 
 
-def joined(records: Sequence[PathRecord]) -> PathRecord:
+def join_records(records: Sequence[PathRecord]) -> PathRecord:
     """One record of the replicates of several with equal times."""
     first = records[0]
     if len(records) == 1:

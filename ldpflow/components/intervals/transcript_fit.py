@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals.interval import Array
 from ldpflow.components.intervals.record import PathRecord
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
@@ -147,7 +147,7 @@ SIGNATURE = (
 @cache
 def ends_kernel() -> Callable[..., None]:
     """:func:`find_ends`, compiled."""
-    return compiled(find_ends, Case((("excess", excess),)), SIGNATURE)
+    return compile_kernel(find_ends, Case((("excess", excess),)), SIGNATURE)
 
 
 def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]

@@ -93,7 +93,7 @@ from ldpflow.components.intervals.interval import (
     VarianceMethod,
     average,
     in_order,
-    symmetric,
+    symmetric_limits,
     undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
@@ -162,7 +162,7 @@ class SelfNormalization(PathIntervalMethod):
         v = squared - 2.0 * mean * weighted + mean * mean * squares
         scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
         widths = [constants.self_normalization_critical_value(level) * scale for level in levels]
-        return Intervals(estimate, None, *symmetric(estimate, widths))
+        return Intervals(estimate, None, *symmetric_limits(estimate, widths))
 
 
 class BlockVariance(VarianceMethod):

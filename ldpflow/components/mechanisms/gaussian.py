@@ -55,9 +55,11 @@ class Gaussian(Mechanism):
         return self
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
         """mu, unless a list of budgets is given."""
-        return [] if "budgets" in given else [name for name in super().unsaid(given) if name == "mu"]
+        return (
+            [] if "budgets" in given else [name for name in super().missing_settings(given) if name == "mu"]
+        )
 
     def unsuitable(self, problem: Problem) -> str | None:
         if math.isinf(problem.l2_sensitivity()):

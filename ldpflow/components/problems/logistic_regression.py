@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.mallows import Array, BoundedRegression, along_and_across, weight
-from ldpflow.components.problems.problem import Matrix, isotropic, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, isotropic, nan_matrix
 from ldpflow.components.problems.tables import check_two_values
 from ldpflow.numerics import constants, exp, log
 from ldpflow.numerics.streams import LANES, STRIDE
@@ -119,7 +119,7 @@ class LogisticRegression(BoundedRegression):
         """E u^power p* (1 - p*) x x'."""
         d = self.dimension
         if self.clip is not None:
-            return unknown_matrix(d)
+            return nan_matrix(d)
         with constants.workdps(30):
             norm = mp.sqrt(sum(mpf(b) ** 2 for b in self.coefficients))
             if self.covariates == "one":

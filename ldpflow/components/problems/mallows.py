@@ -161,7 +161,7 @@ class BoundedRegression(Problem):
         return canonical_json({name: getattr(self, name) for name in ("sha256", "target", "features")})
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
         """The digest of the file and what follows from its rows, if the axes name one case."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ldpflow.components.problems.laws import Law, Variate
-from ldpflow.settings import Checked, Parameters, Settings, canonical_json
+from ldpflow.settings import InputModel, Parameters, Settings, canonical_json
 
 
-class Units(Checked):
+class Units(InputModel):
     """Location and scale in which a study gives its steps and its start.
 
     A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
@@ -48,7 +48,7 @@ class Units(Checked):
 Matrix = list[list[float]]
 
 
-def unknown_matrix(dimension: int) -> Matrix:
+def nan_matrix(dimension: int) -> Matrix:
     return [[math.nan] * dimension for _ in range(dimension)]
 
 

@@ -25,7 +25,7 @@ from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
 from ldpflow.components.problems.tables import check_digest
 from ldpflow.errors import InputError
-from ldpflow.settings import Checked, OneOf, Parameters, Setting, Settings, allowed
+from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
 SimpleLaw = Literal[
     "normal",
@@ -77,7 +77,7 @@ def plugin_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
         raise ValueError(f"the shape of {kind} must be {allowed(cls, 'shape')}") from None
 
 
-class MixturePart(Checked):
+class MixturePart(InputModel):
     """One law of a mixture, which is a bundled one."""
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
@@ -224,7 +224,7 @@ class Quantile(QuantileProblem):
         return {name: value for name, value in super().key_settings().items() if name != "file"}
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
         """The digest of the file and the law of its column, if the axes name one."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
@@ -247,7 +247,7 @@ class Quantile(QuantileProblem):
         shape = self.shape if own is None else getattr(own, "shape", None)
         return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:

@@ -16,7 +16,7 @@ from ldpflow.components.protocols.histogram_counts import collect, crossing, est
 from ldpflow.components.protocols.protocol import Array, OneShot
 from ldpflow.components.protocols.round_counts import cdf_at, fieller_all, population_of, search_all
 from ldpflow.components.protocols.rounds import Rounds
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., A
     The arguments are arrays, numbers and named tuples of those.
     """
     signature = numba.void(*map(numba.typeof, arguments))
-    compiled(function, Case(tuple(parts.items())), signature)(*arguments)
+    compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
 
 
 @dataclass(frozen=True)

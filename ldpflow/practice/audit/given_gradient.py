@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters, Setting
 
@@ -42,10 +42,10 @@ class Given(Problem):
         return self.bits
 
     def curvature(self) -> Matrix:
-        return unknown_matrix(self.dimension)
+        return nan_matrix(self.dimension)
 
     def gradient_covariance(self) -> Matrix:
-        return unknown_matrix(self.dimension)
+        return nan_matrix(self.dimension)
 
 
 class GivenGradient(Given):

@@ -40,7 +40,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
-from ldpflow.results.arrival import Arrival, approaches
+from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
     level_with_dropout,
@@ -336,7 +336,7 @@ class SgdForecast(Forecast):
         key = (self.users(n), epsilon)
         if key not in self.known:
             case = self.case(*key)
-            (arrival,) = approaches([case])
+            (arrival,) = predict_arrivals([case])
             self.known[key] = arrival, self.method(arrival, case)
         return self.known[key]
 

@@ -24,11 +24,11 @@ from ldpflow.components.intervals.transcript_fit import fit_polynomial
 from ldpflow.numerics import constants
 from ldpflow.results.arrival import (
     Arrival,
-    approaches,
     equal_probability,
     few_nodes,
     follow_kernel,
     grid,
+    predict_arrivals,
     relaxation_units,
 )
 from ldpflow.simulators.approach import Approach
@@ -221,7 +221,7 @@ def users_with_method(
 
     def first_of(counts: Sequence[int]) -> UsersWithMethod | None:
         cases = [path(count) for count in counts]
-        for count, case, arrival in zip(counts, cases, approaches(cases), strict=True):
+        for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
             oracle = z * arrival.standard_error
             name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
             length = None if name is None else expected(arrival, name)

@@ -26,7 +26,7 @@ from ldpflow.practice.planning.method import (
     users_with_method,
 )
 from ldpflow.practice.planning.sources import Guess, Judged, OwnSteps, PlanOptions, Source, WorstLaw, design
-from ldpflow.results.arrival import LATTICE, Arrival, approaches, arrivals, lattice_ratio
+from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
@@ -267,7 +267,7 @@ def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
 def judge(rows: Sequence[PlanRow]) -> None:
     """Predict the arrival of every row; those of a study at once."""
     of_study = [row for row in rows if not isinstance(row.source, OwnSteps)]
-    found = arrivals([(row.simulator, row.n) for row in of_study])
+    found = predict_simulators([(row.simulator, row.n) for row in of_study])
     for row, each in zip(of_study, found, strict=True):
         arrival = None if each is None or row.undeclared else each[row.coordinate]
         row.judged = None if arrival is None else Judged(arrival, arrival.verdict)
@@ -403,7 +403,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     """Steps and a start that would do, by the rule for the law and n; None where the path's are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
-    found = approaches(cases)
+    found = predict_arrivals(cases)
     methods = [recommended(arrival, one) for arrival, one in zip(found, cases, strict=True)]
     good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
     low, high = min(good) * rule.c, max(good) * rule.c
@@ -481,7 +481,7 @@ def arrival_cautions(study: Study) -> list[str]:
         return []
     wanted = [(plan.simulator, n) for plan in plans for n in sorted({cell.n for cell in plan.cells})]
     refused: dict[int, list[tuple[int, Arrival]]] = {}
-    for (simulator, n), found in zip(wanted, arrivals(wanted), strict=True):
+    for (simulator, n), found in zip(wanted, predict_simulators(wanted), strict=True):
         worst = max(found or (), key=lambda arrival: (arrival.refused, abs(arrival.bias)), default=None)
         if worst is not None and worst.refused:
             refused.setdefault(id(simulator), []).append((n, worst))

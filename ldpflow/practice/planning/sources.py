@@ -36,7 +36,7 @@ from ldpflow.components.problems.tables import DataColumn, digest_of, read_colum
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
-from ldpflow.results.arrival import VERDICTS, Arrival, approaches, feasible_n
+from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 
@@ -242,7 +242,7 @@ class Pilot(OwnSteps):
         return percentile_range([law.sparsity(case.tau) for law in self.resampled])
 
     def judge(self, case: Approach, level: float) -> Judged:
-        (found,) = approaches([case])
+        (found,) = predict_arrivals([case])
         worst = worst_arrival(case, self.resampled, level)
         verdict = worst.verdict
         if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
@@ -348,7 +348,7 @@ def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arriva
 
     Worse is a later verdict of :data:`ldpflow.results.arrival.VERDICTS`, then a lower coverage.
     """
-    found = approaches([replace(case, law=replace(case.law, table=table)) for table in laws])
+    found = predict_arrivals([replace(case, law=replace(case.law, table=table)) for table in laws])
     found.sort(key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
 
@@ -454,7 +454,7 @@ class Guess(OwnSteps):
         return min(found), max(found)
 
     def judge(self, case: Approach, level: float) -> Judged:
-        found = approaches(list(self.cases(case).values()))
+        found = predict_arrivals(list(self.cases(case).values()))
         worst = max(found, key=lambda arrival: badness(arrival, level))
         return Judged(found[0], worst.verdict, worst)
 
@@ -465,7 +465,7 @@ class Guess(OwnSteps):
         """The law of the family that asks most of a method."""
         cases = self.cases(case, factor)
         found = []
-        for (name, path), arrival in zip(cases.items(), approaches(list(cases.values())), strict=True):
+        for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
             k, fit = arrival.relaxation_times, own_fit(path, method)
             size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
             found.append(WorstLaw(method, len(cases), name, size, k, fit.bias))

@@ -33,7 +33,7 @@ from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics.accounting import largest_local_epsilon, pure_of_mu, share
+from ldpflow.numerics.accounting import check_probability, largest_local_epsilon, pure_of_mu
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
 from ldpflow.simulators.one_pass import OnePass
 
@@ -151,7 +151,7 @@ class Design:
 
     def __post_init__(self) -> None:
         count_of(self.reports)
-        share("delta", self.delta)
+        check_probability("delta", self.delta)
         sampled_pair(0.0, 0.0, self.response_rate, secret_sample=True)  # refuses a rate that is none
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")

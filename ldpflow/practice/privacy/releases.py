@@ -19,7 +19,7 @@ from typing import Any
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
-from ldpflow.numerics.accounting import amplified, largest_local_epsilon
+from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
 
 DONG = "Dong, Roth and Su 2022"
 KAIROUZ = "Kairouz, Oh and Viswanath 2015, Theorem 3.3"
@@ -47,8 +47,8 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
 
     ``epsilon`` is the budget of one report, k = ``reports``, and ``at`` the epsilon of the pair.
     """
-    accounting.positive("epsilon", epsilon)
-    accounting.not_negative(at)
+    accounting.check_positive("epsilon", epsilon)
+    accounting.check_epsilon(at)
     k = count_of(reports)
     log_p = -math.log1p(math.exp(-epsilon))
     terms = []
@@ -71,7 +71,7 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
     low, high = 0.0, count_of(reports) * epsilon
     if delta == 0.0:
         return high
-    accounting.share("delta", delta)
+    accounting.check_probability("delta", delta)
     if composed_delta(epsilon, reports, 0.0) <= delta:
         return 0.0
     for _ in range(60):
@@ -95,7 +95,7 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     ``epsilon`` is that of all answers together; the result is infinite if silence, or an answer, comes from
     one side alone.
     """
-    accounting.positive("epsilon", epsilon)
+    accounting.check_positive("epsilon", epsilon)
     if below == above:
         return epsilon
     low, high = sorted((below, above))
@@ -180,7 +180,7 @@ class PureRelease(Release):
         if self.epsilon > largest_local_epsilon(users, delta):
             return None
         # What the users' own reports promise holds whatever the shuffler does.
-        return min(amplified(self.epsilon, 0.0, users, delta)[0], self.epsilon)
+        return min(shuffled_guarantee(self.epsilon, 0.0, users, delta)[0], self.epsilon)
 
     def sources(self, count: int) -> tuple[str, ...]:
         more = (ZHU, f"{MIRONOV}, Proposition 6") if self.laplace else (f"{MIRONOV}, Proposition 5",)
@@ -214,7 +214,7 @@ class GaussianRelease(Release):
         found = []
         for step in range(1, 129):
             local = largest * step / 128
-            pair = amplified(local, accounting.delta_of(local, self.budget), users, delta / 2)
+            pair = shuffled_guarantee(local, accounting.delta_of(local, self.budget), users, delta / 2)
             if pair[1] <= delta:
                 found.append(pair[0])
         return min(accounting.epsilon_of(delta, self.budget), *found) if found else None

@@ -23,9 +23,9 @@ from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics import running_sums
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.specialise import Case, Part
@@ -89,12 +89,12 @@ class UnknownLaw(Problem):
 
     def curvature(self) -> Matrix:
         if not self.slopes:
-            return unknown_matrix(self.d)
+            return nan_matrix(self.d)
         return [[s if j == k else 0.0 for k in range(self.d)] for j, s in enumerate(self.slopes)]
 
     def gradient_covariance(self) -> Matrix:
         if not self.taus:
-            return unknown_matrix(self.d)
+            return nan_matrix(self.d)
         if not self.several:  # the same number, rounded as in a study of one quantile
             return [[self.taus[0] * (1.0 - self.taus[0])]]
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
@@ -236,7 +236,7 @@ class Fold:
         self.path, self.d = path, d
         self.steps = (algorithm.step_constant(), algorithm.step_exponent(), algorithm.records_per_step())
         self.sizes = {name: RUNNING_SUMS[name].count(d) for name in names}
-        self.kernel = compiled(fold_rows, fold_case(d, tuple(names), path.problem.ordered), SIGNATURE)
+        self.kernel = compile_kernel(fold_rows, fold_case(d, tuple(names), path.problem.ordered), SIGNATURE)
         self.times = np.asarray(times, dtype=np.int64)
         self.marked = np.asarray(marked if names else (), dtype=np.int64)
         self.marks = np.full(len(self.times), -1, dtype=np.int64)
