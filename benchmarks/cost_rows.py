@@ -16,7 +16,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE, lane_states
 from ldpflow.simulators.finite_sum import draw_records, run_erm
 from ldpflow.simulators.one_pass import OnePass, run_path
@@ -60,7 +60,7 @@ def floor_work(path: OnePass, steps: int) -> tuple[Callable[[], object], int]:
     """The floor of a path as a piece of work, and its steps times replicates."""
     data = path.problem.variates()
     noise = path.mechanism.variates(path.problem)
-    function = compiled(floor, kernel_case(path, ()), SIGNATURE)  # the parts of the kernel itself
+    function = compile_kernel(floor, kernel_case(path, ()), SIGNATURE)  # the parts of the kernel itself
     chunks = -(-steps // CHUNK)
     arguments = (
         lane_states(SEED, "data", path.data_key(), range(LANES)),

@@ -15,10 +15,10 @@ from benchmarks.timing import compare, cpu_seconds
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.numerics.distributions import TABLE_SAMPLERS
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
-from ldpflow.results.arrival import approaches
+from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach
 
 PATHS = 2000
@@ -36,7 +36,7 @@ def column(times: int) -> Callable[[], object]:
     """Fill an array ``times`` times with draws from the law of a column."""
     values = np.array([NormalDist().inv_cdf((i + 0.5) / 2500) for i in range(2500)])
     table = column_law(values).sampling_table()
-    function = compiled(fill, Case((("sampler", TABLE_SAMPLERS["empirical"]),)), TABLE_SIGNATURE)
+    function = compile_kernel(fill, Case((("sampler", TABLE_SAMPLERS["empirical"]),)), TABLE_SIGNATURE)
     state = lane_states(1, "data", "column", range(LANES))
     out = np.empty(COUNT)
     return lambda: function(state, table, out, times)
@@ -50,8 +50,8 @@ def pilot_rows(effort: Effort) -> list[Measurement]:
     labels = ("column_ns_per_draw", "normal_ns_per_draw")
     case = Approach(Law("normal"), 0.9, 0.92, 1.0, 0.51, 0.0, 100_000)
     cases = [replace(case, c=0.1 * 1.003**k) for k in range(PATHS)]
-    approaches(cases[:2])
-    seconds = [cpu_seconds(lambda: approaches(cases)) for _ in range(effort.repetitions)]
+    predict_arrivals(cases[:2])
+    seconds = [cpu_seconds(lambda: predict_arrivals(cases)) for _ in range(effort.repetitions)]
     return [
         pairs.row("sampler-empirical", what, "times the time", 1.5, labels),
         Measurement("predictor", f"arrival of {PATHS:,} paths", "CPU seconds", seconds, 1.0, "lower", {}),

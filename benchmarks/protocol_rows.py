@@ -12,7 +12,7 @@ from benchmarks.timing import cpu_seconds
 from ldpflow.components.intervals.counts import Inversion
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.practice.planning.compare import ProtocolPlan, compare_protocols
+from ldpflow.practice.planning.compare import Row, compare_protocols
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
@@ -31,7 +31,7 @@ def one_shot_seconds(kind: str, n: int, repetitions: int) -> list[float]:
     return [cpu_seconds(lambda: simulate(batch)) for _ in range(repetitions)]
 
 
-def plan(tau: float) -> list[ProtocolPlan]:
+def plan(tau: float) -> list[Row]:
     """All protocols for one quantile, with what a half width of .05 needs."""
     return compare_protocols(Quantile(tau=tau).data_law(), [tau], 1.0, 10**5, RANGE, half_width=0.05)
 

@@ -11,7 +11,7 @@ from benchmarks.designs import SEED
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
 from benchmarks.timing import compare
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
@@ -31,7 +31,7 @@ def fill(kernel, state, out, times):
 
 def ours(name: str, times: int) -> Callable[[], object]:
     """Fill an array ``times`` times with a sampler."""
-    function = compiled(fill, Case((("sampler", SAMPLERS[name]),)), SIGNATURE)
+    function = compile_kernel(fill, Case((("sampler", SAMPLERS[name]),)), SIGNATURE)
     state = lane_states(SEED, "data", name, LANES_OF_BENCHMARK)
     out = np.empty(COUNT)
     return lambda: function(state, out, times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import ldpflow as lf
-from ldpflow.report.results import short
+from ldpflow.columns import short
 from ldpflow.results.arena import Setting, settings_of, standings
 
 SAID = ("law", "tau", "mechanism", "epsilon")

@@ -16,7 +16,6 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import ldpflow
 from docs.tables import table
 from ldpflow.cli import app
 from ldpflow.cli.flags import METHODS
@@ -25,7 +24,8 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.settings import OneOf, Settings, documented
+from ldpflow.numerics import accounting
+from ldpflow.settings import OneOf, Settings, parameter_text
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
@@ -52,9 +52,8 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.Transcript",
     ),
     "Privacy accounting": tuple(
-        f"ldpflow.numerics.accounting.{name}"
-        for name in ldpflow.numerics.accounting.__all__
-        if name[0].islower()
+        f"{accounting.__name__}.{name}"
+        for name in ("delta_of", "epsilon_of", "mu_of", "mu_of_pure", "pure_of_mu", "zcdp_of")
     ),
     "Writing components": (
         "ldpflow.register",
@@ -176,7 +175,7 @@ def settings_of(model: type[BaseModel]) -> str:
         if name != "kind":
             column = units.get(name)
             unit = column.unit if column else "-"
-            meaning = column.meaning if column else documented(model, name)
+            meaning = column.meaning if column else parameter_text(model, name)
             rows.append((f"`{name}`", kind_of(field), default_of(field), unit, meaning))
     if not rows:
         return "No settings."

@@ -50,22 +50,19 @@ MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":  # what help(ldpflow) lists
-        return ["__version__", *sorted({*MODULE_OF, *components()})]
+        return ["__version__", *sorted({*MODULE_OF, *component_classes()})]
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)
-    if name[:1].isupper():
-        found = components()
-        if name in found:
-            return found[name]
+    if name[:1].isupper() and name in (found := component_classes()):
+        return found[name]
     raise AttributeError(f"module 'ldpflow' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *MODULE_OF, *components()})
+    return sorted({*globals(), *MODULE_OF, *component_classes()})
 
 
-def components() -> dict[str, Any]:
-    """Component classes and their base classes by name."""
+def component_classes() -> dict[str, Any]:
     found = {}
     for module, (base, registry) in REGISTRIES.items():
         loaded = import_module(module)

@@ -1,4 +1,4 @@
-"""Columns that components declare: name, type, unit, meaning and how a column is summarised.
+"""Columns that components declare: name, type, unit, meaning, how they are summarised and printed.
 
 A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
 the live table, the report and docs/tables.md read the declaration. A declaration travels with its column,
@@ -8,19 +8,24 @@ as metadata of the Arrow field, so that a run can be read without the code of th
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from typing import Any
 
 from ldpflow.documents import parse_json
+from ldpflow.errors import plain_text
 
 TYPES = ("int32", "int64", "double", "string", "bool")
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
 """Share of the replicates from which on a warning is worth words."""
+
+WIDE = 24
+"""Length of a text from which on a setting distinguishes rows only if no other does."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -140,7 +145,7 @@ class Column:
     @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch asks
     def to_json(self) -> str:
         """The declaration as JSON text, what is at its default left out."""
-        return json.dumps(changed(self) | {"summaries": [changed(s) for s in self.summaries]})
+        return json.dumps(non_defaults(self) | {"summaries": [non_defaults(s) for s in self.summaries]})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
@@ -156,13 +161,12 @@ class Column:
         return cls(**written, summaries=summaries)
 
 
-def changed(declaration: Column | Summary) -> dict[str, Any]:
-    """The fields of a declaration that are not at their default."""
+def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
     values = asdict(declaration)
     return {f.name: values[f.name] for f in fields(declaration) if values[f.name] != f.default}
 
 
-def by_name(columns: Iterable[Column]) -> Mapping[str, Column]:
+def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
     """Columns by name; of several with one name the first.
 
     Raises
@@ -187,3 +191,73 @@ def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
         for summary in column.summaries
         if summary.caution and (row.get(summary.name) or 0.0) > CAUTIOUS
     ]
+
+
+def short(value: object) -> str:
+    """Text of a setting as people write it: 1e6, 0.75, BB, and - for none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return plain_text(str(value))
+    if isinstance(value, int):
+        digits = str(abs(value))
+        mantissa = digits.rstrip("0")
+        if len(digits) < 5 or len(mantissa) > 3:
+            return str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else f"{value:.2e}"
+    if "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return f"{mantissa}e{int(exponent)}"
+
+
+def no_formula(value: object) -> object:
+    """Quote a text that a spreadsheet would take for a formula; other values are unchanged."""
+    if not isinstance(value, str):
+        return value
+    shown = plain_text(value)
+    return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
+
+
+def rounded(value: float | None, digits: int) -> str:
+    """Text of a measure with a number of significant digits."""
+    if value is None or math.isnan(value):
+        return "-"
+    return short(float(f"{value:.{digits}g}"))
+
+
+def with_error(value: float | None, error: float | None) -> str:
+    """Text of a measure and its Monte Carlo standard error, both to the error's second digit."""
+    if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
+        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
+    decimals = 1 - math.floor(math.log10(error))
+    if not 0 <= decimals <= 9:
+        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
+    shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
+    return f"{value:.{decimals}f} ± {shown}"
+
+
+def distinguishing_columns(
+    names: Sequence[str], rows: Sequence[Mapping[str, Any]], implied: bool = False
+) -> list[str]:
+    """Smallest set of columns that distinguishes the rows; earlier columns are preferred.
+
+    Settings with one value that some rows lack (B, in a table of BB and BM) and long texts (coefficients)
+    are tried last. ``implied``: include varying columns that follow from the set.
+    """
+    texts = {name: [repr(row[name]) for row in rows] for name in names}
+    values = {name: {repr(row[name]) for row in rows if row[name] is not None} for name in names}
+    last = {
+        name: len(values[name]) < 2 or any(len(short(row[name])) > WIDE for row in rows) for name in names
+    }
+    chosen: list[str] = []
+    groups, count = [""] * len(rows), 1
+    for name in sorted(names, key=last.__getitem__):
+        finer = [before + "|" + text for before, text in zip(groups, texts[name], strict=True)]
+        if (found := len(set(finer))) > count:
+            groups, count = finer, found
+        elif last[name] or not implied or len(set(texts[name])) < 2:
+            continue
+        chosen.append(name)
+    return [name for name in names if name in chosen]

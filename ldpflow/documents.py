@@ -65,7 +65,7 @@ def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file 
 
 
 def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
-    """Text of bytes in UTF-8, which may begin with a mark, as editors of Windows write it."""
+    """Text of bytes in UTF-8, with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,15 +74,15 @@ def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
 
 
 def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
-    """Mapping that a text in TOML says.
+    """Parse TOML.
 
     Parameters
     ----------
     text : str
     field : str
-        What an error names.
+        Field that an error names.
     value : object, optional
-        What it shows; the beginning of the text unless given.
+        Value that it shows instead of the beginning of the text.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
 
 
 def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
-    """Value that a text in JSON says.
+    """Parse JSON.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
 
 
 def depth(value: object) -> int:
-    """Levels of nesting, counted without recursion."""
+    """Levels of nesting; without recursion, which a stranger's file could exhaust."""
     levels, inside = 0, [value]
     while inside:
         levels += 1
@@ -137,13 +137,13 @@ def depth(value: object) -> int:
     return levels
 
 
-def with_sum(text: str) -> str:
-    """Text with its checksum in a last line."""
+def append_checksum(text: str) -> str:
+    """Append the checksum of a text as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
-def check_sum(text: str, place: str) -> str:
-    """Text whose last line is the checksum of the lines above, as a sweep writes study.toml.
+def verify_checksum(text: str, place: str) -> str:
+    """Check a text whose last line is the checksum of the lines above, and return it.
 
     Raises
     ------

@@ -8,22 +8,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = [
-    "Caution",
-    "DamagedRun",
-    "EngineLost",
-    "InputError",
-    "LdpflowError",
-    "MissingExtra",
-    "StorageError",
-    "SweepFailed",
-    "SweepInterrupted",
-    "address_limit",
-    "need",
-    "plain_text",
-    "redacted",
-]
-
 CREDENTIALS = re.compile(r"(?<=://)(?:[^\s@]*:\S*@|[^/\s]+@)")
 SECRETS = re.compile(
     r"(?i)([?&;#][\w-]*(?:secret|password|token|key|signature|sig|credential)[\w-]*=)"
@@ -31,30 +15,31 @@ SECRETS = re.compile(
 )
 
 
-def redacted(text: str) -> str:
-    """A text without the credentials of the addresses in it: ``s3://***@bucket``."""
+def redact(text: str) -> str:
+    """Text without the credentials of addresses in it: ``s3://***@bucket``."""
     return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
 
 
 FIGURES_ADDRESSES = 66 * 2**30
+"""Bytes of address space that drawing a figure reserves."""
+
 LONG = 240
-"""Characters from which on a word of a message, such as a path, is shortened."""
+"""Length from which on a word of a message, such as a path, is shortened."""
 
 
-def shortened(text: str) -> str:
-    """A text without words that fill a screen."""
+def shorten_words(text: str) -> str:
     return re.sub(rf"\S{{{LONG},}}", lambda word: f"{word[0][: LONG // 2]}...{word[0][-LONG // 4 :]}", text)
 
 
 def plain_text(text: str) -> str:
-    """A text without control characters, which a terminal would obey: they are shown as escapes."""
+    """Text with control characters, which a terminal would obey, as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def plain_line(text: str) -> str:
-    """A text as one line without control characters: a name in it cannot pass for a line of ours."""
+    """Text as one line without control characters: a name in it cannot imitate a line of output."""
     return plain_text(text).replace("\n", "\\n")
 
 
@@ -63,7 +48,7 @@ class LdpflowError(Exception):
 
 
 class Caution(UserWarning):
-    """A study that runs but whose intervals mislead, as far as that is known before it runs.
+    """Warning before a study runs that its intervals will mislead.
 
     ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` silences it.
     """
@@ -75,14 +60,14 @@ class InputError(LdpflowError):
     Parameters
     ----------
     field : str
-        The setting, column or argument, e.g. ``algorithm.gamma`` or ``out``. The command line shows an
-        argument as its flag; so it does with names of arguments in backquotes in ``allowed`` and ``hint``.
+        Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints arguments
+        as flags, also names of arguments in backquotes in ``allowed`` and ``hint``.
     value : object
-        What was given; None if nothing was.
+        Value that was given; None if it is missing.
     allowed : str
-        What is allowed there, e.g. ``a number in (1/2, 1)``.
+        Values that are allowed, as in ``a number in (1/2, 1)``.
     hint : str, optional
-        One more sentence: the nearest valid name, or what to do.
+        Further sentence: the nearest valid name, or what to do.
     """
 
     def __init__(self, field: str, value: object, allowed: str, hint: str = "") -> None:
@@ -90,18 +75,18 @@ class InputError(LdpflowError):
         self.value = value
         self.allowed = allowed
         self.hint = hint
-        field, allowed, hint = (plain_text(redacted(text)) for text in (field, allowed, hint))
-        shown = redacted(repr(value))
+        field, allowed, hint = (plain_text(redact(text)) for text in (field, allowed, hint))
+        shown = redact(repr(value))
         if len(shown) > 200:
             shown = shown[:197] + "..."
         wrong = f"{field} is missing" if value is None else f"{field}: {shown} is not allowed"
         message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
-        super().__init__(shortened(message))
+        super().__init__(shorten_words(message))
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
-        # Exceptions cross process borders; the default would replay only the message.
+        # Errors cross process borders; the default would pass the message alone.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
 
 
@@ -110,15 +95,7 @@ class DamagedRun(InputError):
 
 
 class MissingExtra(InputError):
-    """A package that only one of ldpflow's extras brings is not installed.
-
-    Parameters
-    ----------
-    extra : str
-        The extra, as in ``report``.
-    packages : sequence of str
-        Names of the modules that were not found.
-    """
+    """Packages of one of ldpflow's extras, as ``report``, are not installed."""
 
     def __init__(self, extra: str, packages: Sequence[str]) -> None:
         self.extra = extra
@@ -134,8 +111,8 @@ class MissingExtra(InputError):
         return (type(self), (self.extra, self.packages))
 
 
-def need(extra: str, *modules: str) -> None:
-    """Refuse, with the line that installs it, where a module of an extra is missing.
+def require_extra(extra: str, *modules: str) -> None:
+    """Check that the modules of an extra are installed.
 
     Raises
     ------
@@ -143,7 +120,7 @@ def need(extra: str, *modules: str) -> None:
         Naming all that are missing.
     LdpflowError
         If figures are to be drawn under a limit of address space (``ulimit -v``): V8, which draws them,
-        reserves 64 GiB of addresses, not of memory, and ends the process where it cannot.
+        reserves 64 GiB of addresses, not of memory, and ends the process if it cannot.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
@@ -166,21 +143,13 @@ def address_limit() -> float:
 
 
 class StorageError(LdpflowError, OSError):
-    """A run directory cannot be read or written just now: a full disk, a network that is down.
-
-    Parameters
-    ----------
-    root : str
-        The run.
-    reason : str
-        What the system said.
-    """
+    """A run directory cannot be read or written now: the disk is full, or a network down."""
 
     def __init__(self, root: str, reason: str) -> None:
         self.root = root
         self.reason = reason
         super().__init__(
-            f"{redacted(root)}: {redacted(reason)}. What had finished is kept; put this right and run the "
+            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and run the "
             "same command again to continue."
         )
 
@@ -195,11 +164,7 @@ class EngineLost(LdpflowError):
 class SweepFailed(LdpflowError):
     """Batches of a sweep raised; what had finished is kept in the run.
 
-    Parameters
-    ----------
-    result : RunResult
-        How the sweep ended; ``result.failed_batches`` has every cause and the command that computes
-        the batch again.
+    ``result.failed_batches`` has every cause and the command that computes the batch again.
     """
 
     def __init__(self, result: Any) -> None:
@@ -216,13 +181,7 @@ class SweepFailed(LdpflowError):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """A sweep was interrupted and has stopped in order; what had finished is kept in the run.
-
-    Parameters
-    ----------
-    result : RunResult
-        How the sweep ended.
-    """
+    """A sweep was interrupted and has stopped in order; what had finished is kept in the run."""
 
     def __init__(self, result: Any) -> None:
         self.result = result

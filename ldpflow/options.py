@@ -1,10 +1,10 @@
-"""Options of a sweep: said once, and read by the command line, Python, the engine and its executors."""
+"""Options of a sweep, read by the command line, Python, the engine and its executors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -73,20 +73,8 @@ def option(
 ) -> Any:
     """A field of :class:`SweepOptions`.
 
-    Parameters
-    ----------
-    default, kind
-        Its default and its type; a whole float is an integer too.
-    allowed : str
-        What is allowed, in words.
-    help : str
-        What it does, in a line.
-    least, most : float
-        Bounds of a number, both allowed.
-    read : callable, optional
-        Reads a text.
-    shown : str, optional
-        The default in words, where it is None.
+    ``allowed``: its values in words; ``least``, ``most``: bounds of a number, inclusive; ``read``: reads a
+    text; ``shown``: a default of None in words.
     """
     bounds = {"kind": kind, "allowed": allowed, "least": least, "most": most, "read": read}
     return field(default=default, metadata={"help": help, "shown": shown, **bounds})
@@ -97,9 +85,7 @@ COUNT = "a whole number above 0"
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Options of a sweep.
-
-    Each field has its default, what is allowed and a line of help. None: not given.
+    """Options of a sweep, each with its default, allowed values and a line of help. None: not given.
 
     Raises
     ------
@@ -130,7 +116,7 @@ class SweepOptions:
         least=5e-324, most=0.25,
     )  # fmt: skip
     target_length: float | None = option(
-        None, float, "a number in (0, 1]", "The same for the relative MCSE of every length.",
+        None, float, "a number in (0, 1]", "Replicates until every mean length has this relative MCSE.",
         least=5e-324, most=1.0,
     )  # fmt: skip
     min_replicates: int | None = option(
@@ -160,8 +146,7 @@ class SweepOptions:
         for declared in fields(self):
             given = getattr(self, declared.name)
             if given is not None or declared.default is not None:
-                value = checked(declared.name, given, **declared.metadata)
-                object.__setattr__(self, declared.name, value)
+                object.__setattr__(self, declared.name, option_value(declared, given))
         if self.engine not in ENGINES:
             raise InputError("engine", self.engine, f"one of {', '.join(ENGINES)}")
         if self.engine in ("serial", "threads") and self.address is not None:
@@ -173,22 +158,14 @@ class SweepOptions:
 
     @property
     def until_precise(self) -> bool:
-        """Whether a target decides on the number of replicates."""
         return self.target_mcse is not None or self.target_length is not None
 
 
-def checked(
-    name: str,
-    given: object,
-    *,
-    kind: type[Any],
-    allowed: str,
-    least: float,
-    most: float,
-    read: Callable[[str], Any] | None,
-    **texts: object,
-) -> Any:
-    """The value of an option, without NumPy's types."""
+def option_value(declared: Field[Any], given: object) -> Any:
+    """Check an option, and convert it from NumPy's types, texts and whole floats."""
+    kind, allowed, least, most, read = (
+        declared.metadata[name] for name in ("kind", "allowed", "least", "most", "read")
+    )
     value: Any = given
     if getattr(given, "ndim", None) == 0:
         value = value.item()
@@ -199,5 +176,5 @@ def checked(
     if kind is float and type(value) is int:
         value = float(value)
     if type(value) is not kind or (kind in (int, float) and not least <= value <= most):
-        raise InputError(name, given, allowed)
+        raise InputError(declared.name, given, allowed)
     return value

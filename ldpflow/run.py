@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.errors import InputError, need
+from ldpflow.errors import InputError, require_extra
 from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ Names = str | Sequence[str] | None
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
-    """Open the stored results of a sweep.
-
-    Nothing of the run is executed: plug-ins that it was made with are not loaded.
+    """Open the stored results of a sweep; plug-ins that it was made with are not loaded.
 
     Parameters
     ----------
@@ -49,24 +48,18 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     return Run(store)
 
 
+@dataclass(frozen=True, repr=False)
 class Replay:
-    """Replicates that were computed again, beside the stored ones.
+    """Replicates that were computed again, and the stored ones: rows in one order with equal columns."""
 
-    Parameters
-    ----------
-    computed, stored : pyarrow.Table
-        Rows in the same order and with the same columns.
-    """
-
-    def __init__(self, computed: pa.Table, stored: pa.Table) -> None:
-        self.computed = computed
-        self.stored = stored
+    computed: pa.Table
+    stored: pa.Table
 
     @property
     def equal(self) -> bool:
-        """Whether every stored value is equal, bit for bit; NaN equals itself."""
+        """Whether all values are equal, bit for bit; NaN equals itself."""
         ours, theirs = (
-            [{k: shown(v) for k, v in row.items()} for row in table.to_pylist()]
+            [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
             for table in (self.computed, self.stored)
         )
         return ours == theirs
@@ -78,35 +71,31 @@ class Replay:
         return f"Replay: {self.computed.num_rows:,} rows, {verdict}"
 
 
-def shown(value: Any) -> str:
-    """A value with nothing rounded; ``repr`` tells any two floats apart, and NaN equals itself."""
+def exact_text(value: Any) -> str:
+    """Text of a value, with floats by ``repr``: equal bits have equal texts, NaN included."""
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
-class Checked:
-    """Result of the check of a run.
+@dataclass(frozen=True, repr=False)
+class CheckResult:
+    """Result of the check of a run: what is wrong, and how many parts and rows were checked."""
 
-    Parameters
-    ----------
-    findings : list of Finding
-        What is not as it should be; empty if all is well.
-    counts : dict of str to int
-        Parts and rows that were looked at.
-    """
-
-    def __init__(self, findings: list[Finding], counts: dict[str, int]) -> None:
-        self.findings = findings
-        self.counts = counts
+    findings: list[Finding]
+    counts: dict[str, int]
 
     @property
     def passed(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
 
+    @property
+    def verdict(self) -> str:
+        """Counts and number of findings in a line."""
+        found = "all is well" if self.passed else f"{len(self.findings):,} findings"
+        return f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {found}"
+
     def __repr__(self) -> str:
-        verdict = "all is well" if self.passed else f"{len(self.findings):,} findings"
-        lines = [f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {verdict}"]
-        return "\n".join([*lines, *(finding.what for finding in self.findings)])
+        return "\n".join([self.verdict, *(finding.what for finding in self.findings)])
 
 
 class Run:
@@ -136,13 +125,13 @@ class Run:
         InputError
             If there is none, or a plug-in that it needs is not loaded.
         """
-        from ldpflow.study.stored import needed_study
+        from ldpflow.study.stored import study_to_run
 
-        return needed_study(self.store)
+        return study_to_run(self.store)
 
     @property
     def cautions(self) -> list[str]:
-        """Lines on parts that the study leaves out and on broken assumptions; empty if it cannot be read."""
+        """Lines on parts that the study leaves out and on broken assumptions; none if it cannot be read."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
@@ -177,18 +166,18 @@ class Run:
         InputError
             If nothing has finished, or a name is no column.
         """
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
             raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
-        table = chosen(table, where)
+        table = select_rows(table, where)
         if best:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
-        return chosen(table, sort=sort, columns=columns)
+        return select_rows(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
         """Rows of single replicates.
@@ -219,13 +208,13 @@ class Run:
             As of :meth:`summary`.
         """
         from ldpflow.results.summary import stored_trajectory_summary
-        from ldpflow.results.where import chosen
+        from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
             table = self.store.read_trajectory_summary()
             if table is None:
                 table = stored_trajectory_summary(self.store, damaged="refuse")
-        return chosen(table, where, sort, columns)
+        return select_rows(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
         """Cells against a baseline, paired by replicate.
@@ -252,17 +241,17 @@ class Run:
         """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
 
         The metadata ``note`` of the schema: how many effects are named, and how many chance would name."""
-        from ldpflow.results.explanation import explained
+        from ldpflow.results.explanation import explanation_table
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            return explained(self.store, summary)
+            return explanation_table(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary made anew from the rows with published tables; see its ``verdict``."""
-        from ldpflow.engine.check import verified
+        from ldpflow.engine.check import verify_run
 
-        return verified(self.store, against)
+        return verify_run(self.store, against)
 
     @cached_property
     def results(self) -> Results:
@@ -293,7 +282,7 @@ class Run:
         InputError
             If there is no such figure or factor.
         """
-        need("report", "altair", "vl_convert")
+        require_extra("report", "altair", "vl_convert")
         from ldpflow.report.pictures import figures_of
         from ldpflow.report.results import Results
 
@@ -311,7 +300,7 @@ class Run:
         file : path, optional
             ``report.html`` in the run unless given.
         """
-        need("report", "altair", "vl_convert")
+        require_extra("report", "altair", "vl_convert")
         check_type("file", file, (str, os.PathLike, NoneType), "a path")
         from ldpflow.report.page import report_html, write_page
 
@@ -336,7 +325,7 @@ class Run:
         check_type("last", last, (Integral, NoneType), "an integer >= 0")
         return Replay(*replay(self.out, path, replicate, last))
 
-    def check(self, recompute: float | None = None) -> Checked:
+    def check(self, recompute: float | None = None) -> CheckResult:
         """Check every part, row and sum: readable, complete, stored once, and the summary theirs.
 
         Parameters
@@ -347,7 +336,7 @@ class Run:
         from ldpflow.engine.check import check_run
 
         check_type("recompute", recompute, (Real, NoneType), "a share of the replicates, in (0, 1]")
-        return Checked(*check_run(self.store.address, recompute))
+        return CheckResult(*check_run(self.store.address, recompute))
 
     def __repr__(self) -> str:
         try:

@@ -1,7 +1,4 @@
-"""Allowed values of settings, as text for error messages.
-
-Named settings: what problems, mechanisms, algorithms and interval methods have in common.
-"""
+"""Settings of components: declaration, validation, columns, and what is allowed in words."""
 
 from __future__ import annotations
 
@@ -16,17 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -49,11 +36,9 @@ class OneOf:
     names: Callable[[], Iterable[str]]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
-        """The schema of the text, and the check of its value."""
-        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-    def checked(self, value: str) -> str:
-        """The value, if it is one of the names."""
+    def check(self, value: str) -> str:
         if value not in (names := tuple(self.names())):
             raise ValueError("must be one of " + ", ".join(map(repr, names)))
         return value
@@ -62,20 +47,20 @@ class OneOf:
 def check_type(
     field: str, value: object, kinds: type | tuple[type, ...], allowed: str, hint: str = ""
 ) -> None:
-    """Refuse a value of another type, and a truth value for a number."""
+    """Refuse a value of another type; a truth value is no number."""
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise InputError(field, value, allowed, hint)
 
 
 def closest(name: object, names: Iterable[str]) -> str:
-    """A hint with the name that was probably meant; empty where none is close."""
+    """Hint with the name that was probably meant; empty if none is close."""
     folded = {known.casefold(): known for known in sorted(names)}
     close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
     return f"Did you mean '{folded[close[0]]}'?" if close else ""
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """A hint with the name that was probably meant, or with all names."""
+    """Hint with the name that was probably meant, or with all names."""
     known = sorted(names)
     return closest(name, known) or f"There is: {', '.join(known)}."
 
@@ -94,8 +79,8 @@ def constraints(metadata: Iterable[object]) -> dict[str, Any]:
     return found
 
 
-def stripped(annotation: Any) -> tuple[Any, dict[str, Any]]:
-    """The type itself and its bounds, without Annotated and without the None of an optional."""
+def bare_type(annotation: Any) -> tuple[Any, dict[str, Any]]:
+    """Type and bounds of an annotation, without Annotated and without the None of an optional."""
     bounds: dict[str, Any] = {}
     while True:
         if get_origin(annotation) is Annotated:
@@ -107,14 +92,13 @@ def stripped(annotation: Any) -> tuple[Any, dict[str, Any]]:
             return annotation, bounds
 
 
-def typed(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
-    """Type and bounds of a field."""
+def field_type(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     field = cls.model_fields[name]
-    kind, bounds = stripped(field.annotation)
+    kind, bounds = bare_type(field.annotation)
     return kind, constraints(field.metadata) | bounds
 
 
-def in_words(kind: Any, bounds: dict[str, Any]) -> str:
+def type_text(kind: Any, bounds: dict[str, Any]) -> str:
     """Allowed values of a type with bounds, as text."""
     if "one_of" in bounds:
         return "one of " + ", ".join(map(repr, bounds["one_of"].names()))
@@ -122,7 +106,7 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
         return "one of " + ", ".join(repr(value) for value in get_args(kind))
     if get_origin(kind) is tuple:
         least, most = bounds.get("min_length", 0), bounds.get("max_length", "any number of")
-        return f"a list of {least} to {most} values, each {in_words(*stripped(get_args(kind)[0]))}"
+        return f"a list of {least} to {most} values, each {type_text(*bare_type(get_args(kind)[0]))}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "a table of " + ", ".join(f"{name} ({allowed(kind, name)})" for name in kind.model_fields)
     if kind is bool:
@@ -144,34 +128,27 @@ def in_words(kind: Any, bounds: dict[str, Any]) -> str:
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
-    """Allowed values of a field, as text."""
-    return cls.model_fields[name].description or in_words(*typed(cls, name))
+    return cls.model_fields[name].description or type_text(*field_type(cls, name))
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
-    """The refusal of a value of a field, by the name of the setting in a study unless ``where`` is given."""
+    """Error on the value of a field; ``where``: its name if it is not that of a study."""
     where = where or f"{getattr(cls, 'group', '') or cls.__name__}.{name}"
     return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:
-    """Names among the values of a component that only a plug-in can make known: ``law triangular``."""
+    """Values of a component that only a plug-in can make known: ``law triangular``."""
     found = []
     for name in cls.model_fields:
-        one_of = names_of(cls, name)
+        one_of = field_type(cls, name)[1].get("one_of")
         if one_of is not None and name in values and values[name] not in tuple(one_of.names()):
             found.append(f"{name} {values[name]}")
     return found
 
 
-def names_of(cls: type[BaseModel], name: str) -> OneOf | None:
-    """The names that a field allows, where plug-ins may add some."""
-    return next((item for item in cls.model_fields[name].metadata if isinstance(item, OneOf)), None)
-
-
 def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
-    """The nearest allowed name, where a field allows names and was given a text."""
-    kind, bounds = typed(cls, name)
+    kind, bounds = field_type(cls, name)
     if not isinstance(raw, str):
         return ""
     if "one_of" in bounds:
@@ -183,6 +160,7 @@ Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
+"""Types of columns by type of a setting; a vector is a string, its JSON text."""
 
 
 @dataclass(frozen=True)
@@ -198,14 +176,13 @@ class Setting:
     unit : str
         ``-`` where there is none, ``1`` for a pure number.
     meaning : str
-        One line, as documentation prints it; the first sentence of the entry in the docstring of the
-        class unless given.
+        One line of documentation. Default: first sentence of the entry in the docstring of the class.
     symbol, title, logarithmic
         As of :class:`ldpflow.columns.Column`.
     stored : bool
         Whether a column holds it.
     asked : bool
-        Whether a study must say it, although the class has a value: a privacy budget is never assumed.
+        Whether a study must give it although the class has a default: a privacy budget is never assumed.
     """
 
     unit: str = "-"
@@ -239,10 +216,10 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class Checked(BaseModel):
-    """Values by name that raise an InputError where one is not allowed.
+class InputModel(BaseModel):
+    """Base of models that raise an InputError for a value that is not allowed.
 
-    One rule holds here and in a study: numbers may be NumPy's, arrays are lists, and a text is no number.
+    As in a study, numbers may be NumPy's, arrays are lists, and a text is no number.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -253,16 +230,16 @@ class Checked(BaseModel):
             cls = type(self)
             if args:
                 raise positional_error(cls, args)
-            settings = given_values(cls, settings)
+            settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
             try:
                 super().__init__(**settings)
             except ValidationError as error:
                 raise input_error(cls, error, settings) from None
 
-        __init__.__pydantic_base_init__ = True  # what pydantic makes from a mapping does not pass here
+        __init__.__pydantic_base_init__ = True  # pydantic makes models of mappings without it
 
 
-class Settings(Checked):
+class Settings(InputModel):
     """One point of one axis group of a study: a kind and its settings, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
@@ -278,39 +255,38 @@ class Settings(Checked):
     if not TYPE_CHECKING:
 
         def __new__(cls, *args: Any, **settings: Any) -> Any:
-            """The settings; or, where a value is a list, the axes of a design (see :class:`Axes`)."""
-            given = given_values(cls, settings)
+            """Make settings, or the axes of a design if a value is a list (see :class:`Axes`)."""
+            given = {name: setting_value(cls, name, value) for name, value in settings.items()}
             if any(isinstance(value, list) for value in given.values()):
                 return Axes(cls, given)
             return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Whether kind and settings are equal; what was computed from them and kept does not count."""
+        """Compare kind and settings, not what was computed from them and cached."""
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         """Further components that this one uses by name."""
         return ()
 
     def key_settings(self) -> dict[str, Any]:
         """Kind and the settings that differ from their defaults.
 
-        Settings at their default are left out so that a later version may add one without
-        changing the meaning, and the key, of stored results.
+        A later version may add a setting with a default and keep the keys of stored results.
         """
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
 
     @classmethod
     def setting(cls, name: str) -> Setting:
-        """The Setting in a field's annotation."""
+        """Setting in the annotation of a field."""
         field = cls.model_fields[name]
         return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
-        """Settings that a study must say, although the class has a value, and that are not given."""
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
+        """Settings without a value that a study must give, although the class has a default."""
         return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
 
     @classmethod
@@ -322,33 +298,32 @@ class Settings(Checked):
             setting = cls.setting(name)
             if name != "kind" and setting.stored:
                 words = {k: v for k, v in vars(setting).items() if k not in ("stored", "asked")}
-                words |= {"meaning": setting.meaning or documented(cls, name)}
-                found.append(
-                    Column(
-                        name, STORED[value_type(cls.model_fields[name].annotation)], **words, identifies=True
-                    )
-                )
+                words["meaning"] = setting.meaning or parameter_text(cls, name)
+                kind, _ = field_type(cls, name)
+                if get_origin(kind) is Literal:
+                    kind = type(get_args(kind)[0])
+                found.append(Column(name, STORED.get(kind, "string"), **words, identifies=True))
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:
-        """The settings as columns hold them: a vector as JSON text, None where a setting is absent."""
+        """Settings as columns hold them: a vector as JSON text, an absent setting as None."""
         names = {column.name for column in self.setting_columns()}
         values = self.model_dump(include=names)
         return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
 
     @classmethod
     def name_of_setting(cls, name: str, values: object) -> str:
-        """Name of the setting that holds what a study's table gives under a name."""
+        """Setting that takes a study's value of a name."""
         return name
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The axes of a study's table with what follows from them, a file that they name for example."""
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """Complete the axes of a study's table by values that follow from them, as from a file."""
         return axes
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """The settings that :meth:`setting_values` has; names that are no settings are not looked at."""
+        """Settings of the values that :meth:`setting_values` gave; other names are ignored."""
         given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
         vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
         # A tuple, because a list would be an axis of a design.
@@ -359,7 +334,6 @@ class Settings(Checked):
 
 
 def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
-    """The error that settings were given without their names."""
     names = [name for name in cls.model_fields if name != "kind"]
     settings = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=False))
     allowed = f"settings by name, as in {cls.__name__}({settings})" if names else "no settings"
@@ -367,13 +341,8 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
     return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
 
 
-def given_values(cls: type[BaseModel], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that were given in Python, without NumPy's types."""
-    return {name: setting_value(cls, name, value) for name, value in settings.items()}
-
-
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
-    """A setting that was given in Python, without NumPy's types; an array is a list, or one vector.
+    """Convert a setting given in Python from NumPy's types; an array is a list, or one vector.
 
     Raises
     ------
@@ -395,10 +364,9 @@ def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
-    """Whether a setting holds numbers, and whether it is a vector."""
-    kind, _ = typed(cls, name)
+    kind, _ = field_type(cls, name)
     vector = get_origin(kind) is tuple
-    item = stripped(get_args(kind)[0])[0] if vector else kind
+    item = bare_type(get_args(kind)[0])[0] if vector else kind
     return item in (int, float), vector
 
 
@@ -410,7 +378,7 @@ def plain_values(value: object) -> object:
 
 
 def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:
-    """The first error that pydantic found, as one message that names the setting: ``problem.tau``."""
+    """First error that pydantic found, with the name of the setting: ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
     if name in cls.model_fields:
@@ -425,7 +393,6 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
 
 
 def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
-    """The Setting metadata of annotations, those of the members of a union included."""
     for annotation in annotations:
         if isinstance(annotation, Setting):
             yield annotation
@@ -433,7 +400,7 @@ def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
             yield from settings_in(get_args(annotation))
 
 
-def documented(cls: type, name: str) -> str:
+def parameter_text(cls: type, name: str) -> str:
     """First sentence of a parameter's entry in the docstring of a class or of the nearest base.
 
     ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line; several names may share
@@ -451,23 +418,9 @@ def documented(cls: type, name: str) -> str:
     return ""
 
 
-def value_type(annotation: Any) -> type:
-    """The type of one value as a column holds it; ``str`` for a vector."""
-    while True:
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is Annotated:
-            annotation = arguments[0]
-        elif origin in (Union, types.UnionType):
-            (annotation,) = (a for a in arguments if a is not type(None))
-        elif origin is Literal:
-            return type(arguments[0])
-        else:
-            return annotation if annotation in STORED else str
-
-
 def is_vector(annotation: Any) -> bool:
-    """Whether a field is a tuple, or absent."""
-    return get_origin(annotation) is tuple or any(map(is_vector, get_args(annotation)))
+    """Whether a field is a tuple or an optional one."""
+    return get_origin(bare_type(annotation)[0]) is tuple
 
 
 def canonical_json(value: object) -> str:
@@ -480,15 +433,11 @@ def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
 
     Modules without any are not imported: some load a compiler.
     """
-    texts = {
-        file.name[:-3]: file.read_text("utf-8")
-        for file in files(package).iterdir()
-        if file.name[-3:] == ".py"
-    }
-    names = sorted(name for name, text in texts.items() if '    kind: Literal["' in text)
-    modules = [import_module(f"{package}.{name}") for name in names]
     kinds: dict[str, Any] = {}
-    for module in modules:
+    for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+        if not file.name.endswith(".py") or '    kind: Literal["' not in file.read_text("utf-8"):
+            continue
+        module = import_module(f"{package}.{file.name[:-3]}")
         for value in vars(module).values():
             own = isclass(value) and issubclass(value, base) and value.__module__ == module.__name__
             if own and "kind" in vars(value).get("__annotations__", ()):

@@ -158,12 +158,12 @@ def run_sweep(
     from ldpflow.store.files import address_of
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
-    from ldpflow.study.plugins import check_importable, is_importable, with_brought
+    from ldpflow.study.plugins import check_importable, is_importable, used_components
 
     chosen = study if isinstance(study, Study) else Study.load(study)
     Precision.of(options)  # wrong targets are refused before anything else is looked at
     root = f"runs/{chosen.name}" if out is None else address_of(out)
-    components = with_brought(chosen.components())
+    components = used_components(chosen.components())
     if options.engine == "ray" or options.address is not None:
         check_importable(components)
     elif options.engine == "auto" and not all(map(is_importable, components)):
@@ -213,7 +213,6 @@ def display(progress: bool, study: Study, until_precise: bool, continued: str | 
     store = None if continued is None else RunStore(continued)
     simulators = study.simulators()
     return reporter(
-        False,
         None if until_precise else study.replicates,
         {f"p{simulator.key}": simulator.columns() for simulator in simulators},
         store is not None and store.holds_run(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+import sys
 
-BASE: dict[str, Any] = {
+BASE = {
     "name": "base",
     "seed": 7,
     "replicates": 100,
@@ -17,7 +17,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def changed(**paths: Any) -> dict[str, Any]:
+def changed(**paths):
     """BASE with ``table__key`` replaced; ``...`` deletes."""
     mapping = copy.deepcopy(BASE)
     for path, value in paths.items():
@@ -30,3 +30,15 @@ def changed(**paths: Any) -> dict[str, Any]:
         else:
             target[key] = value
     return mapping
+
+
+def forget_plugins(*kinds):
+    """Unload the files of plug-ins and their components, as a new process would not have them."""
+    from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES
+
+    for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:
+        del sys.modules[name]
+        SOURCES.pop(name, None)
+    for registry in REGISTRIES.values():
+        for kind in kinds:
+            registry.pop(kind, None)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from ldpflow.columns import Column, Summary, by_name, cautions
+from ldpflow.columns import Column, Summary, cautions, index_columns
 from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
 from ldpflow.components.algorithms.dp_gd import DpSgd
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
@@ -120,8 +120,8 @@ def test_one_name_has_one_type():
     with pytest.raises(ValueError, match="none of int32, int64, double, string, bool"):
         Column("a", "float")
     first = Column("a", "double", meaning="first")
-    assert by_name([first, Column("a", "double", meaning="second")])["a"] == first
+    assert index_columns([first, Column("a", "double", meaning="second")])["a"] == first
     with pytest.raises(ValueError, match="'a' is declared as double value and as int64 value"):
-        by_name([first, Column("a", "int64")])
+        index_columns([first, Column("a", "int64")])
     with pytest.raises(ValueError, match="as double value and as double setting"):
-        by_name([first, Column("a", "double", identifies=True)])
+        index_columns([first, Column("a", "double", identifies=True)])

@@ -13,7 +13,7 @@ import pytest
 from ldpflow.results.columns import COLUMNS
 from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
-from ldpflow.settings import documented
+from ldpflow.settings import parameter_text
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
@@ -51,7 +51,7 @@ def test_every_table_of_numbers_is_shown_on_one_page():
 def test_every_setting_without_a_kind_says_what_it_is(table):
     """The reference of study files prints these; settings of components are columns, and tested as such."""
     for name in table.model_fields:
-        assert documented(table, name), name
+        assert parameter_text(table, name), name
 
 
 @pytest.mark.parametrize(

@@ -100,22 +100,17 @@ def test_figure_facts(curves):
 @pytest.mark.parametrize(("study", "c"), [("linear_regression", 0.4), ("logistic_regression", 1.0)])
 def test_excess_loss_below_the_fifth_and_sixth_theorem(study, c, tmp_path):
     """A11: mean + 3 MCSE at every checkpoint; observed at most .09 of T5 and .20 of T6."""
-    run_study(
-        Study.from_mapping(
-            {
-                "name": "bounds",
-                "seed": 11,
-                "replicates": 512,
-                "problem": {"kind": study},
-                "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-                "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
-                "grid": {"n": 2e4},
-                "trajectory": {"first": 1, "points": 9},
-            }
-        ),
-        tmp_path,
-        engine="serial",
-    )
+    mapping = {
+        "name": "bounds",
+        "seed": 11,
+        "replicates": 512,
+        "problem": {"kind": study},
+        "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
+        "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
+        "grid": {"n": 2e4},
+        "trajectory": {"first": 1, "points": 9},
+    }
+    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
     rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
     for stat in ("last_exc", "avg_exc"):
         found = [(r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in rows if r["stat"] == stat]
@@ -152,22 +147,17 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
 
     4000 replicates: standard error .006 beside the reference's .009.
     """
-    run_study(
-        Study.from_mapping(
-            {
-                "name": "coverage",
-                "seed": 7,
-                "replicates": 4000,
-                "problem": {"kind": "quadratic"},
-                "mechanism": {"kind": "gaussian", "mu": 1.0},
-                "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
-                "grid": {"n": [1e4, 1e5], "level": 0.9},
-                "method": [{"kind": "BB", "beta": 0.75}],
-            }
-        ),
-        tmp_path,
-        engine="serial",
-    )
+    mapping = {
+        "name": "coverage",
+        "seed": 7,
+        "replicates": 4000,
+        "problem": {"kind": "quadratic"},
+        "mechanism": {"kind": "gaussian", "mu": 1.0},
+        "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
+        "grid": {"n": [1e4, 1e5], "level": 0.9},
+        "method": [{"kind": "BB", "beta": 0.75}],
+    }
+    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
     store = RunStore(tmp_path)
     paths = {
         row["gamma"]: row["path"].removeprefix("p")

@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import ldpflow
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(ldpflow.__file__).parent
 
-# From the bottom of the data flow to its top: a package may import from its own line and those above.
+# From the bottom of the data flow to its top: a package imports from its own level and those below.
 LAYERS = [
     {"errors", "documents", "columns", "settings", "options"},
     {"numerics"},
@@ -33,36 +32,76 @@ LAYERS = [
 LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
 
 
-@cache
-def imports():
-    """(file, imported module) for every absolute import in the package, type checking included."""
-    found = []
-    for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    found.append((file, alias.name))
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{file}: relative import"
-                names = [f"ldpflow.{a.name}" for a in node.names] if node.module == "ldpflow" else []
-                found += [(file, name) for name in names or [node.module]]
-    return found
+CIRCLES = []
+"""Modules that import each other at module level. The list may only become shorter."""
 
 
-def package(parts):
-    return parts[0].removesuffix(".py")
+def module_of(file):
+    parts = ("ldpflow", *file.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_imports_run_down_the_data_flow_only():
-    upward = []
-    for file, module in imports():
-        if not module.startswith("ldpflow.") or module.split(".")[1].startswith("__"):
+MODULES = {module_of(file): ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imported(nodes):
+    """Modules that nodes import; a name that is imported may be a module too."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import of {node.module}"
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in MODULES else node.module
+
+
+def executed(node):
+    """Nodes that run when a module is imported: neither functions nor `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
-        here = package(file.relative_to(PACKAGE).parts)
-        there = module.split(".")[1]
-        if here != "__init__" and LAYER[there] > LAYER[here]:
-            upward.append((str(file.relative_to(PACKAGE.parent)), module))
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from executed(child)
+
+
+def level(module):
+    return LAYER[module.split(".")[1]]
+
+
+def test_imports_run_down_the_levels_only():
+    """Type checking and imports inside functions included."""
+    upward = [
+        (module, other)
+        for module, tree in MODULES.items()
+        for other in imported(ast.walk(tree))
+        if module != "ldpflow" and other.startswith("ldpflow.") and level(other) > level(module)
+    ]
     assert upward == []
+
+
+def test_import_circles_only_become_fewer():
+    graph = {
+        module: {other for other in imported(executed(tree)) if other in MODULES} - {module}
+        for module, tree in MODULES.items()
+    }
+
+    def reachable(module):
+        found, waiting = set(), [module]
+        while waiting:
+            for other in graph[waiting.pop()] - found:
+                found.add(other)
+                waiting.append(other)
+        return found
+
+    reach = {module: reachable(module) for module in graph}
+    circles = {
+        tuple(sorted({module} | {other for other in reach[module] if module in reach[other]}))
+        for module in graph
+        if module in reach[module]
+    }
+    assert sorted(circles) == CIRCLES
 
 
 @pytest.mark.parametrize(
@@ -70,12 +109,12 @@ def test_imports_run_down_the_data_flow_only():
     [("ray", {"engine"}), ("typer", {"cli"}), ("rich", {"cli"}), ("altair", {"report"})],
 )
 def test_a_library_stays_in_its_packages(library, packages):
-    found = {
-        package(file.relative_to(PACKAGE).parts)
-        for file, module in imports()
-        if module.split(".")[0] == library
+    users = {
+        module.split(".")[1]
+        for module, tree in MODULES.items()
+        if library in {name.split(".")[0] for name in imported(ast.walk(tree))}
     }
-    assert found <= packages
+    assert users <= packages
 
 
 def loaded(code):
@@ -90,12 +129,13 @@ def loaded(code):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["study", "store", "results", "results.summary", "results.published", "report.results"],
+    ("code", "libraries"),
+    [
+        ("import ldpflow", {"numpy", "pyarrow", "scipy", "pydantic"}),
+        ("import ldpflow.cli", {"numpy", "pyarrow", "scipy", "pydantic"}),
+        ("import ldpflow as lf; lf.Study, lf.Quantile, lf.open_run, lf.sweep", {"scipy", "typer"}),
+        ("import ldpflow.results.published, ldpflow.report.results, ldpflow.store", {"typer"}),
+    ],
 )
-def test_a_package_that_reads_results_loads_no_compiler(name):
-    assert not loaded(f"import ldpflow.{name}") & {"numba", "llvmlite", "ray", "typer"}
-
-
-def test_the_package_itself_is_light():
-    assert not loaded("import ldpflow") & {"numba", "numpy", "ray", "pyarrow", "scipy", "pydantic"}
+def test_what_is_not_needed_is_not_loaded(code, libraries):
+    assert not loaded(code) & {"numba", "llvmlite", "ray", *libraries}

@@ -61,11 +61,3 @@ def test_the_problem_is_right(tmp_path):
     assert run.summary()["scale"].to_pylist() == [1.0, 2.0]
     assert min(run.summary()["coverage"].to_pylist()) > 0.7
     assert sys.modules["ldpflow_plugin_mean_of_readme"]
-
-
-def test_the_layout_names_what_there_is():
-    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The layout of the package")[2]
-    layout = text.partition("    ldpflow/\n")[2].partition("    workflows/")[0]
-    named = set(re.findall(r"([a-z]+)/", layout))
-    there = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
-    assert there <= named and named <= there

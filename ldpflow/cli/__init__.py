@@ -17,16 +17,14 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
-from ldpflow.cli.catalogue import catalogue, check_plugin, new, replay
+from ldpflow.cli.catalogue import catalogue, check_plugin, new
 from ldpflow.cli.flags import FlagCommand, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
 from ldpflow.cli.submit import jobs, submit
-from ldpflow.cli.sweep import check, sweep
+from ldpflow.cli.sweep import check, replay, sweep
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="ldpflow",
@@ -40,12 +38,11 @@ app = typer.Typer(
 
 
 def print_version(given: bool) -> None:
-    """Print the version and the folder of compiled kernels, and end."""
     if given:
         from ldpflow import __version__
-        from ldpflow.numerics.kernels import cache_place
+        from ldpflow.numerics.kernels import cache_location
 
-        typer.echo(f"ldpflow {__version__}\nkernels: {cache_place()}")
+        typer.echo(f"ldpflow {__version__}\nkernels: {cache_location()}")
         raise typer.Exit
 
 
@@ -64,28 +61,20 @@ def common(
     """Options that stand before a command."""
 
 
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Run": {"sweep": sweep, "replay": replay, "check": check},
-    "Results": {
-        "summary": summary,
-        "explain": explain,
-        "compare": compare,
-        "verify": verify,
-        "report": report,
-        "plot": plot,
-        "trace": trace,
-        "export": export,
-        "cite": cite,
-    },
-    "Plan": {"plan": plan},
-    "Privacy and collected reports": {
-        "privacy": privacy,
-        "audit": audit,
-        "analyse": analyse,
-        "transcript": transcript,
-    },
-    "Clusters": {"submit": submit},
-    "Components": {"list": catalogue, "new": new, "check-plugin": check_plugin},
+Command = Callable[..., None]
+
+
+def by_name(*commands: Command) -> dict[str, Command]:
+    return {command.__name__.replace("_", "-"): command for command in commands}
+
+
+COMMANDS = {
+    "Run": by_name(sweep, replay, check),
+    "Results": by_name(summary, explain, compare, verify, report, plot, trace, export, cite),
+    "Plan": by_name(plan),
+    "Privacy and collected reports": by_name(privacy, audit, analyse, transcript),
+    "Clusters": by_name(submit),
+    "Components": {"list": catalogue, **by_name(new, check_plugin)},
 }
 """Commands by the heading under which the help lists them."""
 
@@ -119,32 +108,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what a locale cannot show is shown as a question mark
             stream.reconfigure(errors="replace")
-    code = called(arguments)
+    code = run_command(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:
-        code = output_lost(error, code or 2)
-    if arguments is None:
-        leave_batches(code)
+        code = drop_output(error, code or 2)
+    loop = sys.modules.get("ldpflow.engine.loop")
+    if arguments is None and loop is not None and loop.dropped_batches():
+        # A batch that was given up still runs, for minutes perhaps: the interpreter would wait for it.
+        sys.stderr.flush()
+        os._exit(code)
     return code
 
 
-def leave_batches(code: int) -> None:
-    """End the process at once where a batch that was given up still runs: its kernel may take minutes."""
-    executors = sys.modules.get("ldpflow.engine.loop")
-    if executors is not None and executors.dropped_batches():
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def output_lost(error: OSError, code: int) -> int:
-    """Say that the output cannot be written, and drop what is left of it; the exit code."""
+def drop_output(error: OSError, code: int) -> int:
+    """Report that the output cannot be written, and drop what is left of it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again at its end
-    return said(f"standard output cannot be written to: {error.strerror or error}", code)
+    return print_error(f"standard output cannot be written to: {error.strerror or error}", code)
 
 
 LEAST_ADDRESSES = 1280 * 2**20
-"""Bytes of address space below which PyArrow, Numba or BLAS may crash or hang where memory is short."""
+"""Bytes of address space below which PyArrow, Numba or BLAS may crash or hang when memory is short."""
 
 
 def check_limit(arguments: Sequence[str]) -> None:
@@ -156,11 +140,11 @@ def check_limit(arguments: Sequence[str]) -> None:
         )
 
 
-def called(arguments: Sequence[str] | None) -> int:
-    """Run a command line; its exit code. An error is one message."""
+def run_command(arguments: Sequence[str] | None) -> int:
+    """Run a command line and return its exit code; an error is one message."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] in REMOVED:
-        return said(f"the command `{given[0]}` is gone; type: {REMOVED[given[0]]}", 2)
+        return print_error(f"the command `{given[0]}` is gone; type: {REMOVED[given[0]]}", 2)
     try:
         check_limit(given)
         with warnings.catch_warnings():
@@ -174,13 +158,13 @@ def called(arguments: Sequence[str] | None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
-        return refused(error)
+        return report_error(error)
     return 0
 
 
 def leave_at_once(message: str) -> NoReturn:
     """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
-    code = said(message, 1)
+    code = print_error(message, 1)
     sys.stdout.flush()
     os._exit(code)
 
@@ -189,34 +173,34 @@ OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread
 """Pattern of libraries' error messages where a limit leaves them no memory."""
 
 
-def refused(error: Exception) -> int:
-    """Say what is wrong in one message, unless the error is a mistake of ours; the exit code."""
+def report_error(error: Exception) -> int:
+    """Print what is wrong in one message and return the exit code; a mistake of ours is raised again."""
     if isinstance(error, MemoryError) or re.search(OF_MEMORY, str(error)):
         limit = "free some, raise the limit (ulimit -v), or ask for less"
-        return said(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
+        return print_error(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
     if isinstance(error, InputError):
-        return said(str(error), 2)
+        return print_error(str(error), 2)
     if "No such file" in str(error) and not directory_exists():
-        return said("the current directory is gone: change to another one", 2)
+        return print_error("the current directory is gone: change to another one", 2)
     if isinstance(error, LdpflowError):
-        return said(str(error), 1)
+        return print_error(str(error), 1)
     if not isinstance(error, OSError):
         raise error
     if error.errno == errno.ENOSPC and error.filename is None:
-        return output_lost(error, 2)  # files are named, and the store has an error of its own
-    return said(f"the system refused: {error}", 2)
+        return drop_output(error, 2)  # files are named, and the store has an error of its own
+    return print_error(f"the system refused: {error}", 2)
 
 
 def directory_exists() -> bool:
-    """Whether the current directory is still there."""
+    """Whether the current directory still has a name; ``os.path.exists(".")`` is true without."""
     try:
         return bool(os.getcwd())
     except OSError:
         return False
 
 
-def said(message: str, code: int) -> int:
-    """Print a message without what a terminal would obey; the exit code."""
+def print_error(message: str, code: int) -> int:
+    """Print a message without what a terminal would obey, and return the exit code."""
     print(f"ldpflow: {plain_text(message)}", file=sys.stderr)
     return code
 
@@ -229,6 +213,6 @@ def print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line; of other packages' warnings only those meant for users."""
+    """Print a warning on one line; of other packages only warnings for users."""
     if issubclass(category, UserWarning):
         print(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}", file=sys.stderr)

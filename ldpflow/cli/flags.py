@@ -1,4 +1,4 @@
-"""Naming a field of an error as the flag that set it.
+"""Arguments and flags that commands share, and errors that name them.
 
 The library names fields (``mechanism.epsilon``, ``out``). A command shows a field as its own flag where
 the field is one of the command's arguments, or the last part of its name is a flag that was given.
@@ -8,68 +8,59 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from ldpflow.errors import InputError, MissingExtra
 
-__all__ = ["METHODS", "FlagCommand", "settings_given", "with_plugins"]
-
 METHODS = "(every interval method)"
 """Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
 
-
 FORMER_NAMES = {"submit": {"--cpus": "--num-cpus"}, "export": {"--duckdb": "--output"}}
-"""Flags that had another name, by command: still taken, and not shown."""
+"""Earlier names of flags by command: accepted, not shown."""
 
 
-class FlagCommand(TyperCommand):
-    """A command whose input errors name its flags, which takes flags by their former names too."""
+def complete_study(incomplete: str) -> list[str]:
+    from ldpflow.study import bundled_studies
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments."""
-        former = FORMER_NAMES.get(self.name or "", {})
-        current = []
-        for arg in args:
-            flag, equals, value = arg.partition("=")
-            current.append(former.get(flag, flag) + equals + value)
-        return super().parse_args(ctx, current)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, with the names of all interval methods where it has their place."""
-        self.help = unwrapped(self.help)
-        options: list[Any] = self.params
-        for option in options:
-            if METHODS in (getattr(option, "help", None) or ""):
-                from ldpflow.components.intervals import INTERVAL_METHODS
-
-                option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
-        super().format_help(ctx, formatter)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except MissingExtra:
-            raise
-        except InputError as error:
-            raise with_flags(error, ctx) from error
-        except KeyboardInterrupt:
-            # A sweep that has begun ends in order, and says so itself: this one had not.
-            what = " before the first row; run it again" if self.name == "sweep" else ""
-            typer.echo(f"ldpflow: interrupted{what}", err=True)
-            raise typer.Exit(130) from None
+    return [name for name in bundled_studies() if name.startswith(incomplete)]
 
 
-def unwrapped(text: str | None) -> str | None:
-    """A docstring with one line per paragraph, which a terminal of any width wraps by itself."""
-    return text and "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A .toml file or the name of a bundled study.", autocompletion=complete_study
+    ),
+]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
+Axis = list[str] | None
+Where = Annotated[
+    str | None,
+    typer.Option(metavar="CONDITION", help="Only rows that meet it: \"method == 'BB' and n >= 1e5\"."),
+]
+Sort = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="Columns to show, separated by commas.")
+]
 
 
+class Format(StrEnum):
+    """Output formats of a table."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+TableFormat = Annotated[Format, typer.Option("--format", help="csv and json have full precision.")]
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,8 +72,81 @@ Plugins = Annotated[
 ]
 
 
+class FlagCommand(TyperCommand):
+    """A command whose input errors name its flags, and that accepts their former names."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        former = FORMER_NAMES.get(self.name or "", {})
+        current = []
+        for arg in args:
+            flag, equals, value = arg.partition("=")
+            current.append(former.get(flag, flag) + equals + value)
+        return super().parse_args(ctx, current)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        # A paragraph per line, which a terminal of any width wraps by itself.
+        paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
+        self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+        options: list[Any] = self.params
+        for option in options:
+            if METHODS in (getattr(option, "help", None) or ""):
+                from ldpflow.components.intervals import INTERVAL_METHODS
+
+                option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MissingExtra:
+            raise
+        except InputError as error:
+            raise name_flags(error, ctx) from error
+        except KeyboardInterrupt:
+            # A sweep that has begun ends in order, and says so itself: this one had not.
+            what = " before the first row; run it again" if self.name == "sweep" else ""
+            typer.echo(f"ldpflow: interrupted{what}", err=True)
+            raise typer.Exit(130) from None
+
+
+def name_flags(error: InputError, context: typer.Context) -> InputError:
+    """Name the fields of an error as the flags and arguments of the command that was run."""
+    flags: dict[str, str] = {}
+    given = set()
+    parameters: list[Any] = context.command.params
+    for parameter in parameters:
+        name, flag = parameter.name, parameter.metavar or parameter.name.upper()
+        if parameter.param_type_name == "option":
+            flag = max(parameter.opts, key=len)
+            name = flag.lstrip("-").replace("-", "_")
+        flags[name] = flag
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE":
+            given.add(name)
+    field = error.field
+    group, _, last = field.rpartition(".")
+    setting = group if last == "kind" else last
+    if field in flags:
+        field = flags[field]
+    elif field == "out" and "run" in flags:
+        field = flags["run"]
+    elif setting in given:
+        field = flags[setting]
+    allowed, hint = (
+        re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
+        for text in (error.allowed, error.hint)
+    )
+    return InputError(field, error.value, allowed, hint)
+
+
+def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> None:
+    signature = inspect.Signature(list(parameters))
+    command.__signature__ = signature
+    command.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
+
+
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option ``--plugin``: what it names is imported before the command runs."""
+    """Add an option ``--plugin`` to a command: a plug-in is imported before the command runs."""
 
     @wraps(command)
     def run(*arguments: Any, plugin: list[str] | None = None, **options: Any) -> None:
@@ -93,84 +157,23 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
                 load_plugin(source)
         command(*arguments, **options)
 
-    hints = get_type_hints(command, include_extras=True)
-    parameters = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in inspect.signature(command).parameters.items()
-    ]
     option = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
-    run.__signature__ = inspect.Signature([*parameters, option])  # type: ignore[attr-defined]
-    run.__annotations__ = {**hints, "plugin": Plugins}
+    set_parameters(run, [*inspect.signature(command, eval_str=True).parameters.values(), option])
     return run
 
 
-def settings_given(texts: Sequence[str] | None) -> dict[str, object]:
-    """Values of ``--set name=value,value``, by name.
+def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
+    """Values of ``--set NAME=VALUE,VALUE`` by name.
 
     Raises
     ------
     InputError
-        If a text has no equals sign.
+        If a name or its values are missing.
     """
-    found: dict[str, object] = {}
+    found = {}
     for text in texts or ():
-        name, equals, values = text.partition("=")
-        if not equals or not name or not values:
-            raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE, as in mechanism.epsilon=0.5,2")
+        name, _, values = text.partition("=")
+        if not name or not values:
+            raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE")
         found[name.strip()] = [value.strip() for value in values.split(",")]
     return found
-
-
-def with_flags(error: InputError, context: typer.Context) -> InputError:
-    """The error with fields named as the flags of the command that was run."""
-    flags = flags_of(context.command)
-    if error.field in flags:
-        field = flags[error.field]
-    elif error.field == "out" and "run" in flags:
-        field = flags["run"]
-    else:
-        group, _, last = error.field.rpartition(".")
-        name = group if last == "kind" else last
-        field = flags[name] if name in flags and given(context, name) else error.field
-
-    def named(text: str) -> str:
-        return re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
-
-    return InputError(field, error.value, named(error.allowed), named(error.hint))
-
-
-def flags_of(command: Any) -> dict[str, str]:
-    """Flags, and the names that arguments have in the help, by the name of the field."""
-    flags: dict[str, str] = {}
-    for parameter in command.params:
-        if parameter.param_type_name == "option":
-            flag = max(parameter.opts, key=len)
-            flags[flag.lstrip("-").replace("-", "_")] = flag
-        elif parameter.name is not None:
-            flags[parameter.name] = parameter.metavar or parameter.name.upper()
-    return flags
-
-
-def given(context: typer.Context, field: str) -> bool:
-    """Whether the flag of this field was typed."""
-    for parameter in context.command.params:
-        names = {name.lstrip("-").replace("-", "_") for name in parameter.opts}
-        if field in names and parameter.name is not None:
-            source = context.get_parameter_source(parameter.name)
-            return source is not None and source.name == "COMMANDLINE"
-    return False
-
-
-def bundled(incomplete: str) -> list[str]:
-    """Bundled studies whose names begin so."""
-    from ldpflow.study import bundled_studies
-
-    return [name for name in bundled_studies() if name.startswith(incomplete)]
-
-
-StudyName = Annotated[
-    str,
-    typer.Argument(
-        metavar="STUDY", help="A .toml file or the name of a bundled study.", autocompletion=bundled
-    ),
-]

@@ -1,22 +1,19 @@
-"""Tables and lines of ``ldpflow plan``.
-
-``ldpflow plan``: what n, epsilon and number of replicates a study takes, and whether its paths arrive.
-"""
+"""``ldpflow plan``: what n, epsilon and number of replicates a study takes, and whether its paths arrive."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from ldpflow.cli.flags import bundled
-from ldpflow.cli.sweep import Axis, Engine
+from ldpflow.cli.flags import Axis, complete_study
 from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, rounded, short, with_error
+from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
-from ldpflow.report.results import distinguishing_columns
+from ldpflow.options import Engine
 
 if TYPE_CHECKING:
     from ldpflow.practice.planning import Plan
@@ -24,9 +21,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-ANSWERS = ("users", "answers_each", "epsilon_per_user")
-
-HIDDEN = ("path", "quantile", "sparsity", "pilot", "pilot_values", *ANSWERS)
+HIDDEN = (
+    "path", "quantile", "sparsity", "pilot", "pilot_values", "users", "answers_each", "epsilon_per_user",
+)  # fmt: skip
 DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
@@ -44,66 +41,52 @@ LEGEND = (
 
 def print_source(found: Plan) -> None:
     """The quantiles and 1/f of the law that a plan starts from, by tau."""
-    for row in unique(found.rows, "tau"):
-        low, high = row["sparsity_low"], row["sparsity_high"]
-        ends = f" ({'90%' if row['pilot'] else 'laws tried'}: {low:,.4g} .. {high:,.4g})"
-        head = "guessed from the bounds"
+    for row in first_rows(found.rows, "tau"):
+        head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
-            head = f"pilot: {row['pilot']}, {row['pilot_values']:,} values"
-        scale = f"scale 1/f = {row['sparsity']:,.4g}{ends}"
-        typer.echo(f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale}")
+            head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
+        scale = f"scale 1/f = {row['sparsity']:,.4g}"
+        ends = f"({law}: {row['sparsity_low']:,.4g} .. {row['sparsity_high']:,.4g})"
+        typer.echo(f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale} {ends}")
 
 
 def print_plan(
     found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
 ) -> None:
-    """The table of a plan, what its numbers are, cautions and invitations.
-
-    Parameters
-    ----------
-    found : Plan
-    wanted : str or None
-        The goal in words, as in ``length 0.01``.
-    difference : float or None
-        Between two groups.
-    response_rate : float or None
-    """
+    """The table of a plan, what its numbers are, cautions and invitations; ``wanted``: the goal in words."""
     rows = found.rows
     chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
-    settings: list[Shown] = [*map(plain, distinguishing_columns(names, rows, implied=True) or ["n"])]
+    names = distinguishing_columns(names, rows, implied=True)
     in_units = any("length_in_units" in row for row in rows)
-    methods = any(row["n_with_method"] is not None for row in rows)
-    print_parts(settings, [*measures(chosen, in_units), *goals(wanted, methods, difference)], rows)
+    methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
+    print_parts(
+        [*map(plain, names or ["n"])],
+        [*measures(chosen, in_units), *goals(wanted, methods, difference)],
+        rows,
+    )
     if any(row["length"] is not None for row in rows):
         typer.echo(ORACLE)
     for text in found.cautions:
         typer.echo(text)
+    names = [name for name in names if name not in ("n", "level")]
     print_users(rows, names, response_rate)
     if wanted is not None and methods:
-        apart = [
-            name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")
-        ]
-        for text in dict.fromkeys(answer(row, wanted, apart, response_rate) for row in rows):
+        for text in dict.fromkeys(answer(row, wanted, names, response_rate) for row in rows):
             typer.echo(text)
 
 
 def print_users(rows: list[Row], names: Sequence[str], response_rate: float | None) -> None:
-    """Users, answers of each, the budget of a user and invitations of every row, where that is asked for."""
-    several = len({row.get("tau") for row in rows}) > 1
-    if response_rate is None and not several:
+    """Users, answers, budget and invitations of every row, if there are several quantiles or invitations."""
+    alone = first_rows(rows, "tau")
+    if response_rate is None and len(alone) == 1:
         return
-    apart = [name for name in distinguishing_columns(names, rows, implied=True) if name not in ("n", "level")]
-    lines: dict[str, None] = {}
-    for row in rows:
-        settings = [f"{name} {short(row[name])}" for name in apart if row.get(name) is not None]
-        lines[", ".join([*settings, users_text(row, response_rate)])] = None
-    for line in lines:
+    lines = [", ".join([*settings_of(row, names), users_text(row, response_rate)]) for row in rows]
+    for line in dict.fromkeys(lines):
         typer.echo(line)
-    if several:
-        alone = unique(rows, "tau")
+    if len(alone) > 1:
         text = "Every quantile has users of its own"
         if len(alone) == len(rows):
             text += f", {sum(row['users'] for row in rows):,} in all"
@@ -118,8 +101,11 @@ def print_users(rows: list[Row], names: Sequence[str], response_rate: float | No
         typer.echo("The invitations are enough if answering has nothing to do with the value.")
 
 
+def settings_of(row: Row, names: Sequence[str]) -> list[str]:
+    return [f"{name} {short(row[name])}" for name in names if row.get(name) is not None]
+
+
 def users_text(row: Row, response_rate: float | None) -> str:
-    """Users of a row, with their answers, budget and invitations."""
     count = row["answers_each"]
     parts = [f"{row['users']:,} users", "1 answer each" if count == 1 else f"{count} answers each"]
     if row["epsilon_per_user"] is not None:
@@ -129,26 +115,14 @@ def users_text(row: Row, response_rate: float | None) -> str:
     return ", ".join(parts)
 
 
-def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | None) -> str:
-    """One sentence on the users or reports that the goal takes.
-
-    Parameters
-    ----------
-    row : dict
-    wanted : str
-        The goal in words.
-    apart : sequence of str
-        Settings by which rows differ.
-    response_rate : float or None
-    """
-    names = dict.fromkeys(["epsilon", *apart])
-    settings = [f"{name} {short(row[name])}" for name in names if row.get(name) is not None]
+def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | None) -> str:
+    settings = settings_of(row, [*dict.fromkeys(["epsilon", *names])])
     head = ", ".join([f"{wanted} at level {row['level']:g}", *settings])
     if row["n_with_method"] is None:
-        oracle = (
-            "" if row["n_needed"] is None else f" The oracle's interval takes {row['n_needed']:,} answers."
-        )
-        return f"{head}: no n at which a recommended method is as short is known.{oracle}"
+        text = f"{head}: no n at which a recommended method is as short is known."
+        if row["n_needed"] is not None:
+            text += f" The oracle's interval takes {row['n_needed']:,} answers."
+        return text
     text = f"{head}: plan with {row['n_with_method']:,} answers and {row['method_needed']}"
     if row.get("n_with_method_low") is not None:
         low, high = row["n_with_method_low"], row["n_with_method_high"]
@@ -160,7 +134,7 @@ def answer(row: Row, wanted: str, apart: Sequence[str], response_rate: float | N
 
 
 def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> None:
-    """One table, or several with the same settings where the terminal is too narrow for one."""
+    """One table, or several with equal settings if the terminal is too narrow for one."""
     console = Console()
     parts: list[list[Shown]] = [[]]
     for column in others:
@@ -171,44 +145,35 @@ def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> 
         print_rows([*settings, *part], rows)
 
 
-def measures(chosen: bool, in_units: bool = False) -> list[Shown]:
-    """Columns of what is predicted; of steps and start too where the plan has chosen them.
+def number(title: str, name: str, digits: int) -> Shown:
+    return title, lambda row: rounded(row.get(name), digits)
 
-    With ``in_units`` the length in multiples of the study's unit is among them.
-    """
-    multiple: Shown = ("length/unit", lambda row: rounded(row.get("length_in_units"), 4))
-    design: list[Shown] = [
-        ("c", lambda row: rounded(row["c"], 3)),
-        ("theta0", lambda row: rounded(row["theta0"], 3)),
-    ]
+
+def measures(chosen: bool, in_units: bool) -> list[Shown]:
+    """Columns of what is predicted, after those of ``chosen`` steps and start."""
     return [
-        *(design if chosen else []),
+        *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),
         ("half width", half_width_text),
-        ("length", lambda row: rounded(row["length"], 4)),
-        *([multiple] if in_units else []),
-        ("SE", lambda row: rounded(row["standard_error"], 4)),
-        ("K", lambda row: rounded(row["relaxation_times_planned"], 3)),
+        number("length", "length", 4),
+        *([number("length/unit", "length_in_units", 4)] if in_units else []),
+        number("SE", "standard_error", 4),
+        number("K", "relaxation_times_planned", 3),
         ("bias", bias_text),
-        ("covers", covers_text),
+        ("covers", lambda row: text_of(row["coverage_predicted"], ".2f")),
         ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
         ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
     ]
 
 
-def covers_text(row: Row) -> str:
-    """Predicted coverage of the oracle's interval."""
-    return "-" if row["coverage_predicted"] is None else f"{row['coverage_predicted']:.2f}"
-
-
 def goals(wanted: str | None, methods: bool, difference: float | None) -> list[Shown]:
-    """Columns of what reaching a goal takes: with the recommended ``methods`` where known, for the oracle."""
+    """Columns of what reaching a goal takes: with the recommended ``methods`` if known, for the oracle."""
     columns: list[Shown] = []
+    if methods:
+        columns.append((f"n for {wanted}", lambda row: counted(row["n_with_method"], row["method_needed"])))
     if wanted is not None:
-        if methods:
-            columns.append((f"n for {wanted}", method_text))
         columns += [
             ("oracle's n", lambda row: counted(row["n_needed"], row["arrival_needed"])),
-            ("oracle's epsilon", lambda row: reachable(row["epsilon_needed"])),
+            ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
         ]
     if difference is not None:
         name = f"n per group for {short(difference)}"
@@ -216,9 +181,13 @@ def goals(wanted: str | None, methods: bool, difference: float | None) -> list[S
     return columns
 
 
-def unique(rows: list[Row], name: str) -> list[Row]:
+def first_rows(rows: list[Row], name: str) -> list[Row]:
     """The first row of every value of a column."""
-    return list({row[name]: row for row in reversed(rows)}.values())[::-1]
+    return list({row.get(name): row for row in reversed(rows)}.values())[::-1]
+
+
+def text_of(value: float | None, form: str, missing: str = "-") -> str:
+    return missing if value is None else f"{value:{form}}"
 
 
 def half_width_text(row: Row) -> str:
@@ -231,40 +200,21 @@ def half_width_text(row: Row) -> str:
 
 
 def bias_text(row: Row) -> str:
-    """Predicted bias in standard errors."""
-    if row["bias_start"] is None:
-        return "-"
-    return f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
+    return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
 
 
-def counted(count: int | None, verdict: str | None) -> str:
-    """A number of users, and the verdict with them unless they arrive."""
-    if count is None:
-        return "-"
-    return f"{count:,}" if verdict in (None, "arrived") else f"{count:,} ({verdict.replace('_', ' ')})"
+def counted(count: int | None, remark: str | None) -> str:
+    """A number of users, and the method or the verdict with them, but for ``arrived``."""
+    text = text_of(count, ",")
+    return text if count is None or remark in (None, "arrived") else f"{text} ({remark.replace('_', ' ')})"
 
 
-def method_text(row: Row) -> str:
-    """Users for the goal with the recommended method, and its name."""
-    if row["n_with_method"] is None:
-        return "-"
-    return f"{row['n_with_method']:,} ({row['method_needed']})"
-
-
-def reachable(epsilon: float | None) -> str:
-    """A budget; none where no budget is enough."""
-    if epsilon is None:
-        return "-"
-    return "none" if epsilon == math.inf else f"{epsilon:g}"
-
-
-def print_replicates(levels: list[float], target_mcse: float, precision: Any) -> None:
-    """Print the number of replicates for a target MCSE."""
-    from ldpflow.engine.precision import stopped_coverage
+def print_replicates(levels: list[float], target_mcse: float) -> None:
+    from ldpflow.engine.precision import Precision, stopped_coverage
 
     for nominal in levels:
         fixed = -(-nominal * (1 - nominal) // target_mcse**2)
-        mean, _, taken = stopped_coverage(nominal, precision)
+        mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
         typer.echo(
             f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {fixed:,.0f} replicates; "
             f"sweep --target-mcse takes {taken:,.0f} on average, bias {mean - nominal:+.5f}"
@@ -272,21 +222,19 @@ def print_replicates(levels: list[float], target_mcse: float, precision: Any) ->
 
 
 def print_check(found: Plan) -> None:
-    """Predictions beside what the simulation gave."""
     from ldpflow.practice.planning.plans import name_of
 
     rows = [{**row, "method": name_of(row)} for row in found.checked]
     settings = [name for name in rows[0] if name not in ("path", "replicates", "failures")]
     settings = settings[: settings.index("truth")]
     apart = {"method", *distinguishing_columns(settings, rows)}
-    settings = [name for name in settings if name in apart]
     print_parts(
-        [*map(plain, settings)],
+        [plain(name) for name in settings if name in apart],
         [
             ("coverage", coverage_text),
             ("", lambda row: row["judgement"]),
-            ("length", lambda row: rounded(row["length_mean"], 4)),
-            ("predicted SE", lambda row: rounded(row["predicted_se"], 4)),
+            number("length", "length_mean", 4),
+            number("predicted SE", "predicted_se", 4),
             ("emp. SE", lambda row: with_error(row["empirical_se"], row["empirical_se_mcse"])),
         ],
         rows,
@@ -299,26 +247,29 @@ def coverage_text(row: Row) -> str:
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
-def print_protocols(found: Plan, half_width: float | None, response: float | None = None) -> None:
+def print_protocols(found: Plan, half_width: float | None, response: float | None) -> None:
     """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
     rows = found.rows
-    columns: list[Any] = [
+    columns: list[Shown] = [
         *map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)),
-        ("protocol", protocol),
+        ("protocol", protocol_text),
         ("rounds", lambda row: f"{row['rounds']:,}"),
-        ("bits", lambda row: rounded(row["bits"], 3)),
-        ("needs", lambda row: row["needs"]),
+        number("bits", "bits", 3),
+        plain("needs"),
         ("users", lambda row: f"{row['users']:,}"),
         ("answers each", lambda row: str(row["answers"])),
         ("ε a user", lambda row: f"{row['epsilon']:g}"),
         ("interval", lambda row: row["interval"] or "-"),
-        ("half width", lambda row: rounded(row["half_width"], 3)),
-        ("coverage", coverage),
+        number("half width", "half_width", 3),
+        (
+            "coverage",
+            lambda row: "-" if row["coverage"] is None else with_error(row["coverage"], row["coverage_mcse"]),
+        ),
     ]
     if half_width is not None:
         columns += [
             (f"n for {short(half_width)}", users_needed),
-            (f"ε for {short(half_width)}", lambda row: budget(row["epsilon_needed"])),
+            (f"ε for {short(half_width)}", lambda row: text_of(row["epsilon_needed"], "g", "none")),
         ]
     print_rows(columns, rows)
     typer.echo(LEGEND)
@@ -330,38 +281,22 @@ def print_protocols(found: Plan, half_width: float | None, response: float | Non
         typer.echo(text)
 
 
-def protocol(row: dict[str, Any]) -> str:
+def protocol_text(row: Row) -> str:
     """Its kind, with the number of bins of a histogram or the rounds of a search."""
     if row["bins"] is not None:
         return f"{row['protocol']} (k = {row['bins']})"
     return f"{row['protocol']} (T = {row['rounds']})" if row["protocol"] == "rounds" else row["protocol"]
 
 
-def users_needed(row: dict[str, Any]) -> str:
-    """Users for the half width, with the interval where it is another one than at n."""
-    if row["n_needed"] is None:
-        return "none"
-    other = "" if row["interval_needed"] == row["interval"] else f" ({row['interval_needed']})"
-    return f"{row['n_needed']:,}{other}"
+def users_needed(row: Row) -> str:
+    """Users for the half width, with the interval if it is another one than at n."""
+    other = row["n_needed"] is None or row["interval_needed"] == row["interval"]
+    return text_of(row["n_needed"], ",", "none") + ("" if other else f" ({row['interval_needed']})")
 
 
-def budget(epsilon: float | None) -> str:
-    """A budget; none where no budget is enough."""
-    return "none" if epsilon is None else f"{epsilon:g}"
-
-
-def coverage(row: dict[str, Any]) -> str:
-    """Simulated coverage of the protocol's interval."""
-    if row["coverage"] is None:
-        return "-"
-    return with_error(row["coverage"], row["coverage_mcse"])
-
-
-PILOT, GOAL = (
-    {"rich_help_panel": "A pilot's data, or public bounds"},
-    {"rich_help_panel": "What the plan is for"},
-)
-COMPARE = {"rich_help_panel": "Protocols side by side"}
+of_pilot = partial(typer.Option, rich_help_panel="A pilot's data, or public bounds")
+of_goal = partial(typer.Option, rich_help_panel="What the plan is for")
+of_comparison = partial(typer.Option, rich_help_panel="Protocols side by side")
 
 
 def plan(
@@ -370,7 +305,7 @@ def plan(
         typer.Argument(
             metavar="STUDY",
             help="A .toml file or the name of a bundled study; quickstart unless given.",
-            autocompletion=bundled,
+            autocompletion=complete_study,
         ),
     ] = None,
     n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
@@ -378,67 +313,61 @@ def plan(
     tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
     level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
     pilot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Parquet or CSV file with pilot data.", **PILOT)
+        str | None, of_pilot(metavar="FILE", help="Parquet or CSV file with pilot data.")
     ] = None,
-    column: Annotated[str | None, typer.Option(metavar="NAME", help="Column of that file.", **PILOT)] = None,
+    column: Annotated[str | None, of_pilot(metavar="NAME", help="Column of that file.")] = None,
     missing: Annotated[
-        str | None, typer.Option(metavar="drop", help="Leave out records without a value.", **PILOT)
+        str | None, of_pilot(metavar="drop", help="Leave out records without a value.")
     ] = None,
     missing_value: Annotated[
         list[float] | None,
-        typer.Option(
+        of_pilot(
             metavar="X",
             help="Number that stands for no value, such as -1: left out. May be repeated.",
             show_default=False,
-            **PILOT,
         ),
     ] = None,
     jitter: Annotated[
-        float | None, typer.Option(help="Width of the noise that users add to their value.", **PILOT)
+        float | None, of_pilot(help="Width of the noise that users add to their value.")
     ] = None,
     bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Public bounds of the values.", **PILOT),
+        tuple[float, float] | None, of_pilot(metavar="LOW HIGH", help="Public bounds of the values.")
     ] = None,
     length: Annotated[
-        float | None, typer.Option(help="Length wanted: n at each epsilon, epsilon at each n.", **GOAL)
+        float | None, of_goal(help="Length wanted: n at each epsilon, epsilon at each n.")
     ] = None,
-    half_width: Annotated[float | None, typer.Option(help="The same as a half width.", **GOAL)] = None,
-    response_rate: Annotated[
-        float | None, typer.Option(help="Share of users who answer: invitations.", **GOAL)
-    ] = None,
+    half_width: Annotated[float | None, of_goal(help="The same as a half width.")] = None,
+    response_rate: Annotated[float | None, of_goal(help="Share of users who answer: invitations.")] = None,
     difference: Annotated[
-        float | None, typer.Option(help="Difference of two groups to detect: users per group.", **GOAL)
+        float | None, of_goal(help="Difference of two groups to detect: users per group.")
     ] = None,
-    power: Annotated[float, typer.Option(help="Probability of detecting the difference.", **GOAL)] = 0.8,
+    power: Annotated[float, of_goal(help="Probability of detecting the difference.")] = 0.8,
     target_mcse: Annotated[
-        float | None, typer.Option(help="Monte Carlo SE of coverage wanted: replicates.", **GOAL)
+        float | None, of_goal(help="Monte Carlo SE of coverage wanted: replicates.")
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare all protocols for the study's quantiles.", **COMPARE)
+        bool, of_comparison("--compare", help="Compare all protocols for the study's quantiles.")
     ] = False,
     range: Annotated[
         tuple[float, float] | None,
-        typer.Option("--range", metavar="L U", help="Public range of the values.", **COMPARE),
+        of_comparison("--range", metavar="L U", help="Public range of the values."),
     ] = None,
     scale_guess: Annotated[
-        float | None, typer.Option(help="Public guess of the law's scale, for the bins.", **COMPARE)
+        float | None, of_comparison(help="Public guess of the law's scale, for the bins.")
     ] = None,
-    rounds_max: Annotated[int | None, typer.Option(help="Warn above this many rounds.", **COMPARE)] = None,
-    bits_max: Annotated[
-        float | None, typer.Option(help="Warn above this many bits per user.", **COMPARE)
-    ] = None,
+    rounds_max: Annotated[int | None, of_comparison(help="Warn above this many rounds.")] = None,
+    bits_max: Annotated[float | None, of_comparison(help="Warn above this many bits per user.")] = None,
     liars: Annotated[
-        float | None, typer.Option(help="Share of users who send the worst possible report.", **COMPARE)
+        float | None, of_comparison(help="Share of users who send the worst possible report.")
     ] = None,
     answer_below: Annotated[
-        float | None, typer.Option(help="Response rate of users with values up to the quantile.", **COMPARE)
+        float | None, of_comparison(help="Response rate of users with values up to the quantile.")
     ] = None,
     answer_above: Annotated[
-        float | None, typer.Option(help="Response rate of users with values above it.", **COMPARE)
+        float | None, of_comparison(help="Response rate of users with values above it.")
     ] = None,
     answers: Annotated[
-        int | None, typer.Option(help="Answers per user; the budget is split between them.", **COMPARE)
+        int | None, of_comparison(help="Answers per user; the budget is split between them.")
     ] = None,
     settings: Annotated[
         str | None,
@@ -447,8 +376,7 @@ def plan(
         ),
     ] = None,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Simulate 512 replicates, the recommended methods included."),
+        bool, typer.Option("--check", help="Simulate 512 replicates, the recommended methods included.")
     ] = False,
     engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
 ) -> None:
@@ -462,19 +390,16 @@ def plan(
     Flags marked * replace the study's values and may be repeated.
     """
     given = locals()
-    from ldpflow.engine.precision import Precision
+    from ldpflow.options import SweepOptions
     from ldpflow.practice.planning import plan as make_plan
-    from ldpflow.practice.planning.plans import OPTIONS
-    from ldpflow.study.entry import number
+    from ldpflow.practice.planning.sources import OPTIONS
+    from ldpflow.study.entry import parse_number
 
     options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
-    options |= {
-        name: [number(text) for text in given[name]]
-        for name in ("tau", "epsilon", "n", "level")
-        if given[name]
-    }
+    axes = [name for name in ("tau", "epsilon", "n", "level") if given[name]]
+    options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = pilot is not None or bounds is not None
-    precision = None if target_mcse is None else Precision(target_mcse)
+    SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
     found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)
@@ -486,11 +411,17 @@ def plan(
     wanted = None if length is None else f"length {length:g}"
     wanted = wanted if half_width is None else f"half width {half_width:g}"
     print_plan(found, wanted, difference, response_rate)
-    if precision is not None and target_mcse is not None:
-        print_replicates(sorted({row["level"] for row in found.rows}), target_mcse, precision)
-    if check:
-        print_checked(found, engine)
-    elif found.refused:
+    if target_mcse is not None:
+        print_replicates(sorted({row["level"] for row in found.rows}), target_mcse)
+    if not check:
+        raise typer.Exit(int(found.refused))
+    largest = max(row["n"] for row in found.rows)
+    if largest > 10**8:
+        raise InputError("n", largest, "at most 1e8 with `check`")
+    good = found.check(engine.value)
+    print_check(found)
+    if not good:
+        typer.echo("no recommended method is good at every row", err=True)
         raise typer.Exit(1)
 
 
@@ -508,16 +439,3 @@ def write_settings(found: Plan, file: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("settings", file, "a new file that can be written", f"{reason}.") from None
-
-
-def print_checked(found: Plan, engine: Engine) -> None:
-    """Simulate the plan and print what was found; exit code 1 unless the recommended method covers."""
-
-    largest = max(row["n"] for row in found.rows)
-    if largest > 10**8:
-        raise InputError("n", largest, "at most 1e8 with `check`")
-    good = found.check(engine.value)
-    print_check(found)
-    if not good:
-        typer.echo("no recommended method is good at every row", err=True)
-        raise typer.Exit(1)

@@ -1,28 +1,34 @@
-"""``ldpflow analyse``: intervals from private reports that were really collected.
-
-``ldpflow audit``: lower bounds of privacy parameters from simulated outputs.
-
-``ldpflow privacy``: what a mechanism and a design promise, on one page.
-
-``ldpflow transcript``: what the users of a simulated replicate were asked and answered, as a file.
-"""
+"""Commands for a deployment: ``analyse``, ``audit``, ``privacy`` and ``transcript``."""
 
 from __future__ import annotations
 
+import json
 import os
+import textwrap
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.results import Format, Run
-from ldpflow.errors import InputError, need
+from ldpflow.cli.flags import Format, Run, TableFormat, parse_settings
+from ldpflow.errors import InputError, require_extra
 
 if TYPE_CHECKING:
     from ldpflow.components.mechanisms import Mechanism
     from ldpflow.practice.audit.distinguishing import Audit
     from ldpflow.practice.transcripts.result import Analysis
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),
+]
+MechanismName = Annotated[
+    str, typer.Argument(metavar="MECHANISM", help="Kind of the mechanism; see ldpflow list.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Budget of one report, of eps-LDP mechanisms.")]
+Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussian mechanisms.")]
 
 
 def analyse(
@@ -51,8 +57,7 @@ def analyse(
         str | None, typer.Option("--n", metavar="X", help="Users: the reports that the file must have.")
     ] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all"),
+        list[str] | None, typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all")
     ] = None,
     level: Annotated[
         list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
@@ -61,9 +66,7 @@ def analyse(
         float | None, typer.Option(help="Point around which sums are computed.", show_default="theta0")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of BB's multipliers.", show_default="0")] = None,
-    form: Annotated[
-        Format, typer.Option("--format", help="csv and json have full precision.")
-    ] = Format.table,
+    form: TableFormat = Format.table,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page with figures too.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any flag.")] = False,
 ) -> None:
@@ -72,19 +75,17 @@ def analyse(
     This is post-processing: it needs no raw data and adds no noise. Settings that the file's metadata has may
     be left out; a contradiction is an error.
     """
+    from ldpflow.cli.tables import write_csv
     from ldpflow.practice.transcripts.analysis import analyse as compute
-    from ldpflow.practice.transcripts.collection import merged, read_settings
+    from ldpflow.practice.transcripts.collection import merge_settings, read_settings
+    from ldpflow.practice.transcripts.methods import columns_of
 
+    algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
-        "algorithm": {
-            "gamma": gamma,
-            "c": c,
-            "theta0": one_or_all(theta0),
-            "final_theta": one_or_all(final_theta),
-        },
-        "n": whole(n, "n"),
+        "algorithm": algorithm,
+        "n": read_count(n, "n"),
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
@@ -93,13 +94,17 @@ def analyse(
     if settings is None and os.path.lexists(f"{file}.toml"):
         settings = f"{file}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    tables = merged(without_nothing(given), read_settings(settings) if settings else {}, str(settings))
+    tables = merge_settings(drop_none(given), read_settings(settings) if settings else {}, str(settings))
     found = compute(file, tables)
-    {Format.table: print_table, Format.csv: print_csv, Format.json: print_json}[form](found)
+    if form is Format.table:
+        print_analysis(found)
+    elif form is Format.csv:
+        write_csv(columns_of(found.asked), found.asked)
+    else:
+        typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     if html is not None:
         write_page(found, html)
-    code = found.exit_code(strict)
-    if code:
+    if code := found.exit_code(strict):
         raise typer.Exit(code)
 
 
@@ -108,35 +113,24 @@ def one_or_all(values: list[float] | None) -> float | list[float] | None:
     return values[0] if values and len(values) == 1 else values or None
 
 
-def without_nothing(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were given."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
-        if isinstance(value, dict):
-            inner = {k: v for k, v in value.items() if v is not None}
-            if inner:
-                found[name] = inner
-        elif value is not None:
-            found[name] = value
-    return found
+def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
+    tables = {k: drop_none(v) or None if isinstance(v, dict) else v for k, v in given.items()}
+    return {name: value for name, value in tables.items() if value is not None}
 
 
-def print_table(analysis: Analysis) -> None:
-    """A table of the intervals, the verdict, and the methods paragraph."""
-    import textwrap
-
+def print_analysis(analysis: Analysis) -> None:
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import coordinate_name, label, methods_paragraph, verdict_lines
+    from ldpflow.practice.transcripts.result import method_label
 
     def shown(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", lambda row: label(row, rows))]
+    columns: list[Any] = [("method", lambda row: method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
-        columns.append(("estimated", lambda row: coordinate_name(analysis, row["coordinate"])))
+        columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
     columns += [
         ("SE", shown("se", 4)),
@@ -145,33 +139,12 @@ def print_table(analysis: Analysis) -> None:
         ("status", lambda row: row["status"]),
     ]
     print_rows(columns, rows)
-    for line in verdict_lines(analysis):
-        typer.echo(line)
-    typer.echo()
-    typer.echo(textwrap.fill(methods_paragraph(analysis), 96))
-
-
-def print_csv(analysis: Analysis) -> None:
-    """The rows at full precision."""
-    from ldpflow.cli.tables import write_csv
-    from ldpflow.practice.transcripts.methods import columns_of
-
-    write_csv(columns_of(analysis.asked), analysis.asked)
-
-
-def print_json(analysis: Analysis) -> None:
-    """Everything at full precision."""
-    import json
-
-    from ldpflow.practice.transcripts.result import as_dict
-
-    typer.echo(json.dumps(as_dict(analysis), indent=2, allow_nan=False))
+    typer.echo(f"{analysis}\n")
+    typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
 
 
 def write_page(analysis: Analysis, file: str) -> None:
-    """The page."""
-
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report.analysis_page import analysis_html
 
     try:
@@ -202,35 +175,39 @@ def audit(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated outputs.")] = 1,
-    form: Annotated[
-        Format, typer.Option("--format", help="csv and json have full precision.")
-    ] = Format.table,
+    form: TableFormat = Format.table,
 ) -> None:
     """Bound the privacy parameter of a mechanism, algorithm or protocol from below, by a simulated attack.
 
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
-    from ldpflow.practice.audit.bundled import audit as run
-    from ldpflow.practice.audit.bundled import audit_bundled
+    from ldpflow.cli.tables import write_csv
+    from ldpflow.practice.audit import bundled
 
-    count = whole(samples, "samples")
+    count = read_count(samples, "samples")
     if name == "all":
-        found = list(audit_bundled(count, confidence, seed))
+        found = list(bundled.audit_bundled(count, confidence, seed))
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
-        found = [run(name, given, problem, count, confidence, seed)]
-    {Format.table: print_audit_table, Format.csv: print_audit_csv, Format.json: print_audit_json}[form](found)
+        found = [bundled.audit(name, given, problem, count, confidence, seed)]
+    rows = [each.to_dict() for each in found]
+    if form is Format.table:
+        print_audits(found)
+    elif form is Format.csv:
+        rows = [row | {"settings": json.dumps(row["settings"])} for row in rows]
+        write_csv(list(rows[0]), rows)
+    else:
+        typer.echo(json.dumps(rows, indent=2, allow_nan=False))
     if not all(each.passed for each in found):
         raise typer.Exit(1)
 
 
-def print_audit_table(found: list[Audit]) -> None:
-    """One row per audit."""
+def print_audits(found: list[Audit]) -> None:
     from ldpflow.cli.tables import print_rows
 
     columns: list[Any] = [
         ("name", lambda row: row["name"]),
-        ("claim", claimed),
+        ("claim", claim_text),
         ("lower bound", lambda row: f"{row['bound']:.4f}"),
         ("frequencies", lambda row: f"{row['first']:.4g}, {row['second']:.4g}"),
         ("", lambda row: "" if row["passed"] else "EXCEEDED"),
@@ -242,43 +219,12 @@ def print_audit_table(found: list[Audit]) -> None:
     typer.echo(f"bounds at confidence {first.confidence:g}; a bound below the claim proves nothing")
 
 
-def claimed(row: dict[str, Any]) -> str:
-    """The claim in words."""
+def claim_text(row: dict[str, Any]) -> str:
     delta = f", delta = {row['delta']:g}" if row["delta"] else ""
     return f"{row['parameter']} = {row['claim']:g}{delta}"
 
 
-def print_audit_csv(found: list[Audit]) -> None:
-    """One line per audit."""
-    import json
-
-    from ldpflow.cli.tables import write_csv
-
-    rows = [each.to_dict() | {"settings": json.dumps(each.settings)} for each in found]
-    write_csv(list(rows[0]), rows)
-
-
-def print_audit_json(found: list[Audit]) -> None:
-    """Everything at full precision."""
-    import json
-
-    typer.echo(json.dumps([each.to_dict() for each in found], indent=2, allow_nan=False))
-
-
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),
-]
-MechanismName = Annotated[
-    str, typer.Argument(metavar="MECHANISM", help="Kind of the mechanism; see ldpflow list.")
-]
-Epsilon = Annotated[float | None, typer.Option(help="Budget of one report, of eps-LDP mechanisms.")]
-Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussian mechanisms.")]
-
-
 class PageFormat(StrEnum):
-    """Output formats of a page."""
-
     text = "text"
     json = "json"
 
@@ -310,12 +256,10 @@ def privacy(
 
     These are guarantees on paper: they protect people only where a vetted implementation runs.
     """
-    import json
-
     from ldpflow.practice.privacy.page import Design, privacy_page
 
-    chosen = chosen_mechanism(mechanism, {"epsilon": epsilon, "mu": mu}, settings)
-    design = Design(reports, response_rate, secret_sample, shuffled, whole(users), delta)
+    chosen = read_mechanism(mechanism, given_settings({"epsilon": epsilon, "mu": mu}, settings))
+    design = Design(reports, response_rate, secret_sample, shuffled, read_count(users), delta)
     shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
     page = privacy_page(mechanism, shown, chosen.privacy(), design)
     if form is PageFormat.json:
@@ -324,50 +268,46 @@ def privacy(
         typer.echo(page.text(), nl=False)
 
 
-def whole(text: str | None, field: str = "users") -> int | None:
-    """A count of users, which may be written 1e6."""
-    from ldpflow.study.entry import number
+def read_count(text: str | None, field: str = "users") -> int | None:
+    """Count of users, which may be written 1e6."""
+    from ldpflow.study.entry import parse_number
 
     if text is None:
         return None
-    value = number(text)
-    if isinstance(value, str) or value != int(value) or value < 1:
+    value = parse_number(text)
+    if isinstance(value, str) or value < 1 or value % 1 != 0:  # of nan and inf the rest is nan
         raise InputError(field, text, "a whole number >= 1")
     return int(value)
 
 
-def given_settings(given: dict[str, float | None], settings: list[str] | None) -> dict[str, object]:
-    """The settings of the command line, by name."""
-    from ldpflow.study.entry import number
+def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None) -> dict[str, object]:
+    """Settings of a mechanism by name: its budget and the values of ``--set``."""
+    from ldpflow.study.entry import parse_number
 
-    found: dict[str, object] = {name: value for name, value in given.items() if value is not None}
-    for text in settings or []:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError("set", text, "NAME=VALUE, for example clip=2")
-        parts = [number(part) for part in value.split(",")]
-        found[name.strip()] = parts if len(parts) > 1 else parts[0]
+    found: dict[str, object] = {name: value for name, value in budgets.items() if value is not None}
+    for name, values in parse_settings(texts).items():
+        numbers = [parse_number(value) for value in values]
+        found[name] = numbers if len(numbers) > 1 else numbers[0]
     return found
 
 
-def chosen_mechanism(kind: str, given: dict[str, float | None], settings: list[str] | None) -> Mechanism:
-    """The mechanism with the settings of the command line."""
+def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism:
+    """The one mechanism of a kind with these settings."""
     from ldpflow.components.protocols import PROTOCOLS
     from ldpflow.study.entry import read_group
     from ldpflow.study.plugins import load_plugins
 
     load_plugins()
-    table = {"kind": kind, **given_settings(given, settings)}
     if kind in PROTOCOLS:
         hint = (
             "All answers of a user to a protocol are eps-LDP together: see `ldpflow privacy "
             "randomized_response --epsilon E`, or deployed_response for users who do not always answer."
         )
         raise InputError("mechanism", kind, "the kind of a mechanism", hint)
-    (entry,) = read_group("mechanism", table)
+    (entry,) = read_group("mechanism", {"kind": kind, **table})
     found = entry.combinations()
     if len(found) != 1:
-        raise InputError("mechanism", table, "one value for every setting")
+        raise InputError("mechanism", {"kind": kind, **table}, "one value for every setting")
     mechanism: Mechanism = found[0]
     return mechanism
 
@@ -389,5 +329,5 @@ def transcript(
     """
     from ldpflow.practice.transcripts.writing import stored_transcript
 
-    users = stored_transcript(run, path, replicate, output, whole(n, "n"))
+    users = stored_transcript(run, path, replicate, output, read_count(n, "n"))
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress
 from rich.text import Text
 
-from ldpflow.report.results import distinguishing_columns, short
+from ldpflow.columns import distinguishing_columns, short
 
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
@@ -23,17 +23,14 @@ STARTING, STORED = "starting", "reading what is stored"
 
 @contextmanager
 def reporter(
-    quiet: bool,
     replicates: int | None = None,
     paths: Mapping[str, Mapping[str, Any]] | None = None,
     continued: bool = False,
 ) -> Iterator[Callable[[Any], None]]:
-    """A function that shows the engine's progress, and what it waits for, while the context is open.
+    """Give a function that shows an event of the engine, while the context is open.
 
     Parameters
     ----------
-    quiet : bool
-        Show nothing.
     replicates : int, optional
         Replicates of every path that the study wants, those stored before included.
     paths : mapping, optional
@@ -42,23 +39,45 @@ def reporter(
         Whether there is a run, which is read first.
     """
     console = Console(stderr=True)
-    state = State(replicates, paths, continued)
-    if quiet:
-        yield lambda event: None
-    elif in_notebook():
-        with shown_in_notebook(state) as update:
-            yield update
+    state = ProgressState(replicates, paths, continued)
+    if in_notebook():
+        from IPython.display import HTML, display
+
+        cell = display(HTML(state.html()), display_id=True)
+
+        def draw() -> None:
+            cell.update(HTML(state.html()))
+
+        yield update_every(1.0 / DRAWN_PER_SECOND, state, draw)
+        draw()
     elif console.is_terminal and not console.is_dumb_terminal:
         with Bar(state, console):
             yield state.take
     else:
-        yield lines(console, state)
+        yield update_every(
+            SECONDS_BETWEEN_LINES, state, lambda: print(state.counts(), file=console.file, flush=True)
+        )
+
+
+def update_every(seconds: float, state: ProgressState, draw: Callable[[], None]) -> Callable[[Any], None]:
+    """Give a function that takes events, and draws after the first one of every few seconds."""
+    last = state.clock()
+
+    def update(event: Any) -> None:
+        nonlocal last
+        state.take(event)
+        now = state.clock()
+        if now - last >= seconds:
+            last = now
+            draw()
+
+    return update
 
 
 class Bar(Progress):
     """A bar, and below it the lines of a state as they are when they are drawn."""
 
-    def __init__(self, state: State, console: Console) -> None:
+    def __init__(self, state: ProgressState, console: Console) -> None:
         self.state, self.screen = state, console
         columns = BarColumn(min(console.width - 2, 80))
         super().__init__(columns, console=console, transient=True, refresh_per_second=DRAWN_PER_SECOND)
@@ -75,7 +94,7 @@ class Bar(Progress):
             yield Text(self.state.least_precise, no_wrap=True)
 
 
-class State:
+class ProgressState:
     """Progress of a running sweep, in words.
 
     Parameters
@@ -95,7 +114,7 @@ class State:
     ) -> None:
         self.replicates = replicates
         self.paths = paths or {}
-        self.path_names = settings_apart(list(self.paths.values()))
+        self.path_names = distinguishing_settings(list(self.paths.values()))
         self.phase = STORED if continued else STARTING
         self.waits = False  # whether something else than batches took time
         self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
@@ -109,11 +128,10 @@ class State:
 
     @property
     def share(self) -> float:
-        """Share of the steps that are done."""
         return 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
 
     def take(self, event: Any) -> None:
-        """An event of the engine: progress, or in words what it waits for."""
+        """Take an event of the engine: its progress, or a text on what it waits for."""
         if isinstance(event, str):
             self.phase = event
             self.waits, self.base = self.waits or bool(event), None
@@ -128,7 +146,6 @@ class State:
             self.read(event.statistics)
 
     def read(self, statistics: Any) -> None:
-        """Counts and the least precise cell, from the aggregators' sums."""
         import numpy as np
 
         columns = {name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")}
@@ -159,7 +176,6 @@ class State:
         self.done = int(sum(min(count, most) for count in own))
 
     def html(self) -> str:
-        """A bar and the counts, for a notebook."""
         bar = f'<progress value="{self.share:.4f}" max="1" style="width: 30em"></progress>'
         return f"{bar}<br>{escape(self.counts())}"
 
@@ -190,8 +206,7 @@ class State:
         return ", ".join(words)
 
 
-def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that tell paths apart, what follows from others last."""
+def distinguishing_settings(paths: Sequence[Mapping[str, Any]]) -> list[str]:
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
@@ -199,46 +214,10 @@ def settings_apart(paths: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, whose output cells show HTML."""
+    """Whether this process is a notebook's kernel, whose output cells show HTML."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
-
-
-@contextmanager
-def shown_in_notebook(state: State) -> Iterator[Callable[[Any], None]]:
-    """A bar and the counts in the output of the cell, replaced as the sweep goes on."""
-    from IPython.display import HTML
-    from IPython.display import display as show
-
-    handle = show(HTML(state.html()), display_id=True)
-    last = state.clock()
-
-    def update(event: Any) -> None:
-        nonlocal last
-        state.take(event)
-        now = state.clock()
-        if now - last >= 1.0 / DRAWN_PER_SECOND:
-            last = now
-            handle.update(HTML(state.html()))
-
-    yield update
-    handle.update(HTML(state.html()))
-
-
-def lines(console: Console, state: State) -> Callable[[Any], None]:
-    """A line every few seconds."""
-    last = state.clock()
-
-    def update(event: Any) -> None:
-        nonlocal last
-        state.take(event)
-        now = state.clock()
-        if now - last >= SECONDS_BETWEEN_LINES:
-            last = now
-            print(state.counts(), file=console.file, flush=True)
-
-    return update
 
 
 def magnitude(value: float) -> str:

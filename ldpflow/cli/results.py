@@ -1,71 +1,28 @@
-"""``ldpflow summary``: the result table of a run.
-
-``ldpflow compare``: cells of a run against each other, paired by replicate.
-
-``ldpflow explain``: why coverage is what it is.
-
-``ldpflow verify``: a run against published numbers.
-
-``ldpflow export``: results for other programs.
-
-``ldpflow cite``: references of a run, and a paragraph about it, for a paper.
-
-``ldpflow trace``: one path as n grows.
-
-``ldpflow report`` and ``ldpflow plot``: results as a page and as figures.
-"""
+"""Commands that read a run: summary, compare, explain, verify, export, cite, trace, report and plot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldpflow.cli.flags import StudyName
-from ldpflow.errors import InputError, need, plain_text
+from ldpflow.cli.flags import Columns, Format, Run, Sort, StudyName, TableFormat, Where
+from ldpflow.errors import InputError, plain_text, require_extra
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ldpflow.results.published import MissingCell
 
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
-
-
-Where = Annotated[
-    str | None,
-    typer.Option(metavar="CONDITION", help="Only rows that meet it: \"method == 'BB' and n >= 1e5\"."),
-]
-Sort = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
-]
-Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns to show, separated by commas.")
-]
-
-
-def names_in(texts: list[str] | None) -> list[str] | None:
-    """Names of columns, one or several with commas in a text."""
+def split_names(texts: list[str] | None) -> list[str] | None:
+    """Names of columns, of which a text may hold several with commas."""
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
-
-
-class Format(StrEnum):
-    """Output formats of a table."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
 
 
 def summary(
     run: Run,
-    form: Annotated[
-        Format, typer.Option("--format", help="csv and json have every column at full precision.")
-    ] = Format.table,
+    form: TableFormat = Format.table,
     null: Annotated[
         float | None, typer.Option(help="Null value of theta: adds power, the share of intervals without it.")
     ] = None,
@@ -88,37 +45,38 @@ def summary(
     with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
-    from ldpflow.results.where import chosen
+    from ldpflow.results.where import select_rows
+    from ldpflow.run import open_run
 
     show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
-    table = read_summary(run)
-    if table.num_rows == 0 and (trajectories := read_trajectories(run)).num_rows:
+    opened = open_run(run)
+    table = opened.summary()
+    if table.num_rows == 0 and (trajectories := opened.trajectories()).num_rows:
         if best:
             raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
         print_trajectories(trajectories) if form is Format.table else show(trajectories)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
-        from ldpflow.store.run_store import RunStore
 
-        table = stored_summary(RunStore(run), null, damaged="refuse")
-    table = chosen(table, where)
+        table = stored_summary(opened.store, null, damaged="refuse")
+    table = select_rows(table, where)
     if best:
         from ldpflow.results.arena import best_rows
-        from ldpflow.store.run_store import RunStore
 
-        table = best_rows(RunStore(run), table)
-    table = chosen(table, sort=names_in(sort))
-    if columns is None:
-        show(table)
-        if form is Format.table:
-            if best:
-                print(BEST_OF_MANY)
-            print_left_out(run)
-    elif form is Format.table:
-        print_table(chosen(table, columns=names_in(columns)))
-    else:
-        show(chosen(table, columns=names_in(columns)))
+        table = best_rows(opened.store, table)
+    table = select_rows(table, sort=split_names(sort))
+    if columns is not None:
+        table = select_rows(table, columns=split_names(columns))
+        show = print_table if form is Format.table else show
+    show(table)
+    if columns is None and form is Format.table:
+        from ldpflow.study.stored import stored_left_out
+
+        if best:
+            print(BEST_OF_MANY)
+        for line in stored_left_out(opened.store):
+            print(plain_text(line))
 
 
 BEST_OF_MANY = (
@@ -127,38 +85,10 @@ BEST_OF_MANY = (
 )
 
 
-def print_left_out(run: str) -> None:
-    """Lines on what the study asks for and what makes no rows."""
-    from ldpflow.errors import plain_text
-    from ldpflow.store.run_store import RunStore
-    from ldpflow.study.stored import stored_left_out
-
-    for line in stored_left_out(RunStore(run)):
-        print(plain_text(line))
-
-
-def read_summary(run: str) -> pa.Table:
-    """The summary of a run directory."""
-    from ldpflow.run import open_run
-
-    return open_run(run).summary()
-
-
-def read_trajectories(run: str) -> pa.Table:
-    """The trajectories of a run directory over its replicates; no rows where it has none."""
-    import pyarrow as pa
-
-    from ldpflow.store.run_store import RunStore
-
-    table = RunStore(run).read_trajectory_summary()
-    return pa.table({}) if table is None else table
-
-
 def compare(
     run: Run,
     by: Annotated[
-        str,
-        typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings."),
+        str, typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings.")
     ] = "method",
     baseline: Annotated[
         str | None, typer.Option(help="Value to compare with.", show_default="the first")
@@ -174,44 +104,35 @@ def compare(
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
     HULC) share no replicates with the others: they are compared unpaired, and a column says so.
     """
-    from ldpflow.cli.tables import plain, print_fitting, print_table, with_error
-    from ldpflow.report.results import distinguishing_columns
-    from ldpflow.results.where import chosen
+    from ldpflow.cli.tables import Shown, plain, print_fitting, print_table, with_error
+    from ldpflow.columns import distinguishing_columns
+    from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
-    table = chosen(open_run(run).compare(by, baseline), where, names_in(sort))
+    table = select_rows(open_run(run).compare(by, baseline), where, split_names(sort))
     if columns is not None:
-        print_table(chosen(table, columns=names_in(columns)))
+        print_table(select_rows(table, columns=split_names(columns)))
         return
     rows = table.to_pylist()
     measures = table.column_names[table.column_names.index("vs") :]
     settings = distinguishing_columns(
         [n for n in table.column_names if n not in measures], rows, implied=True
     )
-    print_fitting(
-        [*map(plain, settings), plain("vs")],
-        [
-            (
-                "coverage difference",
-                lambda r: with_error(r["coverage_difference"], r["coverage_difference_mcse"]),
-            ),
-            ("length ratio", lambda r: with_error(r["length_ratio"], r["length_ratio_mcse"])),
-            *undefined(rows),
-            ("only this", lambda r: str(r["only_this"])),
-            ("only vs", lambda r: str(r["only_baseline"])),
-            ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
-        ],
-        rows,
-        ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
-        "--columns shows any",
-    )
-
-
-def undefined(rows: list[dict[str, Any]]) -> list[tuple[str, Callable[[dict[str, Any]], str]]]:
-    """The column of shares without an interval; none where all are defined."""
+    results: list[Shown] = [
+        (
+            "coverage difference",
+            lambda r: with_error(r["coverage_difference"], r["coverage_difference_mcse"]),
+        ),
+        ("length ratio", lambda r: with_error(r["length_ratio"], r["length_ratio_mcse"])),
+        ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}"),
+        ("only this", lambda r: str(r["only_this"])),
+        ("only vs", lambda r: str(r["only_baseline"])),
+        ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
+    ]
     if not any(row["undefined"] or row["undefined_baseline"] for row in rows):
-        return []
-    return [("undefined, vs", lambda row: f"{row['undefined']:.1%}, {row['undefined_baseline']:.1%}")]
+        results = [column for column in results if column[0] != "undefined, vs"]
+    first_to_go = ["only vs", "only this", "pairs", "undefined, vs", "length ratio"]
+    print_fitting([*map(plain, settings), plain("vs")], results, rows, first_to_go, "--columns shows any")
 
 
 def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns = None) -> None:
@@ -222,19 +143,19 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
     It adds up to the coverage. For TR and TR-BM it also says what the diagnostics show and what to do. Every
     number is in the summary too.
     """
-    from ldpflow.report.results import distinguishing_columns, short
-    from ldpflow.results.where import chosen
+    from ldpflow.columns import distinguishing_columns, short
+    from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
-    table = opened.explain(where, names_in(sort))
+    table = opened.explain(where, split_names(sort))
     rows = table.to_pylist()
     settings = [name for name in table.column_names if name not in ("path", "explanation")]
     names = (
         distinguishing_columns(settings, rows, implied=True)
         if columns is None
-        else chosen(table, columns=names_in(columns)).column_names
+        else select_rows(table, columns=split_names(columns)).column_names
     )
     for row in rows:
         # B says nothing about a method that has none.
@@ -251,8 +172,7 @@ def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns =
 
 
 def verify(
-    run: Run,
-    against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
+    run: Run, against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw"
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
 
@@ -262,8 +182,6 @@ def verify(
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
     numbers.
     """
-    from dataclasses import asdict
-
     from ldpflow.cli.tables import plain, print_rows, rounded
     from ldpflow.run import open_run
 
@@ -280,7 +198,7 @@ def verify(
             ],
             rows,
         )
-    for line in grouped(comparison.missing):
+    for line in missing_lines(comparison.missing):
         typer.echo(line)
     typer.echo(
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
@@ -292,8 +210,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def grouped(missing: Sequence[MissingCell]) -> Iterator[str]:
-    """One line for published cells of a table that are missing for one reason."""
+def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
     groups: dict[tuple[int, str, float, str], list[MissingCell]] = {}
     for cell in missing:
         key = (cell.table, cell.problem, cell.tau, cell.reason)
@@ -313,7 +230,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
-    need("report", "duckdb", "altair", "vl_convert")
+    require_extra("report", "duckdb", "altair", "vl_convert")
     from ldpflow.report.export import export_duckdb
     from ldpflow.report.results import Results
 
@@ -381,7 +298,7 @@ def trace(
     ] = None,
 ) -> None:
     """Draw the estimate and the limits of BB, BM and SN along one path, for a range of n."""
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
     from ldpflow.report.charts import save, suffix_of
@@ -395,10 +312,10 @@ def trace(
         name: [value] if name != "seed" else value for name, value in given.items() if value
     }
     flags["method"] = method or ["BB", "BM", "SN"]
-    chosen = load_study(study).replace(flags)
-    if len(chosen.level) > 1:
-        raise InputError("--level", list(chosen.level), "one level")
-    rows = compute(chosen, first, last, points, replicate)
+    asked = load_study(study).replace(flags)
+    if len(asked.level) > 1:
+        raise InputError("--level", list(asked.level), "one level")
+    rows = compute(asked, first, last, points, replicate)
     if parquet is not None:
         try:
             pq.write_table(rows, parquet, compression="zstd")
@@ -425,14 +342,17 @@ def report(
 
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
     """
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
     from ldpflow.report.results import Results
 
+    def print_written(place: str, text: str, what: str = "written") -> None:
+        typer.echo(f"{place}: {what}, {len(text.encode()) / 1e6:.1f} MB")
+
     if follow:
         typer.echo(f"following {run}: the page is written whenever rows have come; Ctrl-C stops")
-        results = page.follow(run, output, lambda place, text: print_written(place, text, "written"))
-        print_written(f"{results.store.root}", "", "the sweep has ended")
+        results = page.follow(run, output, print_written)
+        typer.echo(f"{results.store.root}: the sweep has ended")
         return
     results = Results.load(run)
     text = page.report_html(results)
@@ -441,12 +361,6 @@ def report(
     what = [f"{len(results.rows)} cells"] if results.rows or not followed else []
     what += [f"{followed} followed paths"] if followed else []
     print_written(place, text, ", ".join(what))
-
-
-def print_written(place: str, text: str, what: str) -> None:
-    """A line on a page that was written."""
-    size = f", {len(text.encode()) / 1e6:.1f} MB" if text else ""
-    typer.echo(f"{place}: {what}{size}")
 
 
 def plot(
@@ -470,17 +384,13 @@ def plot(
     output: Annotated[
         str | None,
         typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="svg, png, pdf or json.",
-            show_default="FIGURE.svg",
+            "-o", "--output", metavar="FILE", help="svg, png, pdf or json.", show_default="FIGURE.svg"
         ),
     ] = None,
     where: Where = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides."""
-    need("report", "altair", "vl_convert")
+    require_extra("report", "altair", "vl_convert")
     from ldpflow.report.charts import save, suffix_of
     from ldpflow.run import open_run
 

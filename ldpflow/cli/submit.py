@@ -1,7 +1,4 @@
-"""``ldpflow jobs``: the studies that were submitted to a cluster.
-
-``ldpflow submit``: run a study as a job of a Ray cluster.
-"""
+"""Jobs of a Ray cluster: ``submit`` and ``jobs``."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldpflow.cli.flags import FlagCommand, StudyName
+from ldpflow.cli.flags import Axis, FlagCommand, StudyName
+from ldpflow.options import SweepOptions
 
 if TYPE_CHECKING:
     from ldpflow.engine.jobs import Jobs, State
-
 
 jobs = typer.Typer(help="Show status and logs of submitted studies, or stop them.", no_args_is_help=True)
 
@@ -38,16 +35,16 @@ def status(
     address: Address = None,
 ) -> None:
     """Show the status of a job, or of all jobs."""
-    cluster = at(address)
+    cluster = connect(address)
     if job is not None:
         state = cluster.state(job)
-        typer.echo(line(state))
+        typer.echo(state_line(state))
         if state.message:
             typer.echo(state.message)
         return
     states = cluster.states()
     for state in states:
-        typer.echo(line(state))
+        typer.echo(state_line(state))
     if not states:
         typer.echo(f"no jobs at {cluster.address}", err=True)
 
@@ -61,7 +58,7 @@ def logs(
     ] = True,
 ) -> None:
     """Show the output of a job."""
-    cluster = at(address)
+    cluster = connect(address)
     if wait:
         follow(cluster, job)
     else:
@@ -71,16 +68,15 @@ def logs(
 @jobs.command(cls=FlagCommand)
 def stop(job: Id, address: Address = None) -> None:
     """Stop a job; finished replicates are kept, and submitting again continues it."""
-    cluster = at(address)
+    cluster = connect(address)
     state = cluster.stop(job)
-    typer.echo(line(state))
+    typer.echo(state_line(state))
     if not state.over:
         typer.echo(f"not ended yet; see ldpflow jobs status {job}", err=True)
         raise typer.Exit(1)
 
 
-def at(address: str | None) -> Jobs:
-    """The jobs of a cluster."""
+def connect(address: str | None) -> Jobs:
     from ldpflow.engine.jobs import Jobs, cluster_address
 
     return Jobs(cluster_address(address))
@@ -95,23 +91,18 @@ def follow(cluster: Jobs, job: str) -> None:
         typer.echo(f"\nthe job goes on: ldpflow jobs logs {job}, ldpflow jobs stop {job}", err=True)
         raise
     state = cluster.state(job)
-    typer.echo(line(state), err=True)
+    typer.echo(state_line(state), err=True)
     if not state.over:
         typer.echo("the connection was lost and the job goes on", err=True)
     if state.status != "SUCCEEDED":
         raise typer.Exit(1)
 
 
-def line(state: State) -> str:
-    """A job in a line."""
-    if state.started is None:
-        took = "-"
-    else:
+def state_line(state: State) -> str:
+    took = "-"
+    if state.started is not None:
         took = f"{(state.ended or time.time()) - state.started:,.0f} s"
     return "  ".join((state.id, state.status, state.study or "-", state.out or "-", took))
-
-
-Axis = list[str] | None
 
 
 def submit(
@@ -122,14 +113,7 @@ def submit(
             metavar="RUN", help="Run directory: s3://bucket/run, gs://bucket/run or a shared folder."
         ),
     ],
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.",
-            show_default="http://127.0.0.1:8265",
-        ),
-    ] = None,
+    address: Address = None,
     num_cpus: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Cores to request at once; the cluster grows slower without."),
@@ -154,8 +138,6 @@ def submit(
     The study and this package are sent with the job. Flags marked * replace the study's values and may
     be repeated.
     """
-    from ldpflow.engine.jobs import Jobs, cluster_address
-    from ldpflow.options import SweepOptions
     from ldpflow.study import load_study
 
     chosen = load_study(study).replace({"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed})
@@ -164,10 +146,9 @@ def submit(
     SweepOptions(max_time=max_time, max_in_flight=max_in_flight)  # type: ignore[arg-type]
     options = [] if max_time is None else ["--max-time", max_time]
     options += [] if max_in_flight is None else ["--max-in-flight", str(max_in_flight)]
-    where = cluster_address(address)
-    jobs = Jobs(where)
-    job = jobs.submit(chosen, out, num_cpus, options)
-    there = f" --address {where}" if address is not None else ""
+    cluster = connect(address)
+    job = cluster.submit(chosen, out, num_cpus, options)
+    there = f" --address {cluster.address}" if address is not None else ""
     typer.echo(job)
     typer.echo(
         f"follow:  ldpflow jobs logs {job}{there}\n"
@@ -178,4 +159,4 @@ def submit(
         err=True,
     )
     if wait:
-        follow(jobs, job)
+        follow(cluster, job)

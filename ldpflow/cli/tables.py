@@ -8,40 +8,37 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ldpflow.columns import CAUTIOUS, Summary
+from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, no_formula, rounded, short, with_error
 from ldpflow.errors import plain_text
-from ldpflow.report.results import distinguishing_columns, no_formula, rounded, short, with_error
-from ldpflow.results.columns import summaries_of
-from ldpflow.results.measures import exploded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Row], str]]
 
 
 def coverage(row: Row) -> str:
-    """Coverage in three decimals, as tables print it."""
     if row["coverage"] is None or math.isnan(row["coverage"]):
         return "-"
     error = row["coverage_mcse"]
-    shown = "-" if error is None or math.isnan(error) else f"{error:.3f}"
-    return f"{row['coverage']:.3f} ± {shown}"
+    error_text = "-" if error is None or math.isnan(error) else f"{error:.3f}"
+    return f"{row['coverage']:.3f} ± {error_text}"
 
 
-def with_misses(row: Row) -> str:
-    """Coverage with failures as misses; nothing to add where nothing failed."""
+def coverage_with_misses(row: Row) -> str:
     value = row.get("coverage_failures_as_misses")
     return "-" if value is None or not row["failures"] else f"{value:.3f}"
 
 
-MISSES: Shown = ("failures\nas misses", with_misses)
+MISSES: Shown = ("failures\nas misses", coverage_with_misses)
 GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
@@ -54,7 +51,9 @@ KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "meth
 
 
 def print_summary(table: pa.Table) -> None:
-    """The summary on the terminal: what varies as columns, what does not in lines above."""
+    """Print a summary: settings that vary as columns, the others in lines above."""
+    from ldpflow.results.columns import summaries_of
+
     rows: list[Row] = table.to_pylist()
     if not rows:
         print("no rows")
@@ -67,7 +66,8 @@ def print_summary(table: pa.Table) -> None:
     partial = {
         name: owners_of(name, rows)
         for name in parameters
-        if name not in (*settings, *constant, *COUNTS) and count_values(name, rows) == 1
+        if name not in (*settings, *constant, *COUNTS)
+        and len({repr(row[name]) for row in rows if row[name] is not None}) == 1
     }
     settings += [name for name, owners in partial.items() if owners is None]
     rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
@@ -79,15 +79,15 @@ def print_summary(table: pa.Table) -> None:
     failures = [plain("failures")] if lost and differs("failures", rows) else []
     misses = [MISSES] if lost else []
     declared = summaries_of(table.schema)
-    checks = [figure(summary.name) for summary in declared if summary.shown and known(summary.name, rows)]
-    checks += [figure(name) for name in LOOKED if known(name, rows)]
+    checks = [figure(summary.name) for summary in declared if summary.shown and has_value(summary.name, rows)]
+    checks += [figure(name) for name in LOOKED if has_value(name, rows)]
     chosen = [plain("level_state"), plain("candidates")] if "level_state" in names else []
     more = [BIAS, EMPIRICAL_SE, *([POWER] if power else []), *checks, *replicates, *failures]
     first_to_go = [*reversed(checks), EMPIRICAL_SE, BIAS, *failures, *replicates, POWER, LENGTH, *misses]
     results = [("coverage", coverage), *chosen, *misses, LENGTH, *more]
     left = print_fitting(list(map(plain, settings)), results, rows, [title for title, _ in first_to_go])
     if any(row["failures"] for row in rows) and (not lost or MISSES[0] in left):
-        print(failures_in_words(rows))
+        print(failures_line(rows))
     for line in cautions(rows, declared):
         print(line)
 
@@ -95,7 +95,6 @@ def print_summary(table: pa.Table) -> None:
 def print_constants(
     row: Row, constant: Sequence[str], partial: dict[str, str | None], rows: Sequence[Row]
 ) -> None:
-    """Lines on what does not vary: of all rows, then of those of one kind."""
     lines = {"": [f"{name}={short(row[name])}" for name in constant if row[name] is not None]}
     for name, owners in partial.items():
         if owners is not None:
@@ -107,13 +106,8 @@ def print_constants(
             console.print(owners + "  ".join(texts), highlight=False, markup=False)
 
 
-def count_values(name: str, rows: Sequence[Row]) -> int:
-    """Number of distinct values of a column, null not counted."""
-    return len({repr(row[name]) for row in rows if row[name] is not None})
-
-
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
-    """The kinds whose rows have a setting, as text; None if no kind decides whether a row has it."""
+    """Kinds whose rows have a setting, as text; None if no kind decides whether a row has it."""
     for kind in KINDS:
         having = {row.get(kind) for row in rows if row[name] is not None}
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
@@ -129,8 +123,7 @@ def changes_coverage(row: Row) -> bool:
     return not (error and row["coverage"] - counted < error)
 
 
-def failures_in_words(rows: Sequence[Row]) -> str:
-    """One line on intervals that failed, and what they change."""
+def failures_line(rows: Sequence[Row]) -> str:
     failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
     both = [(row["coverage"], row.get("coverage_failures_as_misses")) for row in rows if row["failures"]]
@@ -169,10 +162,10 @@ def print_fitting(
     return left
 
 
-def replicates_in_words(table: pa.Table, wanted: int | None) -> str:
-    """The cells, or followed paths, of a summary and how many replicates they have.
+def count_replicates(table: pa.Table, wanted: int | None) -> str:
+    """Say how many cells or followed paths a summary has, and how many replicates.
 
-    ``wanted``: the number that a study asks for; more are pointed out, since a summary uses all.
+    ``wanted``: what the study asks for. A summary uses all replicates, so more are pointed out.
     """
     if table.num_rows == 0:
         return "no replicates"
@@ -186,13 +179,11 @@ def replicates_in_words(table: pa.Table, wanted: int | None) -> str:
     return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
 
 
-def known(name: str, rows: Sequence[Row]) -> bool:
-    """Whether a column has a value."""
+def has_value(name: str, rows: Sequence[Row]) -> bool:
     return any(row.get(name) is not None for row in rows)
 
 
 def figure(name: str) -> Shown:
-    """A column of numbers."""
     return name, lambda row: rounded(row[name], 3)
 
 
@@ -203,7 +194,7 @@ TRAJECTORY_MEASURES = (
 
 
 def print_trajectories(table: pa.Table) -> None:
-    """Trajectories at the last step of every path: what tells paths apart, and means with their MCSE."""
+    """Print trajectories at the last step of every path: varying settings, means with their MCSE."""
     rows: list[Row] = table.to_pylist()
     last: dict[str, int] = {}
     for row in rows:
@@ -228,6 +219,8 @@ def print_trajectories(table: pa.Table) -> None:
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     """Cautions about methods, one line per method and reason."""
+    from ldpflow.results.measures import has_exploded
+
     lines = []
     for method in sorted({row["method"] for row in rows}):
         for summary in declared:
@@ -238,7 +231,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
                     f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
                     f"of {len(shares)} rows: see ldpflow explain"
                 )
-        wild = sum(exploded(row) for row in rows if row["method"] == method)
+        wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
             lines.append(
                 f"{method}: mean length is over 1000 times the median in {wild} rows: paths explode there"
@@ -247,22 +240,19 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
 
 
 def differs(name: str, rows: Sequence[Row]) -> bool:
-    """Whether a column varies; by repr, since a setting may be a list."""
+    """Whether a column varies; compared by repr, since a setting may be a list."""
     return len({repr(row[name]) for row in rows}) > 1
 
 
 def plain(name: str) -> Shown:
-    """A column of settings."""
     return name, lambda row: short(row[name])
 
 
 def print_rows(columns: Sequence[Shown], rows: Sequence[Row]) -> None:
-    """Any rows as a table."""
     show(Console(), rich_table(columns, rows))
 
 
 def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
-    """Right-aligned columns without frames."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for title, _ in columns:
         table.add_column(Text(plain_text(title)), justify="right", no_wrap=True)
@@ -273,17 +263,15 @@ def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
 
 
 def fits(console: Console, table: Table) -> bool:
-    """Whether the table can be shown without cutting; a file has no width."""
+    """Whether the table can be printed without wrapping."""
     return not bounded(console) or width_of(table) <= console.width
 
 
 def width_of(table: Table) -> int:
-    """Width of a table that is not cut."""
     return Console(width=10_000).measure(table).maximum
 
 
 def bounded(console: Console) -> bool:
-    """Whether somebody looks through a window of some width."""
     return console.is_terminal or "COLUMNS" in os.environ
 
 
@@ -293,24 +281,21 @@ def show(console: Console, table: Table) -> None:
 
 
 def print_table(table: pa.Table) -> None:
-    """A table as it is, every column."""
     print_rows([plain(name) for name in table.column_names], table.to_pylist())
 
 
 def print_csv(table: pa.Table) -> None:
-    """Every column; floats by repr, nothing for null."""
     write_csv(table.column_names, table.to_pylist())
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Values of these names as CSV, without cells that a spreadsheet would take for formulas."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(map(no_formula, names))
     writer.writerows([no_formula(row.get(name)) for name in names] for row in rows)
 
 
 def print_json(table: pa.Table) -> None:
-    """A list of objects, one per row; null for NaN, which JSON does not have."""
+    """Print a list of objects, one per row; NaN, which JSON lacks, is null."""
     rows = [
         {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
         for row in table.to_pylist()

@@ -19,11 +19,7 @@ TAIL_SECONDS = 0.5  # to about this length
 
 @dataclass(frozen=True)
 class Missing:
-    """Rows ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``; see Batch.
-
-    Where it runs again over rows that have other cells already, ``witnesses`` holds one
-    of those, to be computed again and compared with what is stored.
-    """
+    """Rows ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``; see Batch."""
 
     simulator: Simulator[Any, Any]
     first: int
@@ -34,14 +30,14 @@ class Missing:
 
     @cached_property
     def cost(self) -> Cost:
-        """Memory of one row."""
+        """Cost of one row."""
         runs = next((cell.runs for cell in self.cells), 1)
         return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Batches of one simulator that are equally long: they start every ``size`` replicates."""
+    """Batches of one simulator that start every ``size`` replicates."""
 
     missing: Missing
     first: int
@@ -52,7 +48,6 @@ class Run:
         return -(-(self.last - self.first) // self.size)
 
     def batches(self, seed: int) -> Iterator[Batch]:
-        """One after the other."""
         m = self.missing
         for start in range(self.first, self.last, self.size):
             end = min(start + self.size, self.last)
@@ -61,10 +56,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a study in the order in which they run.
-
-    There may be a million of them: each is made when it is its turn.
-    """
+    """The batches of a study in their order, each made when it is its turn: there may be a million."""
 
     seed: int
     runs: tuple[Run, ...]
@@ -78,22 +70,19 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """Steps of all, over all replicates."""
         return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
 
 
 def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
     """Batches of all that is missing; the groups follow one another, long batches first in each.
 
-    Each takes about TARGET_SECONDS, or less where that would leave the last core to finish alone;
-    never less than one row of lanes. Ranges start on the replicate grid, except for long paths and
-    at the end, where they start on multiples of the lanes.
+    A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
+    least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
     """
-    return Batches(seed, tuple(run for group in missing for run in runs(group, cores)))
+    return Batches(seed, tuple(run for group in missing for run in cut_group(group, cores)))
 
 
-def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
-    """Runs of batches of one group, long batches first."""
+def cut_group(missing: Sequence[Missing], cores: int) -> list[Run]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
@@ -107,16 +96,16 @@ def runs(missing: Sequence[Missing], cores: int) -> list[Run]:
         for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
             if first < last:
                 found.append(Run(m, first, last, size))
-    return ended(sorted(found, key=length_of_batch), cores)
+    return cut_tail(sorted(found, key=negative_length), cores)
 
 
-def length_of_batch(run: Run) -> float:
-    """For sorting, long ones first: the first batch is the longest."""
+def negative_length(run: Run) -> float:
+    """Minus the time of the first batch, which is the longest."""
     return -run.missing.cost.seconds * (min(run.first + run.size, run.last) - run.first)
 
 
-def ended(found: Sequence[Run], cores: int) -> list[Run]:
-    """The same with the last batches cut once more: all cores end at about the same time."""
+def cut_tail(found: Sequence[Run], cores: int) -> list[Run]:
+    """Cut the last batches once more, so that all cores end at about the same time."""
     bodies: list[Run] = []
     tails: list[Run] = []
     left = TAIL * cores
@@ -130,4 +119,4 @@ def ended(found: Sequence[Run], cores: int) -> list[Run]:
             tails.append(replace(run, first=middle, size=size))
         if count < len(run):
             bodies.append(replace(run, last=middle))
-    return bodies[::-1] + sorted(tails, key=length_of_batch)
+    return bodies[::-1] + sorted(tails, key=negative_length)

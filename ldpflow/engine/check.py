@@ -1,10 +1,7 @@
-"""Rows against themselves: what the columns of a row say of each other.
+"""Is a run whole? Every part, every row, every sum; and putting right what is not.
 
-A random share of a run's replicates computed again and compared with what is stored, bit by bit.
-
-Is a run whole? Every part, every row, every sum; and putting right what is not.
-
-The summary of a run computed from its rows alone, and what the stored one and the parts say otherwise.
+Rows are compared with themselves, the summary with the rows, and a random share of the replicates with what
+is computed again, bit by bit.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ import json
 import math
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +21,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.loop import RunResult
-from ldpflow.engine.replay import equal_bits, planned_path, replay, replayed_trajectory
+from ldpflow.engine.replay import equal_bits, planned_path, replay, replay_trajectory
 from ldpflow.engine.run import gaps, run_study
 from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.numerics.streams import STREAM_VERSION
@@ -33,7 +30,7 @@ from ldpflow.results.published import Comparison, compare
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
-from ldpflow.store.dataset import REMOVED, Dataset, crowded, each_once, overlapping
+from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
@@ -43,33 +40,32 @@ from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
 from ldpflow.study.stored import (
     check_plugins,
-    header_holds,
-    needed_study,
-    reads_files,
+    header_matches,
     stored_mapping,
     stored_plugins,
     stored_study,
+    study_to_run,
+    uses_files,
 )
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]
+"""A rule that rows break, and the rows that break it."""
 
 
 def row_reason(kind: Kind, table: pa.Table) -> str | None:
-    """The first row that cannot have come from a simulation, and why; None if there is none."""
+    """Reason why a row cannot have come from a simulation, with the first such row; None without one."""
     faults = interval_faults(table) if kind is REPLICATE_ROWS else trajectory_faults(table)
     for what, where in faults:
         if where.any():
             row = table.slice(int(where.argmax()), 1).to_pylist()[0]
-            at = ", ".join(
-                f"{name} {row[name]}" for name in ("replicate", "n", "method", "step") if name in row
-            )
+            names = [name for name in ("replicate", "n", "method", "step") if name in row]
+            at = ", ".join(f"{name} {row[name]}" for name in names)
             return f"{what} ({at}; {int(where.sum()):,} rows)"
     return None
 
 
 def interval_faults(table: pa.Table) -> Iterator[Fault]:
-    """Rules of rows of interval methods, and the rows that break them."""
     status = table["status"].to_numpy(zero_copy_only=False)
     yield f"a status is none of {', '.join(STATUSES)}", ~np.isin(status, STATUSES)
     done, ok = np.isin(status, FINISHED), status == "ok"
@@ -100,7 +96,6 @@ def interval_faults(table: pa.Table) -> Iterator[Fault]:
 
 
 def trajectory_faults(table: pa.Table) -> Iterator[Fault]:
-    """Rules of rows of trajectories, and the rows that break them."""
     status = table["status"].to_numpy(zero_copy_only=False)
     yield "a status is neither ok nor diverged", ~np.isin(status, ("ok", "diverged"))
     for name in table.column_names:
@@ -110,7 +105,7 @@ def trajectory_faults(table: pa.Table) -> Iterator[Fault]:
 
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column as doubles, NaN for null."""
+    """Doubles, NaN for null."""
     filled: NDArray[Any] = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     return filled
 
@@ -134,47 +129,22 @@ BLOCK = 8
 """Replicates that are computed together."""
 
 
-def checked_share(share: float | None) -> None:
-    """Refuse a share that is none.
-
-    Raises
-    ------
-    InputError
-        Naming ``recompute``.
-    """
-    if share is not None and not 0 < share <= 1:
-        raise InputError("recompute", share, "a share of the replicates, above 0 and at most 1")
-
-
-def blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple[int, int]]:
-    """Random ranges of replicates of one path, about this share of all and at least one."""
-    found = []
+def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple[int, int]]:
+    """Random ranges of replicates of one path, about this share of all and at least one of each part."""
+    found = set()
     for part in parts:
         starts = range(part.first, part.last, BLOCK)
-        chosen = chance.sample(starts, math.ceil(share * len(starts)))
-        found += [(start, min(start + BLOCK, part.last)) for start in sorted(chosen)]
-    return sorted(set(found))
+        for start in chance.sample(starts, math.ceil(share * len(starts))):
+            found.add((start, min(start + BLOCK, part.last)))
+    return sorted(found)
 
 
-def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None = None) -> Iterator[str]:
-    """Differences in a random share of the replicates when these are computed again.
+def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator[str]:
+    """Differences in a random share of the replicates of readable parts, when these are computed again.
 
-    Parameters
-    ----------
-    store : RunStore
-    good : list of Part
-        Parts whose rows can be read.
-    share : float
-        Of the replicates of every part, above 0 and at most 1.
-    seed : int, optional
-        Of the choice, which is another one every time unless given: those who edit rows must not know it.
-
-    Yields
-    ------
-    str
-        One line per part of the choice that differs or cannot be computed.
+    The choice is another one every time: those who edit rows must not know it.
     """
-    chance = random.Random(seed)
+    chance = random.Random()
     try:
         study = stored_study(store, to_run=True)
         check_plugins(store, study)
@@ -184,15 +154,15 @@ def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None
     by_path: dict[tuple[str, str], list[Part]] = {}
     for part in good:
         by_path.setdefault((part.kind.folder, part.path_key), []).append(part)
-    for (folder, key), parts in sorted(by_path.items(), key=lambda item: item[0]):
+    for (folder, key), parts in sorted(by_path.items()):
         plan, _ = planned_path(study, key)
-        for first, end in blocks(parts, share, chance):
+        for first, end in sample_blocks(parts, share, chance):
             where = f"path p{key}, replicates {first} to {end - 1}"
             try:
                 if folder == store.replicates.kind.folder:
                     computed, stored = replay(store.address, key, first, end - 1, damaged=[])
                 elif plan is not None and plan.checkpoints and study is not None:
-                    computed, stored = replayed_trajectory(store, plan, study.seed, first, end, [])
+                    computed, stored = replay_trajectory(store, plan, study.seed, first, end, [])
                 else:
                     yield f"{where}: trajectories not computed again, since no study.toml names them"
                     break
@@ -205,11 +175,7 @@ def recomputed(store: RunStore, good: list[Part], share: float, seed: int | None
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in a run that is not as it should be.
-
-    ``bad`` are the parts that have to be computed again for it to go away; a repair that needs none
-    (doubled rows, a gap, an old summary) has none.
-    """
+    """Something wrong in a run; ``bad`` names the parts that have to be computed again."""
 
     what: str
     bad: tuple[str, ...] = ()
@@ -219,7 +185,7 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything in a run that is not as it should be; change nothing.
+    """Look for anything wrong in a run; change nothing.
 
     Parameters
     ----------
@@ -239,12 +205,13 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
     InputError
         If there is no run.
     """
-    checked_share(recompute)
+    if recompute is not None and not 0 < recompute <= 1:
+        raise InputError("recompute", recompute, "a share of the replicates, above 0 and at most 1")
     store = RunStore(run)
     with store.named_errors():
         if not store.holds_run():
             raise InputError("run", run, "a run directory")
-        return examined(store, recompute)
+        return examine(store, recompute)
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
@@ -263,16 +230,16 @@ def repair_run(run: str, **options: Any) -> RunResult:
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
-        study = needed_study(store)
-        findings, _ = examined(store)
+        study = study_to_run(store)
+        findings, _ = examine(store)
         for name in sorted({name for finding in findings for name in finding.bad}):
             store.set_aside(UnreadablePart(name, ""))
-        store.replicates.compact(crowded(store.replicates.scan(damaged=[])))
+        store.replicates.compact(paths_to_compact(store.replicates.scan(damaged=[])))
     return run_study(study, run, **options)
 
 
-def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """All findings, and what was looked at."""
+def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
+    """All findings, and the numbers of parts and rows looked at."""
     study, mapping = None, {}
     findings: list[Finding] = []
     try:
@@ -304,18 +271,19 @@ def examined(store: RunStore, recompute: float | None = None) -> tuple[list[Find
         # Broken parts are findings already.
         warnings.simplefilter("ignore")
         findings += [] if study is None else gap_findings(store, study)
-        findings += summary_findings(store, whole)
-        findings += trajectory_findings(store, bool(followed))
+        findings += summary_findings("summary.parquet", store.read_summary, stored_summary, store, whole)
+        read = store.read_trajectory_summary
+        findings += summary_findings("trajectories.parquet", read, stored_trajectory_summary, store, followed)
     if recompute is not None:
-        findings += [Finding(what) for what in recomputed(store, [*whole, *followed], recompute)]
+        findings += [Finding(what) for what in recompute_share(store, [*whole, *followed], recompute)]
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 
-def agrees(stored: pa.Table, again: pa.Table) -> bool:
-    """Whether a stored summary is the one computed again."""
+def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
     names = again.column_names
-    same = stored.column_names == names
-    return same and all(equal_columns(name, stored[name], again[name]) for name in names)
+    return stored.column_names == names and all(
+        equal_columns(name, stored[name], again[name]) for name in names
+    )
 
 
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
@@ -328,37 +296,13 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
     from_library = name in DIAGNOSIS_COLUMNS or name.startswith("theory_")
     if not from_library or stored.type != again.type or not pa.types.is_floating(stored.type):
         return False
-    return len(stored) == len(again) and all(
-        theirs == ours
-        or (
-            theirs is not None
-            and ours is not None
-            and math.isclose(theirs, ours, rel_tol=1e-9, abs_tol=1e-12)
-        )
-        for theirs, ours in zip(stored.to_pylist(), again.to_pylist(), strict=True)
-    )
-
-
-def trajectory_findings(store: RunStore, some: bool) -> Iterator[Finding]:
-    """trajectories.parquet against one computed again from the rows."""
-    try:
-        stored = store.read_trajectory_summary()
-    except InputError as error:
-        yield Finding(f"trajectories.parquet: cannot be read: {error.value}")
-        return
-    try:
-        again = stored_trajectory_summary(store, damaged=[])
-    except (LdpflowError, KeyError, ValueError) as error:
-        yield Finding(f"trajectories.parquet: not compared: {error}")
-        return
-    if stored is None and some:
-        yield Finding("trajectories.parquet: absent; a sweep writes it again")
-    if stored is not None and not agrees(stored, again):
-        yield Finding("trajectories.parquet: its numbers are not those of the rows")
+    if len(stored) != len(again) or not stored.is_null().equals(again.is_null()):
+        return False
+    ours, theirs = (column.drop_null().to_numpy() for column in (again, stored))
+    return np.allclose(theirs, ours, rtol=1e-9, atol=1e-12)
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    """study.toml, read as a study and as tables."""
     missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_names()]
     if study is None and missing:
         warnings.warn(
@@ -366,7 +310,7 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
             "parts, rows and sums are checked, but not which replicates are missing",
             stacklevel=2,
         )
-    elif study is None and reads_files(mapping):
+    elif study is None and uses_files(mapping):
         warnings.warn(
             f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
             "but a path of which no part is left is not missed",
@@ -375,12 +319,11 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield from stored_gaps(store, mapping)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-    elif not header_holds(store, study):
+    elif not header_matches(store, study):
         yield Finding("study.toml: its hash is not that of its content")
 
 
 def provenance_findings(store: RunStore) -> Iterator[Finding]:
-    """provenance.json."""
     try:
         read_sessions(store)
     except DamagedRun as error:
@@ -403,7 +346,7 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 
 
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
-    """The reason why a part's metadata is wrong, if it is."""
+    """Reason why a part's metadata is wrong, or None."""
     try:
         simulator = described_simulator(meta)
     except (LdpflowError, KeyError, ValueError, TypeError, AttributeError):
@@ -418,14 +361,14 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
 
 
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
-    """Rows that lie in two parts, alike or not."""
-    shared = overlapping(parts)
+    """Rows that lie in two parts, equal or not."""
+    shared = overlapping_parts(parts)
     findings = []
     for key in sorted({part.path_key for part in parts if part.name in shared}):
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in each_once(store.replicates.loaded(group, damaged=[]), store.replicates.load):
+            for _ in deduplicate(store.replicates.loaded(group, damaged=[]), store.replicates.load):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))
@@ -439,11 +382,9 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
     for plan in study.plans():
         missing = gaps(store, plan, study.replicates)
         if missing:
-            ranges = ", ".join(
-                f"{gap.first} to {gap.last - 1} of "
-                + (f"{len(gap.cells)} cells" if gap.cells else "the trajectory")
-                for gap in missing[:3]
-            )
+            wanted = [f"{len(gap.cells)} cells" if gap.cells else "the trajectory" for gap in missing[:3]]
+            spans = [f"{gap.first} to {gap.last - 1}" for gap in missing[:3]]
+            ranges = ", ".join(f"{span} of {what}" for span, what in zip(spans, wanted, strict=True))
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
             yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
 
@@ -465,38 +406,43 @@ def stored_gaps(store: RunStore, mapping: dict[str, Any]) -> Iterator[Finding]:
                     yield Finding(f"path p{key}: replicates missing: {first} to {last - 1} of {name}")
 
 
-def summary_findings(store: RunStore, parts: list[Part]) -> Iterator[Finding]:
-    """The summary against one computed again from the rows."""
+def summary_findings(
+    file: str,
+    read: Callable[[], pa.Table | None],
+    compute: Callable[..., pa.Table],
+    store: RunStore,
+    parts: list[Part],
+) -> Iterator[Finding]:
+    """A stored summary against the one computed again from the rows of the parts."""
     try:
-        stored = store.read_summary()
+        stored = read()
     except InputError as error:
-        yield Finding(f"summary.parquet: cannot be read: {error.value}")
+        yield Finding(f"{file}: cannot be read: {error.value}")
         return
     if stored is None:
         if parts:
-            yield Finding("summary.parquet: absent; a sweep writes it again")
+            yield Finding(f"{file}: absent; a sweep writes it again")
         return
     try:
-        again = stored_summary(store, damaged=[])
-    except (LdpflowError, KeyError, ValueError):
-        yield Finding("summary.parquet: not compared, because of the findings above")
+        again = compute(store, damaged=[])
+    except (LdpflowError, KeyError, ValueError) as error:
+        yield Finding(f"{file}: not compared: {error}")
         return
-    if not agrees(stored, again):
-        yield Finding("summary.parquet: its numbers are not those of the rows")
+    if not equal_summaries(stored, again):
+        yield Finding(f"{file}: its numbers are not those of the rows")
 
 
-def verified(store: RunStore, against: str) -> Comparison:
-    """The run's numbers, computed from its rows, beside published ones."""
+def verify_run(store: RunStore, against: str) -> Comparison:
+    """The run's numbers, computed from its rows, with the published ones."""
     with store.named_errors():
         summary, findings = derived_summary(store)
     return replace(compare(summary, against), findings=findings)
 
 
 def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
-    """The summary as it follows from the rows, and sentences on what does not follow from them.
+    """The summary computed from checked rows, and sentences on what does not follow from them.
 
-    Parts are read as `check_run` reads them: rows against themselves and their footer,
-    settings against the path's key. A run without rows gives the stored summary, and a sentence.
+    A run without rows gives the stored summary, and a sentence.
 
     Raises
     ------
@@ -517,6 +463,6 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
             raise InputError("run", store.root, "a run directory with a summary", "Nothing finished there.")
         return stored, ["the run has no rows: its summary is taken as it is, and follows from nothing"]
     again = stored_summary(store, damaged="refuse")
-    if stored is not None and not agrees(stored, again):
+    if stored is not None and not equal_summaries(stored, again):
         return again, ["summary.parquet is not that of the rows: the numbers here are computed from them"]
     return again, []

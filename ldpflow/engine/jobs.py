@@ -1,22 +1,15 @@
-"""Whether a submitted study can work, asked on the head before anything is computed.
+"""Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
+
+What travels is the study as a file, the sources of its plug-ins, and this package. The head runs
 
     python -m ldpflow.engine.jobs OUT [PROBE]
 
-in the folder that holds ``study.toml``. Prints one line that :mod:`ldpflow.engine.jobs` reads:
-that all is well, or what is not.
-
-Files sent along with a submitted study: the study itself, and the sources of its plug-ins.
-
-Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
-
-What travels is the study as a file, the sources of its plug-ins, and the package itself, as it is here;
-the cluster has to have what these need. The head runs ``ldpflow sweep --address auto``, after
-:mod:`ldpflow.engine.jobs` has looked whether it can work there.
+in the folder with ``study.toml``, which prints one line that :class:`Jobs` reads: that the study can work
+there, or what is wrong. Then it runs ``ldpflow sweep --address auto``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -44,22 +37,12 @@ REFUSED = "ldpflow: refused "
 
 
 def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
-    """Do all that a sweep does before its first batch.
-
-    Parameters
-    ----------
-    out : str
-        The run, as this machine calls it.
-    probe : str, optional
-        A file that the submitting machine has put into it.
-    study : str
-        The study's file.
+    """Do all that a sweep does before its first batch, and look for a file of the submitting machine.
 
     Raises
     ------
     InputError
-        If the place is not the one that was meant, cannot be written to, is in use, or holds
-        another study.
+        If the place is not the one that was meant, cannot be written to, is in use, or holds another study.
     """
     from ldpflow.engine.run import usable_parts
     from ldpflow.store.lock import RunLock
@@ -101,38 +84,22 @@ def about_the_study(error: StorageError | InputError) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 2 after a line with what is wrong."""
-    out, probe = [*arguments, None][:2]
-    assert out is not None
+    out = arguments[0]
     try:
-        check(out, probe)
-    except InputError as error:
-        value = error.value if isinstance(error.value, str | int | float) else str(error.value)
-        refusal = (error.field, value, error.allowed, error.hint)
-        print(REFUSED + json.dumps(refusal), flush=True)
-        return 2
-    except StorageError as error:
-        refusal = ("out", out, "a place that can be used now", error.reason)
-        print(REFUSED + json.dumps(refusal), flush=True)
+        check(*arguments)
+    except (InputError, StorageError) as error:
+        if isinstance(error, InputError):
+            refusal = (error.field, error.value, error.allowed, error.hint)
+        else:
+            refusal = ("out", out, "a place that can be used now", error.reason)
+        print(REFUSED + json.dumps(refusal, default=str), flush=True)
         return 2
     print(f"{PASSED} ({socket.gethostname()})", flush=True)
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
-STUDY_FILE = "study.toml"
-
-
 def write_study(study: Study, folder: str) -> None:
-    """Write a study and its plug-ins to a folder from which ``ldpflow sweep study.toml`` runs as it is.
-
-    Parameters
-    ----------
-    study : Study
-    folder : str
-        An empty folder, which becomes the job's working directory.
+    """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs.
 
     Raises
     ------
@@ -158,7 +125,7 @@ def write_study(study: Study, folder: str) -> None:
     if files or modules:
         named = {name: found for name, found in (("files", files), ("modules", modules)) if found}
         settings["plugins"] = settings["plugins"] | named
-    Path(folder, STUDY_FILE).write_text(toml_text(settings), encoding="utf-8")
+    Path(folder, "study.toml").write_text(toml_text(settings), encoding="utf-8")
 
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
@@ -168,8 +135,9 @@ STOP_SECONDS = 60.0
 POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
 ANSWER_BYTES = 2**26
-SILENT_SECONDS = 60.0  # of a job's output, after which its state is asked for
+FOLLOW_SECONDS = 1.0
 NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
+HEAD = "the head of a Ray cluster"
 TUNNEL = (
     "Is the cluster up, and the tunnel to its head open (ray dashboard cluster.yaml, or "
     "ssh -N -L 8265:127.0.0.1:8265 HEAD)?"
@@ -199,13 +167,7 @@ class State:
 
 
 def cluster_address(address: str | None) -> str:
-    """The address given, or that of RAY_API_SERVER_ADDRESS, or the end of a tunnel here.
-
-    Raises
-    ------
-    InputError
-        Unless it is one that jobs can be submitted to.
-    """
+    """The address given, that of RAY_API_SERVER_ADDRESS, or the end of a tunnel; drivers' are refused."""
     chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
     parts = urlsplit(chosen)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -245,7 +207,7 @@ class Jobs:
             for name in NOISY:
                 logging.getLogger(name).setLevel(logging.WARNING)
             with self.named_errors():
-                self.client: Any = limited(JobSubmissionClient)(address)
+                self.client: Any = limited_client(JobSubmissionClient)(address)
         except (ImportError, AttributeError) as error:
             raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
         with self.named_errors():
@@ -260,20 +222,16 @@ class Jobs:
             yield
         except AuthenticationError as error:
             says = str(error).splitlines()[0].partition(". Ensure")[0].rstrip(".")
-            raise InputError(
-                "address", self.address, "a cluster whose token is known here", f"{says}. {TOKEN}"
-            ) from error
+            allowed = "a cluster whose token is known here"
+            raise InputError("address", self.address, allowed, f"{says}. {TOKEN}") from error
         except OSError as error:
-            late = "timed out" in str(error) or isinstance(error, TimeoutError)
-            says = (
-                f"It has not answered within {ANSWER_SECONDS:g} s." if late else f"{str(error).rstrip('.')}."
-            )
-            raise InputError(
-                "address", self.address, "the head of a Ray cluster", f"{says}. {TUNNEL}"
-            ) from error
+            says = str(error).rstrip(".")
+            if "timed out" in says or isinstance(error, TimeoutError):
+                says = f"It has not answered within {ANSWER_SECONDS:g} s"
+            raise InputError("address", self.address, HEAD, f"{says}. {TUNNEL}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             says = "What answers there is no head of Ray, or of another version."
-            raise InputError("address", self.address, "the head of a Ray cluster", says) from error
+            raise InputError("address", self.address, HEAD, says) from error
         except RuntimeError as error:
             text = str(error)
             if "ray[default]" in text:
@@ -296,46 +254,31 @@ class Jobs:
         wrong = [name for name in ours if ours[name] != theirs[name]]
         if wrong:
             says = ", ".join(f"{name} {theirs[name]} there and {ours[name]} here" for name in wrong)
-            raise InputError(
-                "address",
-                self.address,
-                "a cluster with this machine's Ray and Python",
-                f"{says}: install the cluster's versions here, or these there (cluster.yaml).",
-            )
+            hint = f"{says}: install the cluster's versions here, or these there (cluster.yaml)."
+            raise InputError("address", self.address, "a cluster with this machine's Ray and Python", hint)
 
-    def submit(
-        self,
-        study: Study,
-        out: str,
-        cpus: int | None = None,
-        options: Sequence[str] = (),
-    ) -> str:
-        """Submit a study, and wait until the cluster's side has been looked at.
+    def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
+        """Submit a study, and wait until :func:`check` has passed on the head; the job's id.
 
         Parameters
         ----------
         study : Study
         out : str
-            An object store's address; a folder that this machine and the head share, or the head
-            itself has (``file://``).
+            An object store's address; a folder that this machine and the head share, or the head itself has
+            (``file://``).
         cpus : int, optional
             Cores to ask the cluster for.
         options : sequence of str
             Further options of ``ldpflow sweep``.
 
-        Returns
-        -------
-        str
-            The job's id.
-
         Raises
         ------
         InputError
-            If it cannot work there: as the preflight says.
+            As :func:`check` on the head.
         """
-        with tempfile.TemporaryDirectory() as folder, probed(out) as (place, probe):
+        with tempfile.TemporaryDirectory() as folder, probe_file(out) as here:
             write_study(study, folder)
-            here = [place] + ([probe] if probe is not None else [])
+            place = here[0]
             cores = "" if cpus is None else f" --num-cpus {cpus}"
             sweep = f"sweep study.toml --address auto --out {shlex.quote(place)}{cores} "
             with self.named_errors():
@@ -354,18 +297,17 @@ class Jobs:
         return job
 
     def await_checks(self, job: str) -> None:
-        """Return when the preflight has passed; raise what it says when it has not."""
+        """Return when :func:`check` has passed on the head; raise what it says otherwise."""
         deadline = time.monotonic() + CHECK_SECONDS
         while time.monotonic() < deadline:
-            over = self.state(job).over
+            state = self.state(job)  # before the output, which is complete then if the job is over
             lines = self.logs(job).splitlines()
             for line in lines:
                 if line.startswith(PASSED):
                     return
                 if line.startswith(REFUSED):
                     raise InputError(*json.loads(line.removeprefix(REFUSED)))
-            if over:
-                state = self.state(job)
+            if state.over:
                 raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
             time.sleep(POLL_SECONDS)
         raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ldpflow jobs logs {job}")
@@ -373,12 +315,12 @@ class Jobs:
     def state(self, job: str) -> State:
         """A job as it is now."""
         with self.named_errors(job):
-            return described(self.client.get_job_info(job))
+            return job_state(self.client.get_job_info(job))
 
     def states(self) -> list[State]:
         """The jobs that ldpflow submitted, the last one first."""
         with self.named_errors():
-            jobs = [described(info) for info in self.client.list_jobs() if info.submission_id]
+            jobs = [job_state(info) for info in self.client.list_jobs() if info.submission_id]
         return sorted((j for j in jobs if j.study), key=lambda j: -(j.started or 0.0))
 
     def logs(self, job: str) -> str:
@@ -389,21 +331,16 @@ class Jobs:
 
     def follow(self, job: str) -> Iterator[str]:
         """Output of a job as it comes; ends with the job."""
-        loop = asyncio.new_event_loop()
-        stream = self.client.tail_job_logs(job)
-        try:
-            while True:
-                with self.named_errors(job):
-                    line = loop.create_task(anext(stream))
-                    while not loop.run_until_complete(asyncio.wait({line}, timeout=SILENT_SECONDS))[0]:
-                        self.state(job)  # an error where nothing answers any more
-                    try:
-                        yield line.result()
-                    except StopAsyncIteration:
-                        return
-        finally:
-            loop.run_until_complete(stream.aclose())
-            loop.close()
+        printed = 0
+        while True:
+            over = self.state(job).over  # before the output, which is complete then
+            text = self.logs(job)
+            if text[printed:]:
+                yield text[printed:]
+            if over:
+                return
+            printed = len(text)
+            time.sleep(FOLLOW_SECONDS)
 
     def stop(self, job: str) -> State:
         """End a job in order, as SIGTERM does; what has finished is kept."""
@@ -415,8 +352,12 @@ class Jobs:
         return state
 
 
-def limited(client: type[Any]) -> type[Any]:
-    """Ray's client of jobs with limits on the time and the size of an answer; it has none by itself."""
+def limited_client(client: type[Any]) -> type[Any]:
+    """Ray's client of jobs with limits on the time and the size of an answer.
+
+    It has none: every call goes through ``_do_request``, which passes ``timeout`` and ``hooks`` on to
+    ``requests.request``, and no public argument of the client reaches that call.
+    """
 
     class Limited(client):  # type: ignore[misc]
         def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
@@ -427,7 +368,6 @@ def limited(client: type[Any]) -> type[Any]:
 
 
 def limit_answer(answer: Any, **options: Any) -> None:
-    """Limit the body of an answer that is about to be read."""
     answer.raw = Body(answer.raw)
 
 
@@ -458,8 +398,7 @@ class Body:
             yield chunk
 
 
-def described(info: Any) -> State:
-    """Ray's description of a job, in brief."""
+def job_state(info: Any) -> State:
     metadata = info.metadata or {}
     return State(
         id=info.submission_id,
@@ -473,17 +412,15 @@ def described(info: Any) -> State:
 
 
 @contextmanager
-def probed(out: str) -> Iterator[tuple[str, str | None]]:
-    """The place as the head should call it, and a file in it that the head must see.
+def probe_file(out: str) -> Iterator[tuple[str, ...]]:
+    """Arguments of :func:`check`: the place as the head calls it; in a folder, a file that the head must see.
 
-    A folder of this machine is no use unless it is the head's too, as on the head itself or on a
-    shared file system. Nothing but looking from both sides tells.
+    Only a look from both sides tells whether a folder of this machine is the head's too.
     """
-    scheme = urlsplit(out).scheme
     if "://" in out:
-        if scheme not in SCHEMES:
+        if urlsplit(out).scheme not in SCHEMES:
             raise InputError("out", out, "a folder, or an address with " + ", ".join(SCHEMES))
-        yield out, None
+        yield (out,)
         return
     folder = Path(out).absolute()
     probe = folder / "tmp" / f"probe-{secrets.token_hex(8)}"
@@ -491,12 +428,9 @@ def probed(out: str) -> Iterator[tuple[str, str | None]]:
         probe.parent.mkdir(parents=True, exist_ok=True)
         probe.touch()
     except OSError as error:
-        raise InputError(
-            "out",
-            out,
-            "a place that can be written to from here and from the head",
-            f"{error.strerror}. For a folder of the head alone say file://{folder}",
-        ) from error
+        allowed = "a place that can be written to from here and from the head"
+        hint = f"{error.strerror}. For a folder of the head alone say file://{folder}"
+        raise InputError("out", out, allowed, hint) from error
     try:
         yield str(folder), probe.name
     finally:
@@ -506,3 +440,7 @@ def probed(out: str) -> Iterator[tuple[str, str | None]]:
                 empty.rmdir()
             except OSError:  # somebody's files are in it
                 break
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,10 +1,7 @@
-"""What ends a sweep early: limits of time and memory, Ctrl-C, and the end of the interpreter.
+"""The loop behind every executor, threads, and what ends a sweep early.
 
-Events of a running sweep, for displays and logs.
-
-What runs batches for the engine's loop: the protocol of executors, what they share, and threads.
-
-The one loop behind every executor: keep a bounded number of batches in flight until none is left.
+A bounded number of batches is in flight until none is left, a limit of time or memory has passed, Ctrl-C came
+or the interpreter ends.
 """
 
 from __future__ import annotations
@@ -18,15 +15,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
 from ldpflow.engine.batching import Batches
 from ldpflow.errors import InputError, LdpflowError, StorageError
+from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.simulators.families import description, names_file
 from ldpflow.simulators.rows import Batch, BatchResult, simulate
+from ldpflow.simulators.simulator import Cell, Simulator
 from ldpflow.store.aggregate import Aggregator, Published
 from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
@@ -34,6 +33,7 @@ from ldpflow.store.schema import cell_id, cell_set_hash
 from ldpflow.study.plugins import plugins_of
 
 PROCESSES = Path("/proc")
+LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
 CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 
 
@@ -42,26 +42,25 @@ def limits(
     max_bytes: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[[], str | None]:
-    """A function that says which limit has been passed, if one has.
+    """A function that names the limit that has passed, or returns None.
 
     Parameters
     ----------
     max_seconds : float, optional
         Counted from this call.
     max_bytes : int, optional
-        Of memory that this process and those it started (a local Ray) use on this machine.
+        Memory of this process and of those it started (a local Ray).
 
     Raises
     ------
     InputError
-        If memory is limited on a system without ``/proc``, where it cannot be measured.
+        If memory is limited on a system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
             "max_memory", max_bytes, "nothing on a system without /proc (macOS)", "Limit the time, max_time."
         )
-    start = clock()
-    last = -CHECK_SECONDS
+    start, last = clock(), -CHECK_SECONDS
 
     def passed() -> str | None:
         nonlocal last
@@ -79,18 +78,10 @@ def limits(
 
 
 def memory_in_use() -> int:
-    """Bytes of memory of this process and all its descendants; shared pages count once.
-
-    0 where the system has no /proc.
-    """
+    """Bytes of memory of this process and its descendants, shared pages once; 0 without ``/proc``."""
     children: dict[int, list[int]] = {}
-    for entry in PROCESSES.glob("[0-9]*/stat"):
-        try:
-            # The command's name, in brackets, may hold anything.
-            parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue  # ended meanwhile
-        children.setdefault(parent, []).append(int(entry.parent.name))
+    for entry in PROCESSES.glob("[0-9]*"):
+        children.setdefault(process_state(int(entry.name))[2], []).append(int(entry.name))
     total = 0
     family = [os.getpid()]
     while family:
@@ -98,6 +89,17 @@ def memory_in_use() -> int:
         family += children.get(process, [])
         total += proportional_size(process)
     return total
+
+
+def process_state(process: int) -> tuple[str, str, int]:
+    """Name, state (Z: dead, its parent has not asked yet; X: gone) and parent of a process."""
+    try:
+        # The name, in brackets, may hold anything.
+        head, _, rest = (PROCESSES / str(process) / "stat").read_text(errors="replace").rpartition(")")
+        state, parent, *_ = rest.split()
+    except (OSError, ValueError):
+        return "", "X", 0
+    return head.partition("(")[2], state, int(parent)
 
 
 def proportional_size(process: int) -> int:
@@ -109,15 +111,12 @@ def proportional_size(process: int) -> int:
         return 0
 
 
-LAST_SECONDS = 5.0
-
-
 @contextmanager
 def interpreter_open() -> Iterator[Callable[[], str | None]]:
-    """Keep the interpreter from ending in the middle of a sweep, in a daemon thread too.
+    """Keep the interpreter from ending while a daemon thread sweeps; yields its reason to stop.
 
-    At its end Python waits for threads that are no daemons; a daemon inside of compiled code would abort the
-    process. So while a daemon thread sweeps another thread waits for it, and gives it a reason to stop.
+    A daemon thread inside of compiled code would abort the process as Python ends. Python waits for other
+    threads, so one of these waits for the sweep.
     """
     if not threading.current_thread().daemon:
         yield lambda: None
@@ -127,7 +126,7 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
     def hold() -> None:
         over.wait()
         if not main.is_alive():
-            caller.join(LAST_SECONDS)  # for the traceback of its SweepInterrupted
+            caller.join(LAST_SECONDS)
 
     threading.Thread(target=hold, name="end of a sweep", daemon=False).start()
     try:
@@ -137,12 +136,7 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
 
 
 class Interrupts:
-    """While the context is open, the first Ctrl-C is noted, the second ends all.
-
-    SIGTERM, and SIGHUP when a terminal closes, do the same.
-
-    Calling it gives the reason to stop, or None.
-    """
+    """Context in which the first SIGINT, SIGTERM or SIGHUP is a reason to stop; the second ends all."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -164,7 +158,7 @@ class Interrupts:
             signal.signal(number, handler)
 
     def received(self, number: int, frame: FrameType | None) -> None:
-        """The handler. It writes to the descriptor: a buffer may be locked by what it interrupts."""
+        # Written to the descriptor: a buffer may be locked by what this interrupts.
         if self.reason is not None:
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
@@ -175,12 +169,19 @@ class Interrupts:
         os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")
 
 
+Stop = Callable[[], str | None]
+"""Asked for a reason to stop."""
+
+Phase = Callable[[str], None]
+"""Called with what a sweep waits for, in a few words; with "" once batches come back."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """State of a sweep after a batch.
 
-    ``done_steps`` and ``total_steps`` count SGD steps over all replicates of this session;
-    ``statistics`` is a snapshot of the aggregators' running statistics (progress only, not results).
+    Steps are those of all replicates of this session. ``statistics`` is a snapshot of running statistics,
+    from which no result is computed.
     """
 
     done_batches: int
@@ -195,16 +196,12 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-Phase = Callable[[str], None]
-"""Called with what a sweep waits for, in a few words, when that changes; with "" once batches come back."""
-
-
 @dataclass(frozen=True)
 class Planned:
-    """Rows of a path that are there already and rows that are to be computed.
+    """Rows of a path that are stored and rows to compute.
 
-    ``settings`` is what tells the path from the study's others; ``ranges`` are the replicates
-    (last exclusive) to be computed and of how many cells.
+    ``settings`` distinguishes the path from the study's others. ``ranges`` holds the first replicate to
+    compute, the last one (exclusive) and the number of cells.
     """
 
     path: str
@@ -218,12 +215,24 @@ class Planned:
 class RunResult:
     """Outcome of a sweep.
 
-    ``failures`` counts rows whose status is not ``ok``; ``failed_share`` is their share of all rows;
-    ``finished_replicates`` is the least over the study's cells. ``stopped`` says why the run ended
-    early, if it did. ``failed_batches`` names batches that raised, with their cause and the command
-    that computes them again. ``paths`` counts the study's paths, ``complete_paths`` those that have all of
-    their replicates; ``done_replicates`` of ``wanted_replicates`` are there of all paths together.
-    ``batches`` were computed in this session.
+    Parameters
+    ----------
+    finished_replicates : int
+        Least number over the study's cells.
+    failures : int
+        Rows whose status is not ``ok``.
+    failed_share : float
+        Their share of all rows.
+    stopped : str or None
+        Why the sweep ended early.
+    failed_batches : list of str
+        Batches that raised, each with its cause and the command that computes it again.
+    paths, complete_paths : int
+        Paths of the study, and those that have all replicates.
+    done_replicates, wanted_replicates : int
+        Over all paths.
+    batches : int
+        Computed in this session.
     """
 
     out: str
@@ -279,11 +288,8 @@ class Executor(Protocol):
 
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
-    """Give the rows of a batch to an aggregator; what has been published by now.
-
-    Trajectories are written at once: one part, which needs no neighbours.
-    """
-    key, meta = batch.simulator.key, part_meta(batch)
+    """Give rows to an aggregator and write trajectories; returns what has been published by now."""
+    key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
         aggregator.store.trajectories.write(key, result.trajectories, meta, cells)
@@ -293,13 +299,13 @@ def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> l
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Run a batch in a thread or process that serves several.
+    """Simulate a batch.
 
     Raises
     ------
     Exception
-        What the batch raised; also where a plug-in's code called ``sys.exit`` or raised KeyboardInterrupt,
-        which would end the thread.
+        As the batch did. A plug-in's ``sys.exit`` or KeyboardInterrupt, which would end the thread, becomes a
+        LdpflowError.
     """
     try:
         return simulate(batch)
@@ -309,35 +315,25 @@ def run_batch(batch: Batch) -> BatchResult:
         raise LdpflowError(f"{type(error).__name__}: {error}") from error
 
 
-def said(error: Exception) -> str:
-    """Message of an error, with its class name unless it is one of ldpflow's own."""
+def error_text(error: Exception) -> str:
+    """Message of an error, with the class name of a foreign one."""
     return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
 
 
-def part_meta(batch: Batch) -> PartMeta:
-    """Metadata of the parts of a batch."""
-    from ldpflow.numerics.streams import STREAM_VERSION
-
-    simulator = batch.simulator
-    methods = [cell.method for cell in batch.cells]
-    plugins = plugins_of([*simulator.parts().values(), *methods])
-    found = package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins}
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def part_meta(seed: int, simulator: Simulator[Any, Any], cells: tuple[Cell, ...]) -> PartMeta:
+    plugins = plugins_of([*simulator.parts().values(), *(cell.method for cell in cells)])
     return PartMeta(
-        batch.seed,
+        seed,
         STREAM_VERSION,
         simulator.settings(),
-        found,
+        package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins},
         description(simulator) if plugins or names_file(simulator.settings()) else None,
-        {cell_id(cell.columns()): cell.runs for cell in batch.cells if cell.runs > 1},
+        {cell_id(cell.columns()): cell.runs for cell in cells if cell.runs > 1},
     )
 
 
-@cache
-def package_versions() -> dict[str, str]:
-    """Versions of what computes rows."""
-    return versions()
-
-
+package_versions = cache(versions)
 THREAD_NAME = "batches"
 
 
@@ -347,18 +343,10 @@ def dropped_batches() -> bool:
 
 
 class ThreadExecutor:
-    """Executor of one batch per thread.
+    """Executor that runs one batch per thread and stores rows in the calling thread.
 
-    Kernels run at the same time, without the interpreter's lock; Python code of batches takes turns
-    (:mod:`ldpflow.simulators.rows`). Rows are stored from the calling thread, which can stop while
-    kernels run for minutes.
-
-    Parameters
-    ----------
-    aggregator : Aggregator
-        Where rows go.
-    cores : int
-        Threads.
+    Kernels run at the same time; Python code of batches takes turns (:mod:`ldpflow.simulators.rows`). The
+    calling thread can stop while kernels run for minutes.
     """
 
     def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
@@ -371,12 +359,12 @@ class ThreadExecutor:
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
         # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
         self.threads = [
-            threading.Thread(target=self._run, name=THREAD_NAME, daemon=False) for _ in range(cores)
+            threading.Thread(target=self.work, name=THREAD_NAME, daemon=False) for _ in range(cores)
         ]
         for thread in self.threads:
             thread.start()
 
-    def _run(self) -> None:
+    def work(self) -> None:
         while (batch := self.waiting.get()) is not None and not self.dropped.is_set():
             try:
                 self.finished.put((batch, run_batch(batch)))
@@ -393,24 +381,18 @@ class ThreadExecutor:
             if not all(thread.is_alive() for thread in self.threads):
                 raise MemoryError("a thread that runs batches has ended") from None
             return []
+        if isinstance(result, Exception):
+            return [Outcome(batch, error=error_text(result))]
         try:
-            if isinstance(result, Exception):
-                return [Outcome(batch, error=said(result))]
             store_result(self.aggregator, batch, result)
         except StorageError:
             raise  # no batch can be kept
         except Exception as error:
             if isinstance(error, InputError) and error.field == "out":
                 raise
-            return [Outcome(batch, error=said(error))]
-        return [
-            Outcome(
-                batch,
-                kernel_seconds=result.kernel_seconds,
-                seconds=result.seconds,
-                statistics=self.aggregator.statistics(),
-            )
-        ]
+            return [Outcome(batch, error=error_text(error))]
+        statistics = self.aggregator.statistics()
+        return [Outcome(batch, None, result.kernel_seconds, result.seconds, statistics)]
 
     def drop(self) -> None:
         self.dropped.set()
@@ -431,90 +413,70 @@ POLL_SECONDS = 0.5
 DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
 
 
-Stop = Callable[[], str | None]
-"""Asked for a reason to stop."""
-
-
-def never() -> None:
-    """No reason to stop."""
-
-
 @dataclass
 class Tally:
-    """Result of a session."""
+    """Batches, steps and CPU time of a session."""
 
     batches: int = 0
     steps: int = 0
-    kernel_seconds: float = 0.0
     batch_seconds: float = 0.0
     failed: list[Outcome] = field(default_factory=list)
     stopped: str | None = None  # why, if it was
     lost: str | None = None  # what has died, if the executor has
-    # CPU seconds and steps per path key: the throughput that provenance reports.
+    # CPU seconds in kernels, and steps, by path key.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
 
-    def take(self, outcome: Outcome) -> None:
-        """Count one outcome."""
+    def count(self, outcome: Outcome) -> None:
         if outcome.error is not None:
             self.failed.append(outcome)
             return
+        batch, steps = outcome.batch, outcome.batch.steps
         self.batches += 1
-        self.steps += outcome.batch.steps
-        self.kernel_seconds += outcome.kernel_seconds
+        self.steps += steps
         self.batch_seconds += outcome.seconds
-        self.took(outcome.batch.simulator.key, outcome.kernel_seconds, outcome.batch.steps)
-
-    def took(self, key: str, seconds: float, steps: int) -> None:
-        """Count the work on a path."""
-        before = self.by_path.get(key, (0.0, 0))
-        self.by_path[key] = (before[0] + seconds, before[1] + steps)
-
-    def add(self, later: Tally) -> None:
-        """Count what a later loop of the session did."""
-        self.batches += later.batches
-        self.steps += later.steps
-        self.kernel_seconds += later.kernel_seconds
-        self.batch_seconds += later.batch_seconds
-        self.failed += later.failed
-        self.stopped = self.stopped or later.stopped
-        for key, (seconds, steps) in later.by_path.items():
-            self.took(key, seconds, steps)
+        seconds_before, steps_before = self.by_path.get(batch.simulator.key, (0.0, 0))
+        self.by_path[batch.simulator.key] = (seconds_before + outcome.kernel_seconds, steps_before + steps)
 
 
 def drive(
     batches: Batches,
     executor: Executor,
+    tally: Tally,
+    started: float,
+    steps_left: int = 0,
     listener: Listener | None = None,
-    should_stop: Stop = never,
-    on_phase: Phase | None = None,
-) -> Tally:
-    """Run the batches, in the order given, and publish their rows.
+    should_stop: Stop = lambda: None,
+    on_phase: Phase = lambda phase: None,
+) -> None:
+    """Run batches in their order, publish their rows and count them.
 
     Parameters
     ----------
     batches : Batches
     executor : Executor
+    tally : Tally
+        What the session has done before; counts these batches too.
+    started : float
+        Start of the sweep on the monotonic clock.
+    steps_left : int
+        Steps that the sweep will take from here on, if more than those of the batches.
     listener : callable, optional
         Called with the progress after every batch.
     should_stop : callable
-        Asked at least twice a second for a reason to stop; once there is one nothing more is
-        submitted, and what is in flight gets DRAIN_SECONDS to finish before it is dropped.
-    on_phase : callable, optional
-        Called with a few words where batches are no longer what the sweep waits for.
+        Asked at least twice a second. Once there is a reason nothing more is submitted, and batches in flight
+        get DRAIN_SECONDS.
+    on_phase : callable
     """
-    started = time.monotonic()
-    tally = Tally()
-    count, total_steps = len(batches), batches.steps
+    sent, count = tally.batches, tally.batches + len(batches)
+    total_steps = tally.steps + max(steps_left, batches.steps)
     waiting = iter(batches)
-    if on_phase is not None:
-        on_phase("")
-    sent = in_flight = 0
+    on_phase("")
+    in_flight = 0
     deadline = float("inf")
     while (sent < count or in_flight) and time.monotonic() < deadline:
         if tally.stopped is None and (reason := should_stop()) is not None:
             tally.stopped = reason
-            if on_phase is not None:
-                on_phase("stopping: batches in flight get 3 s")
+            on_phase("stopping: batches in flight get 3 s")
             sent = count
             deadline = time.monotonic() + DRAIN_SECONDS
             continue
@@ -524,7 +486,7 @@ def drive(
             in_flight += 1
         for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
-            tally.take(outcome)
+            tally.count(outcome)
             if listener is not None:
                 listener(
                     Progress(
@@ -540,4 +502,3 @@ def drive(
     if in_flight:
         executor.drop()
     tally.failed.extend(executor.flush())
-    return tally

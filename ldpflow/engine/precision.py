@@ -1,29 +1,27 @@
 """Sweeps that stop when they are precise enough.
 
 Replicates come in a fixed schedule: R_0 = ``min_replicates``, then BATCH more at a time, at most
-``max_replicates``. A path stops at the first R_k at which all its cells have
+``max_replicates``. A path stops at the first R_k at which the first R_k replicates of all its cells have
 
     sqrt(p~ (1 - p~) / R) <= target_mcse,   p~ = (x + 2)/(R + 4), x covered of R finished rows,
     sd(length)/(mean(length) sqrt(R)) <= target_length,
 
-as far as a target is given, judged on its first R_k replicates alone. So the count is a function of
-the rows: neither the order of arrival, nor an interruption, nor more replicates than asked for in an
-earlier run change it. The variance is taken at p~ (Agresti and Coull 1998), because with the
-estimate itself a run of luck both ends the sampling and stays in the result. The exact law of what
-is reported is computed by :func:`stopped_coverage`.
+as far as a target is given. So the count is a function of the rows: the order of arrival, interruptions and
+further replicates of an earlier run do not change it. The variance is taken at p~ (Agresti and Coull 1998):
+with the estimate itself a run of luck both ends the sampling and stays in the result.
+:func:`stopped_coverage` computes the exact law of the reported coverage.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
 from ldpflow.engine.batching import Missing
-from ldpflow.engine.loop import Listener, Progress
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
@@ -38,32 +36,22 @@ LEAST = 200  # fewer replicates bias what is reported
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """Largest ratio of an MCSE to its target, and SGD steps that are probably left."""
-
-    distance: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Precision:
-    """Target precision of a sweep.
+    """Target precision of a sweep, in every cell.
 
     Parameters
     ----------
-    target_mcse : float in (0, 0.25], optional
-        Of coverage, a share, in every cell.
-    target_length : float in (0, 1], optional
-        Relative MCSE of the mean length, in every cell.
-    min_replicates : int >= 200
-        The first point of the schedule.
-    max_replicates : int
-        The last one.
+    target_mcse : float, optional
+        MCSE of coverage.
+    target_length : float, optional
+        Relative MCSE of the mean length.
+    min_replicates, max_replicates : int
+        The first and the last point of the schedule.
 
     Raises
     ------
     InputError
-        Naming the flag.
+        If ``min_replicates`` is below 200, or ``max_replicates`` below it.
     """
 
     target_mcse: float | None = None
@@ -72,21 +60,9 @@ class Precision:
     max_replicates: int = 100_000
 
     def __post_init__(self) -> None:
-        for flag, value, most in (
-            ("target_mcse", self.target_mcse, 0.25),
-            ("target_length", self.target_length, 1.0),
-        ):
-            if value is not None and not 0 < value <= most:
-                raise InputError(flag, value, f"a number in (0, {most:g}]")
-        if self.target_mcse is None and self.target_length is None:
-            raise InputError("target_mcse", None, "a target, or one in `target_length`")
         if self.min_replicates < LEAST:
-            raise InputError(
-                "min_replicates",
-                self.min_replicates,
-                f"at least {LEAST}",
-                "Stopping on fewer biases the coverage that is reported.",
-            )
+            hint = "Stopping on fewer biases the coverage that is reported."
+            raise InputError("min_replicates", self.min_replicates, f"at least {LEAST}", hint)
         if not self.min_replicates <= self.max_replicates <= 10**9:
             raise InputError("max_replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
 
@@ -101,13 +77,8 @@ class Precision:
 
     def schedule(self, start: int = 0) -> Iterator[int]:
         """The points of the schedule above ``start``."""
-        point = self.min_replicates
-        while point < self.max_replicates:
-            if point > start:
-                yield point
-            point += BATCH
-        if self.max_replicates > start:
-            yield self.max_replicates
+        points = chain(range(self.min_replicates, self.max_replicates, BATCH), [self.max_replicates])
+        yield from (point for point in points if point > start)
 
     def distance(self, cell: CellRows) -> float:
         """Largest ratio of an MCSE to its target."""
@@ -117,8 +88,7 @@ class Precision:
             return 0.0
         found = 0.0
         if self.target_mcse is not None:
-            hits = int(np.sum(cell.covered))
-            found = agresti_coull(hits, count) / self.target_mcse
+            found = agresti_coull(int(np.sum(cell.covered)), count) / self.target_mcse
         if self.target_length is not None:
             length = cell.lengths()
             length = length[~np.isnan(length)]
@@ -129,27 +99,25 @@ class Precision:
             found = max(found, error / self.target_length)
         return found
 
-    def forecast(self, plan: Plan, cells: Sequence[CellRows], have: int) -> Forecast:
-        """Forecast of the replicates and steps that a path still needs for its targets."""
+    def forecast(self, plan: Plan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
+        """Largest ratio of an MCSE to its target, and steps that a path probably still needs."""
         if have == 0:
-            far = math.inf
+            largest = math.inf
             wanted = float(self.min_replicates)
             if self.target_mcse is not None:
                 level = min(cell.level for cell in plan.cells)
                 wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
         else:
-            far = max(self.distance(cell) for cell in cells)
-            wanted = max((int(cell.replicate[-1]) + 1) * self.distance(cell) ** 2 for cell in cells)
+            distances = [self.distance(cell) for cell in cells]
+            largest = max(distances)
+            counts = [int(cell.replicate[-1]) + 1 for cell in cells]
+            wanted = max(count * ratio**2 for count, ratio in zip(counts, distances, strict=True))
         left = min(max(wanted, have + 1), self.max_replicates) - have
         cost = plan.simulator.cost(plan.simulator.needs(plan.cells), math.ceil(left))
-        return Forecast(far, cost.steps)
+        return largest, cost.steps
 
     def earliest(self, cell: CellRows, now: int) -> int:
-        """The first point of the schedule after ``now`` at which this cell could possibly be there.
-
-        Before it coverage cannot be precise enough, whether all further intervals hit or all miss,
-        so there is nothing to judge.
-        """
+        """First point after ``now`` at which coverage is precise enough if all further rows hit, or miss."""
         runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates of a row
         finished = cell.finished()
         count, hits = len(finished.ok), int(np.sum(finished.covered))
@@ -165,15 +133,14 @@ class Precision:
         return point
 
     def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
-        """Number of replicates that a path must have next; None where it is done.
+        """Number of replicates that a path must have next, or None if it is done.
 
         Parameters
         ----------
         cells : sequence of CellRows
-            All cells and coordinates of the path, rows under the number of their last replicate;
-            further rows are not looked at.
+            All cells and coordinates of the path, rows under the number of their last replicate.
         have : int
-            Replicates that all of them have, from 0 on.
+            Replicates that all of them have, from 0 on; further rows are ignored.
         """
         point = self.min_replicates
         while point <= have:
@@ -205,6 +172,14 @@ class Round:
     missing: list[list[Missing]]
     steps_left: int = 0
 
+    def all_missing(self) -> list[Missing]:
+        return [m for group in self.missing for m in group]
+
+    def growth(self) -> float:
+        """Steps that are left over those of this round, at least 1."""
+        steps = sum(m.cost.steps * (m.last - m.first) for m in self.all_missing())
+        return max(1.0, self.steps_left / max(1, steps))
+
 
 def rounds(
     store: RunStore,
@@ -214,13 +189,7 @@ def rounds(
 ) -> Iterator[Round]:
     """Rounds until every path is precise enough; each must be stored before the next is asked for.
 
-    Parameters
-    ----------
-    store : RunStore
-    plans : sequence of Plan
-    precision : Precision
-    gaps : callable
-        What a path lacks up to a number of replicates.
+    ``gaps`` finds what a path lacks up to a number of replicates.
     """
     unfinished = list(plans)
     while unfinished:
@@ -229,21 +198,16 @@ def rounds(
             cells, have = cells_of_plan(store, plan, precision.max_replicates)
             point = precision.next_point(cells, have)
             if point is not None:
-                standings.append((precision.forecast(plan, cells, have), point, plan))
-        standings.sort(key=lambda standing: -standing[0].distance)
-        unfinished = [plan for _, _, plan in standings]
+                standings.append((*precision.forecast(plan, cells, have), point, plan))
+        standings.sort(key=lambda standing: -standing[0])
+        unfinished = [plan for *_, plan in standings]
         if standings:
-            yield Round(
-                [gaps(store, plan, point) for _, point, plan in standings],
-                sum(forecast.steps for forecast, _, _ in standings),
-            )
+            missing = [gaps(store, plan, point) for *_, point, plan in standings]
+            yield Round(missing, sum(steps for _, steps, *_ in standings))
 
 
 def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows], int]:
-    """The stored rows of a path's cells, and how many replicates all of them have.
-
-    A row of several replicates has the number of the last one of them.
-    """
+    """Stored rows of cells under their last replicate, and the replicates that all cells have."""
     runs = {cell_id(cell.columns()): cell.runs for cell in plan.cells}
     finished = store.replicates.finished(plan.simulator.key)
     gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
@@ -261,33 +225,11 @@ def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows
     return rows, have
 
 
-def ahead(listener: Listener | None, started: float, done_steps: int, steps_left: int) -> Listener | None:
-    """A listener of the progress towards the target, over all rounds.
-
-    ``done_steps`` were made before the round, since ``started`` on the monotonic clock, and
-    ``steps_left`` were then probably left.
-    """
-    if listener is None:
-        return None
-
-    def shift(event: Progress) -> None:
-        listener(
-            replace(
-                event,
-                done_steps=done_steps + event.done_steps,
-                total_steps=done_steps + max(steps_left, event.total_steps),
-                seconds=time.monotonic() - started,
-            )
-        )
-
-    return shift
-
-
 def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
     """Exact effect of the stopping rule on one cell that covers with probability p.
 
-    The number of hits at each point of the schedule is a random walk with binomial steps; its law
-    is followed with the paths that have stopped taken out.
+    The number of hits at each point of the schedule is a random walk with binomial steps. Its law is followed
+    without the walks that have stopped.
 
     Returns
     -------

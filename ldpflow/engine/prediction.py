@@ -1,9 +1,4 @@
-"""CPU time of a simulator's steps and rows on this machine, measured; a family may register functions.
-
-Where a study runs if the user does not say: in threads of this process, or on a local Ray.
-
-Predicted time of a study on this machine, from about a second of calibration.
-"""
+"""Predicted time of a study on this machine, and the engine that suits it."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -20,70 +14,55 @@ from ldpflow.components.intervals.record import PathRecord, Record
 from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
-from ldpflow.simulators import finite_sum_kernel
+from ldpflow.simulators import finite_sum_kernel, one_pass_kernel
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from ldpflow.simulators.one_pass import OnePass, PathRequest, count_of, run_path
-from ldpflow.simulators.one_pass_kernel import kernel_digest
 from ldpflow.simulators.rows import rows_of
 from ldpflow.simulators.simulator import Cell, Plan, Request, Simulator, by_runs
 
 
-@singledispatch
-def step_kind(simulator: Any, request: Request) -> object:
+def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
     """Key of a step's time: requests with equal keys take equally long."""
-    return simulator.key
-
-
-@step_kind.register
-def step_kind_of_path(path: OnePass, request: PathRequest) -> object:
-    digest = kernel_digest(path, tuple(request.sums))
-    if not path.algorithm.depends_on_horizon():
-        return digest
-    return digest, path.horizon, getattr(path.algorithm, "batch_size", None)
-
-
-@step_kind.register
-def step_kind_of_epochs(simulator: FiniteSum, request: Request) -> object:
-    digest = finite_sum_kernel.kernel_digest(
-        simulator.problem, simulator.algorithm, simulator.setting_order()
-    )
+    if isinstance(simulator, Counts):
+        return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
+    if isinstance(simulator, OnePass):
+        digest = one_pass_kernel.kernel_digest(simulator, tuple(request.sums))
+        if not simulator.algorithm.depends_on_horizon():
+            return digest
+    elif isinstance(simulator, FiniteSum):
+        settings = simulator.setting_order()
+        digest = finite_sum_kernel.kernel_digest(simulator.problem, simulator.algorithm, settings)
+    else:
+        return simulator.key
     return digest, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)
 
 
-@step_kind.register
-def step_kind_of_counts(simulator: Counts, request: Request) -> object:
-    return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
-
-
-@singledispatch
-def seconds_per_step(simulator: Any, request: Request, budget: float) -> float:
-    """CPU time of a step of LANES replicates, measured in about ``budget`` seconds: from whole replicates."""
+def seconds_per_step(simulator: Simulator[Any, Any], request: Any, budget: float) -> float:
+    """CPU time of a step of LANES replicates, measured in about ``budget`` seconds."""
     simulator.prepare(request)
+    if isinstance(simulator, OnePass):
+        return seconds_per_path_step(simulator, request, budget)
+    if isinstance(simulator, FiniteSum):
+        return seconds_per_epoch_step(simulator, budget)
     started, done = time.thread_time(), 0
     while not done or time.thread_time() - started < budget / 3.0:
         simulator.run(0, range(LANES), request)
         done += 1
-    steps: int = simulator.cost(request, 1).steps
-    return (time.thread_time() - started) / (done * steps)
+    return (time.thread_time() - started) / (done * simulator.cost(request, 1).steps)
 
 
-@seconds_per_step.register
-def seconds_per_step_of_path(path: OnePass, request: PathRequest, budget: float) -> float:
-    path.prepare(request)
+def seconds_per_path_step(path: OnePass, request: PathRequest, budget: float) -> float:
     # A path of a given horizon has no further steps; another one may run on.
     most = request.times[-1] if path.algorithm.depends_on_horizon() else 2**62
-    return doubled(
-        lambda steps: run_path(path, 0, range(LANES), [steps], [steps], request.sums),
-        min(16 * CHUNK, most),
-        most,
-        budget,
-    )
+
+    def run(steps: int) -> None:
+        run_path(path, 0, range(LANES), [steps], [steps], request.sums)
+
+    return seconds_by_doubling(run, min(16 * CHUNK, most), most, budget)
 
 
-@seconds_per_step.register
-def seconds_per_step_of_epochs(simulator: FiniteSum, request: Request, budget: float) -> float:
-    simulator.prepare(request)
+def seconds_per_epoch_step(simulator: FiniteSum, budget: float) -> float:
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     data = draw_records(problem, 0, simulator.horizon, range(LANES))
 
@@ -91,10 +70,10 @@ def seconds_per_step_of_epochs(simulator: FiniteSum, request: Request, budget: f
         short = replace(plan, steps=steps)
         run_erm(problem, algorithm, short, data, 0, simulator.key, range(LANES), [steps])
 
-    return doubled(run, min(plan.batches, max(1, plan.steps // 2)), plan.steps, budget)
+    return seconds_by_doubling(run, min(plan.batches, max(1, plan.steps // 2)), plan.steps, budget)
 
 
-def doubled(run: Callable[[int], object], steps: int, most: int, budget: float) -> float:
+def seconds_by_doubling(run: Callable[[int], object], steps: int, most: int, budget: float) -> float:
     """Seconds per step of a run that doubles from ``steps`` until it fills a third of the budget."""
     before, shorter = 0.0, 0
     while True:
@@ -107,46 +86,40 @@ def doubled(run: Callable[[int], object], steps: int, most: int, budget: float) 
         before, shorter, steps = seconds, steps, min(2 * steps, most)
 
 
-@singledispatch
-def seconds_per_record(simulator: Any, request: Request) -> float:
+def seconds_per_record(simulator: Simulator[Any, Any], request: Request) -> float:
     """CPU time to turn a record of LANES replicates into rows, measured."""
+    if isinstance(simulator, OnePass):
+        groups = by_runs(request.cells).items()
+        return sum(seconds_of_rows(random_record(simulator, c, runs), c) / runs for runs, c in groups)
+    if isinstance(simulator, FiniteSum):
+        # The risk at one point: there is one for every checkpoint, and the output.
+        data = draw_records(simulator.problem, 0, simulator.horizon, range(LANES))
+        point = np.zeros((1, simulator.problem.dimension, LANES))
+        risk(simulator.problem, data, point)
+        started = time.thread_time()
+        risk(simulator.problem, data, point)
+        return (time.thread_time() - started) * (len(request.checkpoints) + 1)
     return seconds_of_rows(simulator.run(0, range(LANES), request), request.cells)
 
 
-@seconds_per_record.register
-def seconds_per_record_of_path(path: OnePass, request: PathRequest) -> float:
-    """From a made-up record, a random walk: the cost of sorting and summing depends on no more."""
-    total = 0.0
-    for runs, cells in by_runs(request.cells).items():
-        d, replicates = path.dimension, LANES * runs
-        asked = path.needs(cells)
-        shape = (len(asked.times), d, replicates)
-        record = PathRecord(
-            source=path,
-            seed=0,
-            replicates=np.arange(replicates),
-            times=np.array(asked.times),
-            origin=path.truth(),
-            prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
-            iterates=np.zeros(shape),
-            running_sums={
-                name: np.ones((count_of(path, name), len(asked.marked), d, replicates)) for name in asked.sums
-            },
-            marked_times=np.array(asked.marked),
-        )
-        total += seconds_of_rows(record, cells) / runs
-    return total
-
-
-@seconds_per_record.register
-def seconds_per_record_of_epochs(simulator: FiniteSum, request: Request) -> float:
-    """From the risk at one point: there is one for every checkpoint, and the output."""
-    data = draw_records(simulator.problem, 0, simulator.horizon, range(LANES))
-    point = np.zeros((1, simulator.problem.dimension, LANES))
-    risk(simulator.problem, data, point)
-    started = time.thread_time()
-    risk(simulator.problem, data, point)
-    return (len(request.checkpoints) + 1) * (time.thread_time() - started)
+def random_record(path: OnePass, cells: tuple[Cell, ...], runs: int) -> PathRecord:
+    """Record of a random walk: the cost of sorting and summing depends on no more."""
+    asked = path.needs(cells)
+    d, replicates = path.dimension, LANES * runs
+    shape = (len(asked.times), d, replicates)
+    return PathRecord(
+        source=path,
+        seed=0,
+        replicates=np.arange(replicates),
+        times=np.array(asked.times),
+        origin=path.truth(),
+        prefix_sums=np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0),
+        iterates=np.zeros(shape),
+        running_sums={
+            name: np.ones((count_of(path, name), len(asked.marked), d, replicates)) for name in asked.sums
+        },
+        marked_times=np.array(asked.marked),
+    )
 
 
 def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
@@ -182,18 +155,14 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 def seconds_of(work: Round) -> float:
     """Rough CPU time of what is missing, and will be later, before anything was measured."""
-    missing = [m for group in work.missing for m in group]
-    seconds = sum(m.cost.seconds * (m.last - m.first) for m in missing)
-    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
-    return seconds * max(1.0, work.steps_left / max(1, steps))
+    return sum(m.cost.seconds * (m.last - m.first) for m in work.all_missing()) * work.growth()
 
 
 def python_seconds_of(work: Round) -> float:
     """Rough CPU time of Python code in it, in which threads take turns."""
-    missing = [m for group in work.missing for m in group]
+    missing = work.all_missing()
     rows = sum((m.last - m.first) * python_rows(m.simulator, m.cells, m.checkpoints) for m in missing)
-    steps = sum(m.cost.steps * (m.last - m.first) for m in missing)
-    return ROW_SECONDS * rows * max(1.0, work.steps_left / max(1, steps))
+    return ROW_SECONDS * rows * work.growth()
 
 
 def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized) -> int:
@@ -201,15 +170,10 @@ def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized
     return simulator.dimension * len(cells) + len(checkpoints)
 
 
-def chosen_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
-    """The engine for this much CPU time on this many cores of this machine, and a line that says why.
+def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
+    """The engine for this much CPU time on this many cores, and a line that says why.
 
-    Parameters
-    ----------
-    seconds : float
-    cores : int
-    python_seconds : float
-        Of these, those of Python code: threads cannot be done before them, on however many cores.
+    ``python_seconds`` of them are Python code, in which threads take turns.
     """
     wall = seconds / cores
     waiting = max(python_seconds - wall, 0.0)
@@ -218,10 +182,8 @@ def chosen_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tu
     if wall < RAY_FROM_SECONDS and waiting < RAY_SECONDS:
         return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
     if address_limit() < ray_addresses():
-        return (
-            "threads",
-            f"engine threads: {here}; Ray cannot be started with a limit of addresses (ulimit -v)",
-        )
+        why = f"engine threads: {here}; Ray cannot be started with a limit of addresses (ulimit -v)"
+        return "threads", why
     return "ray", f"engine ray: {here}, in processes of their own"
 
 
@@ -255,8 +217,8 @@ START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # until the first b
 class Prediction:
     """Expected cost of a sweep.
 
-    ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine,
-    ``nanoseconds`` the time per step and replicate of every simulator, in the order of the plans.
+    ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine, ``nanoseconds`` per
+    step and replicate of every simulator, in the order of the plans.
     """
 
     steps: int
@@ -271,20 +233,20 @@ class Prediction:
 def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
-    CPU time is measured, so that other work on this machine does not count; the sweep itself will
-    have to share with it. Every kind of step runs for its share of CALIBRATION_SECONDS on the study's own
-    settings; intervals and trajectories are computed once for every kind and set of cells, in a row of lanes.
+    CPU time is measured: other work on this machine does not count, though the sweep will share with it.
+    Every kind of step runs for its share of CALIBRATION_SECONDS on the study's own settings. Intervals and
+    trajectories are computed once for every kind and set of cells, for LANES replicates.
     """
     groups = -(-replicates // LANES)
     requests = [plan.request() for plan in plans]
-    alike = [step_kind(plan.simulator, request) for plan, request in zip(plans, requests, strict=True)]
-    share = CALIBRATION_SECONDS / max(1, len(set(alike)))
+    kinds = [step_kind(plan.simulator, request) for plan, request in zip(plans, requests, strict=True)]
+    share = CALIBRATION_SECONDS / max(1, len(set(kinds)))
     measured: dict[object, float] = {}
     rows_measured: dict[object, float] = {}
     kernel_seconds = interval_seconds = 0.0
     steps = 0
     per_simulator = []
-    for plan, request, kind in zip(plans, requests, alike, strict=True):
+    for plan, request, kind in zip(plans, requests, kinds, strict=True):
         simulator = plan.simulator
         if kind not in measured:
             measured[kind] = seconds_per_step(simulator, request, share)
@@ -298,7 +260,7 @@ def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "a
         per_simulator.append(1e9 * measured[kind] / LANES)
     if engine == "auto":
         rows = sum(python_rows(plan.simulator, plan.cells, plan.checkpoints) for plan in plans)
-        engine, _ = chosen_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
+        engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
         steps=steps,

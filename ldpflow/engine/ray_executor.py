@@ -1,14 +1,9 @@
-"""Aggregators as Ray actors, and what the driver must remember until their rows are on disk.
+"""Batches as Ray tasks, on this machine's cores or on a cluster, and rows to aggregator actors.
 
-Starting a Ray on this machine, or joining a cluster as one of its drivers.
-
-Batches as Ray tasks, rows to aggregator actors: on this machine's cores or on a cluster.
-
-A batch is a task; its rows travel through the object store to an aggregator actor that coalesces and
-publishes them. The driver keeps a reference to a batch's rows until they are published: a batch
-whose worker or node died is computed again by Ray, and if an aggregator died with rows it had not
-yet published, the driver starts another and sends them there. Everything may happen twice;
-published parts are named by their content, so that is harmless.
+The rows of a batch travel through the object store to an aggregator actor that coalesces and publishes them.
+The driver keeps a reference to them until they are published: Ray computes a batch again whose worker or node
+died, and the driver sends the rows of an aggregator that died to another one. Everything may happen twice.
+Published parts are named by their content, so that is harmless.
 """
 
 from __future__ import annotations
@@ -19,21 +14,20 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import ray
 from ray import cloudpickle
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import AuthenticationError, GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ldpflow.engine.loop import Outcome, run_batch, said, store_result
+from ldpflow.engine.loop import PROCESSES, Outcome, error_text, process_state, run_batch, store_result
 from ldpflow.engine.prediction import ray_addresses
 from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError, address_limit
 from ldpflow.options import SweepOptions
@@ -44,108 +38,12 @@ from ldpflow.store.schema import cell_set_hash
 
 STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
 
-
-class AggregatorActor:
-    """An aggregator in a process of its own."""
-
-    def __init__(self, make: Callable[[], Aggregator]) -> None:
-        self.aggregator = make()
-        self.reported_at = 0.0
-
-    def add(self, batch: Batch, result: BatchResult) -> dict[str, Any]:
-        """Take the rows of a batch; tell what has been published by now."""
-        published = store_result(self.aggregator, batch, result)
-        statistics = None
-        if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
-            statistics = self.aggregator.statistics()
-            self.reported_at = time.monotonic()
-        return {
-            "published": published,
-            "kernel_seconds": result.kernel_seconds,
-            "seconds": result.seconds,
-            "statistics": statistics,
-        }
-
-    def flush(self) -> None:
-        """Publish everything."""
-        self.aggregator.flush()
-
-
-def new_aggregator(make: Callable[[], Aggregator]) -> Any:
-    """Start an aggregator on the driver's node.
-
-    There it lives as long as the driver, whatever happens to other nodes; and a folder given as
-    ``out`` is one of the machine that the sweep was started on. Ray could restart it by itself, but
-    calls on restarted actors were seen to hang (Ray 2.60), and its rows have to be sent again anyhow.
-    """
-    actor: Any = ray.remote(AggregatorActor)
-    here = ray.get_runtime_context().get_node_id()
-    return actor.options(
-        # It mostly waits for disk, so it must not take a core from the batches.
-        num_cpus=0,
-        max_restarts=0,
-        # A batch that takes long must not hold up the rows of those that are done.
-        allow_out_of_order_execution=True,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
-    ).remote(make)
-
-
-@dataclass
-class Shard:
-    """An aggregator, and the rows that it may hold in memory only.
-
-    Its paths are its own: no other aggregator of the sweep writes parts of them.
-    """
-
-    aggregator: Any
-    # By path and cell set, then by first replicate.
-    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
-    statistics: Any = None
-
-    def keep(self, sent: Sent) -> None:
-        """Hold on to a batch that the aggregator has taken."""
-        self.unpublished.setdefault((sent.batch.simulator.key, sent.cell_set), {})[sent.batch.first] = sent
-
-    def forget(self, published: list[Published]) -> None:
-        """Let go of rows that are in published parts."""
-        for part in published:
-            held = self.unpublished.get((part.path_key, part.cell_set), {})
-            covered = [
-                first for first, sent in held.items() if part.first <= first and sent.batch.last <= part.last
-            ]
-            for first in covered:
-                del held[first]
-
-    def give_up(self) -> Iterator[Sent]:
-        """All that the aggregator took with it, and no longer held here."""
-        lost, self.unpublished = self.unpublished, {}
-        for held in lost.values():
-            yield from held.values()
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
-
-    batch: Batch
-    cell_set: str
-    rows: ray.ObjectRef
-    shard: Shard
-    aggregator: Any  # the shard's, when it was sent
-    counted: bool
-
-
 # One thread per task: the replicates are the parallelism.
 THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-
 # A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
-KEEPALIVE = {
-    "RAY_grpc_client_keepalive_time_ms": "30000",
-    "RAY_grpc_client_keepalive_timeout_ms": "30000",
-}
-
+KEEPALIVE = {"RAY_grpc_client_keepalive_time_ms": "30000", "RAY_grpc_client_keepalive_timeout_ms": "30000"}
 CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
@@ -153,6 +51,12 @@ GRACE_SECONDS = 15.0  # without a GCS of others: one that keeps its state elsewh
 BEFORE_RAY = 10.0  # seconds before Ray itself gives up
 WAIT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
+
+POLL_SECONDS = 0.5
+LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
+FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
+MAX_DEATHS = 20  # of aggregators in one sweep
+CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 when_stuck: Callable[[str], None] | None = None
 """Called with a message where a call to a lost Ray does not return; the command line ends the process."""
@@ -165,7 +69,7 @@ class Watch:
     """Thread that looks once a second whether a Ray has lost its raylet or its GCS.
 
     Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
-    So this asks Ray nothing: it looks at the processes that this one has started, or at sockets.
+    So this asks Ray nothing: it looks at processes and sockets.
 
     Parameters
     ----------
@@ -195,20 +99,13 @@ class Watch:
 
     def join_node(self) -> None:
         """Ask a Ray that has been joined where its processes listen."""
-        import ray
-
         context = ray.get_runtime_context()
         own = context.get_node_id()
         self.raylet = next(node["RayletSocketName"] for node in ray.nodes() if node["NodeID"] == own)
         self.gcs = context.gcs_address
 
     def check(self) -> None:
-        """Raise if Ray has lost a process.
-
-        Raises
-        ------
-        EngineLost
-        """
+        """Raise EngineLost if Ray has lost a process."""
         if self.lost is not None:
             self.noticed.set()
             raise EngineLost(self.lost)
@@ -254,26 +151,15 @@ class Watch:
 def ray_processes(parent: int) -> dict[int, str]:
     """Names of the raylet and the GCS that a process has started, dead or alive; empty without ``/proc``."""
     found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        name, _, above = state_of(int(entry.name))
+    for entry in PROCESSES.glob("[0-9]*"):
+        name, _, above = process_state(int(entry.name))
         if name in ("raylet", "gcs_server") and above == parent:
             found[int(entry.name)] = name
     return found
 
 
-def state_of(process: int) -> tuple[str, str, int]:
-    """Name, state (Z: dead, its parent has not asked yet) and parent of a process."""
-    try:
-        head, _, rest = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")
-    except OSError:
-        return "", "X", 0
-    state, parent, *_ = rest.split()
-    return head.partition("(")[2], state, int(parent)
-
-
 def runs(process: int) -> bool:
-    """Whether a process is alive."""
-    return state_of(process)[1] not in "ZX"
+    return process_state(process)[1] not in "ZX"
 
 
 def grace() -> float:
@@ -297,91 +183,6 @@ def raylet_answers(path: str) -> bool:
     return True
 
 
-def connect(options: SweepOptions) -> Watch:
-    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
-
-    Raises
-    ------
-    InputError
-        Naming ``address``, if there is no such cluster, its Ray or Python is another version, its
-        token is another one, or the address is one of Ray Client. A Ray Client's connection is the
-        life of all its work, and Ray advises jobs for work that lasts.
-    EngineLost
-        If a process of the Ray dies as it starts.
-    """
-    import ray
-    from ray.exceptions import AuthenticationError
-
-    address = options.address
-    logging: dict[str, Any] = {"log_to_driver": options.verbose}
-    if not options.verbose:
-        logging["logging_level"] = "ERROR"
-    if address is None:
-        if (limit := address_limit()) < (least := ray_addresses()):
-            allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
-            raise InputError("engine", "ray", allowed, f"Ray needs {least / 2**30:.1f} GiB here.")
-        os.environ.update(THREADS)
-        if options.nice is not None:
-            os.environ["RAY_worker_niceness"] = str(options.nice)
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        # Without "local" Ray would join whatever cluster this machine happens to run.
-        chosen: dict[str, Any] = {
-            "address": "local",
-            "num_cpus": options.num_cpus,
-            "include_dashboard": False,
-        }
-    else:
-        check_address(address)
-        for name, value in KEEPALIVE.items():
-            os.environ.setdefault(name, value)
-        chosen = {"address": address, "runtime_env": {"env_vars": THREADS}}
-    before = signal.getsignal(signal.SIGTERM)
-    watch = Watch(own=address is None)
-    try:
-        ray.init(**chosen, **logging)
-        watch.join_node()
-    except BaseException as error:
-        watch.close()
-        if watch.lost is not None:
-            raise EngineLost(f"{watch.lost} as it started") from error
-        if isinstance(error, AuthenticationError):
-            raise InputError(
-                "address",
-                address,
-                "a cluster that knows this machine's token",
-                f"{str(error).splitlines()[0]} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's "
-                "token; a machine of the cluster has it in ~/.ray/auth_token.",
-            ) from error
-        if not isinstance(error, Exception):
-            raise
-        says = (str(error).splitlines() or [type(error).__name__])[0]
-        if address is None:
-            raise LdpflowError(f"Ray could not be started on this machine: {says}") from error
-        hint = f"{says}. If it is there, its token or version may be another one. {FROM_OUTSIDE}"
-        raise InputError("address", address, ADDRESSES, hint) from error
-    if before is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
-    return watch
-
-
-def check_address(address: str) -> None:
-    """Refuse addresses that a driver cannot use."""
-    for name, value in (("address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
-        if name == "RAY_ADDRESS" and address != "auto":
-            continue  # Ray reads it for auto alone
-        if value.startswith("ray://"):
-            why = "A Ray Client's work ends when its connection does."
-        elif "://" in value:
-            why = "That is not where drivers connect."
-        else:
-            continue
-        raise InputError(name, value, ADDRESSES, f"{why} {FROM_OUTSIDE}")
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
-        # Ray itself would try for minutes.
-        raise InputError("address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
-
-
 def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str | None:
     """Reason why a host and port do not answer, or None."""
     try:
@@ -391,11 +192,170 @@ def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str |
     return None
 
 
-POLL_SECONDS = 0.5
-LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
-FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
-MAX_DEATHS = 20  # of aggregators in one sweep
-CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
+def check_address(address: str) -> None:
+    """Refuse addresses that a driver cannot use.
+
+    A Ray Client's connection is the life of all its work, and Ray advises jobs for work that lasts.
+    """
+    for name, value in (("address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
+        if "://" in value and (
+            name == "address" or address == "auto"
+        ):  # Ray reads the variable for auto alone
+            why = "That is not where drivers connect."
+            if value.startswith("ray://"):
+                why = "A Ray Client's work ends when its connection does."
+            raise InputError(name, value, ADDRESSES, f"{why} {FROM_OUTSIDE}")
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
+        # Ray itself would try for minutes.
+        raise InputError("address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
+
+
+def local_arguments(options: SweepOptions) -> dict[str, Any]:
+    """Arguments of ``ray.init`` for a Ray of this process; sets environment variables that Ray reads."""
+    if (limit := address_limit()) < (least := ray_addresses()):
+        allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
+        raise InputError("engine", "ray", allowed, f"Ray needs {least / 2**30:.1f} GiB here.")
+    os.environ.update(THREADS)
+    if options.nice is not None:
+        os.environ["RAY_worker_niceness"] = str(options.nice)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Without "local" Ray would join whatever cluster this machine happens to run.
+    return {"address": "local", "num_cpus": options.num_cpus, "include_dashboard": False}
+
+
+def cluster_arguments(address: str) -> dict[str, Any]:
+    """Arguments of ``ray.init`` for a cluster; sets environment variables that Ray reads."""
+    check_address(address)
+    for name, value in KEEPALIVE.items():
+        os.environ.setdefault(name, value)
+    return {"address": address, "runtime_env": {"env_vars": THREADS}}
+
+
+def connect(options: SweepOptions) -> Watch:
+    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
+
+    Raises
+    ------
+    InputError
+        Naming ``address``, if there is no such cluster, its Ray, Python or token is another one, or the
+        address is one of Ray Client.
+    EngineLost
+        If a process of the Ray dies as it starts.
+    """
+    address = options.address
+    arguments = local_arguments(options) if address is None else cluster_arguments(address)
+    if not options.verbose:
+        arguments["logging_level"] = "ERROR"
+    before = signal.getsignal(signal.SIGTERM)
+    watch = Watch(own=address is None)
+    try:
+        ray.init(log_to_driver=options.verbose, **arguments)
+        watch.join_node()
+    except BaseException as error:
+        watch.close()
+        if watch.lost is not None:
+            raise EngineLost(f"{watch.lost} as it started") from error
+        if not isinstance(error, Exception):
+            raise
+        raise connection_error(error, address) from error
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
+    return watch
+
+
+def connection_error(error: Exception, address: str | None) -> LdpflowError:
+    says = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, AuthenticationError):
+        hint = (
+            f"{says} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's token; a machine of the cluster "
+            "has it in ~/.ray/auth_token."
+        )
+        return InputError("address", address, "a cluster that knows this machine's token", hint)
+    if address is None:
+        return LdpflowError(f"Ray could not be started on this machine: {says}")
+    hint = f"{says}. If it is there, its token or version may be another one. {FROM_OUTSIDE}"
+    return InputError("address", address, ADDRESSES, hint)
+
+
+class AggregatorActor:
+    """An aggregator in a process of its own."""
+
+    def __init__(self, make: Callable[[], Aggregator]) -> None:
+        self.aggregator = make()
+        self.reported_at = 0.0
+
+    def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], dict[str, Any]]:
+        """Take the rows of a batch; what has been published by now, and what an Outcome says of it."""
+        published = store_result(self.aggregator, batch, result)
+        statistics = None
+        if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
+            statistics = self.aggregator.statistics()
+            self.reported_at = time.monotonic()
+        return published, {
+            "kernel_seconds": result.kernel_seconds,
+            "seconds": result.seconds,
+            "statistics": statistics,
+        }
+
+    def flush(self) -> None:
+        self.aggregator.flush()
+
+
+def new_aggregator(make: Callable[[], Aggregator]) -> Any:
+    """Start an aggregator on the driver's node.
+
+    There it lives as long as the driver, and a folder given as ``out`` is one of the machine that the sweep
+    was started on. Ray could restart it, but calls on restarted actors were seen to hang (Ray 2.60), and its
+    rows have to be sent again anyhow.
+    """
+    actor: Any = ray.remote(AggregatorActor)
+    here = ray.get_runtime_context().get_node_id()
+    return actor.options(
+        # It mostly waits for disk, so it must not take a core from the batches.
+        num_cpus=0,
+        max_restarts=0,
+        # A batch that takes long must not hold up the rows of those that are done.
+        allow_out_of_order_execution=True,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
+    ).remote(make)
+
+
+@dataclass
+class Shard:
+    """An aggregator, and the rows that it may hold in memory only.
+
+    Its paths are its own: no other aggregator of the sweep writes parts of them.
+    """
+
+    aggregator: Any
+    # By path and cell set, then by first replicate.
+    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
+    statistics: Any = None
+
+    def keep(self, sent: Sent) -> None:
+        """Hold on to a batch that the aggregator has taken."""
+        self.unpublished.setdefault((sent.batch.simulator.key, sent.cell_set), {})[sent.batch.first] = sent
+
+    def forget(self, published: list[Published]) -> None:
+        """Let go of rows that are in published parts."""
+        for part in published:
+            held = self.unpublished.get((part.path_key, part.cell_set), {})
+            for first, sent in list(held.items()):
+                if part.first <= first and sent.batch.last <= part.last:
+                    del held[first]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
+
+    batch: Batch
+    cell_set: str
+    rows: ray.ObjectRef
+    shard: Shard
+    aggregator: Any  # the shard's, when it was sent
+    counted: bool = False
 
 
 def run_task(batch: Batch) -> BatchResult:
@@ -442,7 +402,8 @@ class RayExecutor:
     @property
     def cores(self) -> int:
         """Cores that the cluster has, or is to have."""
-        self.check_alive()
+        if self.watch is not None:
+            self.watch.check()
         silent = self.watch is not None and self.watch.silent
         if time.monotonic() - self.looked >= LOOK_SECONDS and not silent:
             self.looked = time.monotonic()
@@ -459,20 +420,14 @@ class RayExecutor:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
-    def check_alive(self) -> None:
-        """Raise if Ray has lost a process that it cannot do without."""
-        if self.watch is not None:
-            self.watch.check()
-
     def shard_of(self, batch: Batch) -> Shard:
         """The aggregator of a path; paths go to them in turn."""
-        shard = self.shard_of_path.get(batch.simulator.key)
-        if shard is None:
+        key = batch.simulator.key
+        if key not in self.shard_of_path:
             if len(self.shards) < self.most_shards:
                 self.shards.append(Shard(new_aggregator(self.make_aggregator)))
-            shard = self.shards[len(self.shard_of_path) % self.most_shards]
-            self.shard_of_path[batch.simulator.key] = shard
-        return shard
+            self.shard_of_path[key] = self.shards[len(self.shard_of_path) % self.most_shards]
+        return self.shard_of_path[key]
 
     def cell_set_of(self, batch: Batch) -> str:
         """The batch's cell set; the batches of a path share their cells, and hashing takes time."""
@@ -487,42 +442,38 @@ class RayExecutor:
         try:
             rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise unpicklable(batch, error) from error
-        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator, counted=False))
+            raise pickling_error(batch, error) from error
+        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator))
 
     def send(self, sent: Sent) -> None:
-        """Rows to the aggregator, as soon as they are there."""
+        """Rows to the present aggregator of their shard, as soon as they are there."""
+        sent = replace(sent, aggregator=sent.shard.aggregator)
         self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
 
-    def send_again(self, sent: Sent) -> None:
-        """Rows that went to an aggregator that has died."""
-        self.send(replace(sent, aggregator=sent.shard.aggregator))
-
     def wait(self, timeout: float) -> list[Outcome]:
-        self.check_alive()
-        self.metrics.flying(len(self.in_flight))
+        if self.watch is not None:
+            self.watch.check()
+        self.metrics.in_flight.set(len(self.in_flight))
         waiting = list(self.in_flight)
         done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
         if done:  # and what else has come meanwhile
             done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        outcomes = []
-        for answer in done:
-            outcome = self.taken(self.in_flight.pop(answer), answer)
-            if outcome is not None:
-                self.metrics.took(outcome)
-                outcomes.append(outcome)
+        answers = [self.receive(self.in_flight.pop(answer), answer) for answer in done]
+        outcomes = [outcome for outcome in answers if outcome is not None]
+        for outcome in outcomes:
+            self.metrics.count(outcome)
         return outcomes
 
-    def taken(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
-        """Answer of an aggregator about a batch; None where the batch is running again."""
+    def receive(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
+        """Answer of an aggregator about a batch; None if its rows are sent again or were counted before."""
         shard = sent.shard
         try:
-            taken = ray.get(answer)
+            published, costs = ray.get(answer)
         except RayActorError as error:
             if sent.aggregator is shard.aggregator:
                 # Of several calls on one dead aggregator, this is the first.
-                self.succeed(shard, error)
-            self.send_again(sent)
+                self.replace_aggregator(shard, error)
+            self.send(sent)
             return None
         except RayError as error:
             raise_if_of_store(error)
@@ -530,33 +481,27 @@ class RayExecutor:
         if sent.aggregator is shard.aggregator:
             shard.keep(replace(sent, counted=True))
         else:  # it died since: what it took may be lost
-            self.send_again(replace(sent, counted=True))
-        shard.forget(taken["published"])
+            self.send(replace(sent, counted=True))
+        shard.forget(published)
         if sent.counted:
             return None
-        if taken["statistics"] is not None:
-            shard.statistics = taken["statistics"]
-        return Outcome(
-            sent.batch,
-            kernel_seconds=taken["kernel_seconds"],
-            seconds=taken["seconds"],
-            statistics=None if taken["statistics"] is None else self.statistics(),
-        )
+        if costs["statistics"] is not None:
+            shard.statistics = costs["statistics"]
+            known = [shard.statistics for shard in self.shards if shard.statistics is not None]
+            costs["statistics"] = pa.concat_tables(known)
+        return Outcome(sent.batch, **costs)
 
-    def statistics(self) -> pa.Table:
-        """Running statistics of all aggregators."""
-        return pa.concat_tables(shard.statistics for shard in self.shards if shard.statistics is not None)
-
-    def succeed(self, shard: Shard, error: RayActorError) -> None:
-        """A new aggregator in the place of one that died, and what that one had not published."""
+    def replace_aggregator(self, shard: Shard, error: RayActorError) -> None:
+        """Start a new aggregator for one that died, and send what that one had not published."""
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
-            raise LdpflowError(
-                f"the process that stores rows died {self.deaths} times: {reason(error)}"
-            ) from error
+            message = f"the process that stores rows died {self.deaths} times: {reason(error)}"
+            raise LdpflowError(message) from error
         shard.aggregator = new_aggregator(self.make_aggregator)
-        for sent in shard.give_up():
-            self.send_again(sent)
+        lost, shard.unpublished = shard.unpublished, {}
+        for held in lost.values():
+            for sent in held.values():
+                self.send(sent)
 
     def drop(self) -> None:
         self.dropped = True
@@ -569,20 +514,19 @@ class RayExecutor:
         while True:
             while self.in_flight:
                 failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
-            flushed = [self.flushed(shard) for shard in self.shards]
-            if all(flushed) or self.dropped:
+            done = [self.flush_shard(shard) for shard in self.shards]
+            if all(done) or self.dropped:
                 return failed
 
-    def flushed(self, shard: Shard) -> bool:
+    def flush_shard(self, shard: Shard) -> bool:
         """Publish what an aggregator has; False if it has died."""
-        timeout = FLUSH_SECONDS if self.dropped else None
         try:
-            ray.get(shard.aggregator.flush.remote(), timeout=timeout)
+            ray.get(shard.aggregator.flush.remote(), timeout=FLUSH_SECONDS if self.dropped else None)
         except GetTimeoutError:
             return False
         except RayActorError as error:
             if not self.dropped:
-                self.succeed(shard, error)
+                self.replace_aggregator(shard, error)
             return False
         except RayError as error:
             raise_if_of_store(error)
@@ -591,19 +535,19 @@ class RayExecutor:
         return True
 
     def close(self) -> None:
-        if self.watch is None:  # the caller's Ray
-            self.metrics.flying(0)
-            return
-        self.watch.close()
-        lost = self.watch.lost is not None
+        if self.watch is not None:
+            self.watch.close()
+        lost = self.watch is not None and self.watch.lost is not None
         if not lost:
-            self.metrics.flying(0)
+            self.metrics.in_flight.set(0)
+        if self.watch is None:  # the caller's Ray
+            return
         # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
         if when_stuck is None if lost else not self.keep:
             ray.shutdown()
 
 
-def unpicklable(batch: Batch, error: Exception) -> InputError:
+def pickling_error(batch: Batch, error: Exception) -> InputError:
     """The component that keeps a batch from being sent to another process."""
     for component in (*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)):
         try:
@@ -629,15 +573,24 @@ def raise_if_of_store(error: RayError) -> None:
 def reason(error: RayError) -> str:
     """One line on why a task failed."""
     if isinstance(error, RayTaskError):
-        return said(error.cause)
+        return error_text(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
-class Metrics:
-    """Counters and gauges of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+COUNTERS = {
+    "replicates": ("ldpflow_replicates_done", "Replicates of paths, done."),
+    "steps": ("ldpflow_steps_done", "Steps of the recursion, done."),
+    "batches": ("ldpflow_batches_done", "Batches done."),
+    "failures": ("ldpflow_batches_failed", "Batches given up."),
+    "kernel_seconds": ("ldpflow_kernel_seconds", "CPU seconds in recursions."),
+}
 
-    Replicates and steps are counted once per path, when their batch is done; batches that Ray ran
-    again because a node was lost are counted alike.
+
+class Metrics:
+    """Counters and a gauge of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+
+    Replicates and steps are counted once per path, when their batch is done, and so are batches that Ray ran
+    again because a node was lost.
 
     Parameters
     ----------
@@ -646,32 +599,23 @@ class Metrics:
     """
 
     def __init__(self, run: str) -> None:
-        def counter(name: str, description: str) -> Counter:
-            made = Counter(name, description, tag_keys=("run",))
-            made.set_default_tags({"run": run})
-            return made
-
-        self.replicates = counter("ldpflow_replicates_done", "Replicates of paths, done.")
-        self.steps = counter("ldpflow_steps_done", "Steps of the recursion, done.")
-        self.batches = counter("ldpflow_batches_done", "Batches done.")
-        self.failures = counter("ldpflow_batches_failed", "Batches given up.")
-        self.kernel_seconds = counter("ldpflow_kernel_seconds", "CPU seconds in recursions.")
+        self.counters = {key: Counter(*texts, tag_keys=("run",)) for key, texts in COUNTERS.items()}
         self.in_flight = Gauge(
             "ldpflow_batches_in_flight", "Batches sent out and not stored.", tag_keys=("run",)
         )
-        self.in_flight.set_default_tags({"run": run})
+        for metric in (*self.counters.values(), self.in_flight):
+            metric.set_default_tags({"run": run})
 
-    def took(self, outcome: Outcome) -> None:
-        """A batch has come back."""
-        if outcome.error is not None:
-            self.failures.inc()
-            return
-        self.batches.inc()
-        self.replicates.inc(outcome.batch.last - outcome.batch.first)
-        self.steps.inc(outcome.batch.steps)
-        if outcome.kernel_seconds > 0.0:  # Ray refuses to add nothing
-            self.kernel_seconds.inc(outcome.kernel_seconds)
-
-    def flying(self, batches: int) -> None:
-        """So many batches are on their way."""
-        self.in_flight.set(batches)
+    def count(self, outcome: Outcome) -> None:
+        batch = outcome.batch
+        counts: dict[str, float] = {"failures": 1}
+        if outcome.error is None:
+            counts = {
+                "batches": 1,
+                "replicates": batch.last - batch.first,
+                "steps": batch.steps,
+                "kernel_seconds": outcome.kernel_seconds,
+            }
+        for key, value in counts.items():
+            if value > 0.0:  # Ray refuses to add nothing
+                self.counters[key].inc(value)

@@ -1,4 +1,4 @@
-"""Computing replicates again: next to their stored rows, or to see why they failed."""
+"""Computing replicates again, to compare them with their stored rows or to see why they failed."""
 
 from __future__ import annotations
 
@@ -36,21 +36,19 @@ def replay(
     ----------
     run : path or URI
     path_key : str or None
-        Key of the path, or its first digits, with or without the p of the folder's name; None for the only
-        path of a run.
+        First digits of the path's key, with or without the p of the folder's name; None for the only path.
     replicate : int
         The first one.
     last : int, optional
-        The last one, included; ``replicate`` alone unless given.
+        The last one, included; default ``replicate``.
     damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+        As of :meth:`ldpflow.store.dataset.Dataset.scan`.
 
     Returns
     -------
     computed, stored : pyarrow.Table
-        Rows in the store's schema and order (of a path without intervals its trajectories); equal
-        bit for bit if all is well. Of replicates that have no rows yet, all cells of the run's
-        study are computed, and nothing is stored.
+        Rows in the store's schema and order, or trajectories of a path without intervals; equal bit for bit
+        if all is well. Of replicates without rows all cells of the study are computed, and nothing is stored.
 
     Raises
     ------
@@ -72,7 +70,7 @@ def replay(
     here = [part for part in parts if part.path_key == key]
     plan, replicates = planned_path(study, key)
     if plan is not None and plan.checkpoints and not plan.cells and study is not None:
-        return replayed_trajectory(store, plan, study.seed, replicate, end, damaged)
+        return replay_trajectory(store, plan, study.seed, replicate, end, damaged)
     if stored.num_rows:
         simulator = runnable_simulator(here[0].meta["path_settings"])
         seed = int(here[0].meta["seed"])
@@ -90,7 +88,7 @@ def replay(
         count = last_row(stored, group) if stored.num_rows else replicates // runs
         until = end if runs == 1 else min(end, count)
         if replicate < until:
-            rows.append(computed_again(Batch(simulator, seed, replicate, until, group)).rows)
+            rows.append(simulate_again(Batch(simulator, seed, replicate, until, group)).rows)
     computed = pa.concat_tables(rows, promote_options="default").combine_chunks()
     order = [(name, "ascending") for name in REPLICATE_ROWS.row_keys(computed.schema)]
     names = [name for name in computed.column_names if name in stored.column_names]
@@ -98,13 +96,7 @@ def replay(
 
 
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:
-    """The one key of a path, stored or in the study, that begins like the given one.
-
-    Raises
-    ------
-    InputError
-        If there is none, or several; names those that there are, with their settings.
-    """
+    """The key of a path, stored or in the study, that begins like the given one; refuses none or several."""
     known: dict[str, str] = dict.fromkeys(sorted(stored), "")
     for plan in [] if study is None else study.plans():
         settings = [part.key_settings() for part in plan.simulator.parts().values()]
@@ -129,21 +121,17 @@ def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
     """One more than the number of the last stored row of these cells."""
     wanted = {cell_id(cell.columns()) for cell in cells}
     keys = list(REPLICATE_ROWS.row_keys(stored.schema)[1:-1])
-    last = 0
-    for row in stored.select(["replicate", *keys]).to_pylist():
-        replicate = row.pop("replicate")
-        if cell_id(row) in wanted:
-            last = max(last, replicate + 1)
-    return last
+    rows = zip(stored["replicate"].to_pylist(), stored.select(keys).to_pylist(), strict=True)
+    return max((replicate + 1 for replicate, row in rows if cell_id(row) in wanted), default=0)
 
 
-def replayed_trajectory(
+def replay_trajectory(
     store: RunStore, plan: Plan, seed: int, first: int, end: int, damaged: Damaged
 ) -> tuple[pa.Table, pa.Table]:
     """Trajectories of a path without intervals: computed again, and as stored."""
     simulator = runnable_simulator(plan.simulator.settings())
     batch = Batch(simulator, seed, first, end, (), (), plan.checkpoints)
-    computed = computed_again(batch).trajectories
+    computed = simulate_again(batch).trajectories
     assert computed is not None
     rows = read_trajectories(store, damaged=damaged)
     inside = pc.and_(pc.greater_equal(rows["replicate"], first), pc.less(rows["replicate"], end))
@@ -154,8 +142,8 @@ def replayed_trajectory(
     return computed.sort_by(order), stored.sort_by(order)
 
 
-def computed_again(batch: Batch) -> BatchResult:
-    """The batch's rows; an error says where it failed."""
+def simulate_again(batch: Batch) -> BatchResult:
+    """Simulate a batch; an error says where it failed."""
     try:
         return simulate(batch)
     except Exception as error:
@@ -170,10 +158,11 @@ def computed_again(batch: Batch) -> BatchResult:
 
 
 def planned_path(study: Study | None, key: str) -> tuple[Plan | None, int]:
-    """Cells that the study needs from a path, and the number of replicates."""
-    for plan in [] if study is None else study.plans():
-        if plan.simulator.key == key:
-            return plan, study.replicates if study is not None else 0
+    """A study's plan of a path, and its replicates; (None, 0) without one."""
+    if study is not None:
+        for plan in study.plans():
+            if plan.simulator.key == key:
+                return plan, study.replicates
     return None, 0
 
 

@@ -1,12 +1,7 @@
-"""Comparison of a study with the rows of an existing run: equal, an extension, or different.
+"""Running a study: compare it with the rows of the run, simulate what is missing, store and summarise it.
 
-A run may grow: more replicates, any n, budget, level, method and their settings, further problems
-and algorithms. It may not change what it is a run of: another seed, or a setting of the paths put
-in the place of one that has rows.
-
-Progress of a run: replicates of every cell, and of the paths.
-
-Running a study: what is missing is simulated, stored and summarised.
+A run may grow: more replicates, any n, budget, level, method and their settings, further problems and
+algorithms. Its seed stays, and so does every setting of a path that has rows.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
@@ -37,10 +32,9 @@ from ldpflow.engine.loop import (
     Tally,
     ThreadExecutor,
     drive,
-    never,
 )
-from ldpflow.engine.precision import Precision, Round, ahead, rounds
-from ldpflow.engine.prediction import busy_machine, chosen_engine, cores_of, python_seconds_of, seconds_of
+from ldpflow.engine.precision import Precision, Round, rounds
+from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
 from ldpflow.errors import EngineLost, InputError, address_limit
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
@@ -50,7 +44,7 @@ from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
 from ldpflow.simulators.simulator import Cell, Plan, Simulator, by_runs
 from ldpflow.store.aggregate import Aggregator
-from ldpflow.store.dataset import crowded
+from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import Part, Ranges, UnreadablePart, intersect, subtract
 from ldpflow.store.provenance import Session, read_sessions
@@ -63,13 +57,17 @@ from ldpflow.study.stored import stored_mapping
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 
 
+def ignore(event: object) -> None:
+    """No listener."""
+
+
 def usable_parts(store: RunStore, study: Study) -> list[Part]:
-    """The parts that the study can go on from; what is broken or foreign is set aside.
+    """Parts that the study can go on from; sets broken and foreign ones aside.
 
     Raises
     ------
     InputError
-        With a diff, if the run is one of another seed or of other paths.
+        With a diff, if the run has another seed or other paths.
     """
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
@@ -79,8 +77,7 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
         if stored_seed(store) != study.seed or len(foreign) == len(parts):
-            had = {name: foreign[0].meta[name] for name in own}
-            raise refused(store, [(name, [had[name]], [own[name]]) for name in own])
+            raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
         unusable += [
             UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
@@ -98,7 +95,6 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
 
 
 def stored_seed(store: RunStore) -> Any:
-    """The seed that study.toml names, or None."""
     try:
         return (stored_mapping(store) or {}).get("seed")
     except InputError:
@@ -106,13 +102,7 @@ def stored_seed(store: RunStore) -> Any:
 
 
 def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
-    """Refuse to continue rows of a plug-in whose source has changed since.
-
-    Raises
-    ------
-    InputError
-        Naming the plug-in, with both digests.
-    """
+    """Refuse to continue rows of a plug-in whose source has changed."""
     for plugin in plugins_of(study.components()):
         for part in parts:
             before = part.meta["versions"].get(plugin.version_name)
@@ -126,21 +116,21 @@ def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
 
 
 def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
-    """Refuse a study that puts settings of paths in the place of those that have rows."""
+    """Refuse a study that replaces settings of paths that have rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
-    had = [designed(runnable_simulator(settings)) for settings in by_key.values()]
-    wanted = [designed(plan.simulator) for plan in study.plans()]
+    had = [fixed_settings(runnable_simulator(settings)) for settings in by_key.values()]
+    wanted = [fixed_settings(plan.simulator) for plan in study.plans()]
     texts = [{canonical_json(design) for design in designs} for designs in (had, wanted)]
     if texts[0] <= texts[1] or texts[1] <= texts[0]:
         return
     changes = []
     for name in sorted({name for design in (*had, *wanted) for name in design}):
-        before, after = (distinct(d.get(name) for d in designs) for designs in (had, wanted))
+        before, after = (distinct_values(d.get(name) for d in designs) for designs in (had, wanted))
         changes.append((name, before, after))
-    raise refused(store, changes)
+    raise refusal(store, changes)
 
 
-def designed(simulator: Simulator[Any, Any]) -> dict[str, Any]:
+def fixed_settings(simulator: Simulator[Any, Any]) -> dict[str, Any]:
     """Settings of a simulator without budget and n, by their names in a study file."""
     settings: dict[str, Any] = {"grid.independent_n": simulator.horizon is not None}
     for table, part in simulator.parts().items():
@@ -151,41 +141,39 @@ def designed(simulator: Simulator[Any, Any]) -> dict[str, Any]:
     return settings
 
 
-def distinct(values: Iterable[Any]) -> list[Any]:
-    """Each value once, in an order that does not depend on theirs; None is no value."""
+def distinct_values(values: Iterable[Any]) -> list[Any]:
+    """Each value but None once, sorted by its JSON."""
     texts = {canonical_json(value): value for value in values if value is not None}
     return [texts[text] for text in sorted(texts)]
 
 
-def refused(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
-    """The refusal of a study, with the difference."""
-    lines = []
-    for name, before, after in changes:
-        if before != after:
-            lines += [f"  - {name} = {shown(before)}", f"  + {name} = {shown(after)}"]
-    changed = [change for change in changes if change[1] != change[2]]
+def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
+    """The refusal of a study, with the names, old and new values that differ."""
+    texts = [(name, listed(had), listed(wanted)) for name, had, wanted in changes if had != wanted]
+    names, old, new = zip(*texts, strict=True)
     return InputError(
-        ", ".join(name for name, _, _ in changed),
-        "; ".join(shown(after) for _, _, after in changed),
-        f"{'; '.join(shown(had) for _, had, _ in changed)}, with which the rows in {store.root} were made",
+        ", ".join(names),
+        "; ".join(new),
+        f"{'; '.join(old)}, with which the rows in {store.root} were made",
         "Choose another `out`, keep the old values beside the new ones, or start over with "
-        "`fresh`, which moves the old run aside.\n" + "\n".join(lines),
+        "`fresh`, which moves the old run aside."
+        + "".join(f"\n  - {name} = {had}\n  + {name} = {wanted}" for name, had, wanted in texts),
     )
 
 
-def shown(values: list[Any]) -> str:
-    """Values as a study file has them, few of many."""
+def listed(values: list[Any]) -> str:
+    """Values as a study file has them, at most six."""
     texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
 
 
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
-    """Give the run the columns that the components of the study declare beside those of every run.
+    """Add the columns that components of the study declare to the run.
 
     Raises
     ------
     InputError
-        If two components declare a column differently, or one takes a name that has another meaning.
+        If two components declare a column differently, or a name has another meaning.
     """
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
@@ -194,22 +182,17 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
         for dataset, columns in ((store.replicates, columns_of(methods)), (store.trajectories, measures)):
             dataset.declare(columns, [part for part in parts if part.kind is dataset.kind])
     except ValueError as error:
-        raise InputError(
-            "method",
-            ", ".join(dict.fromkeys(method.kind for method in methods)),
-            "columns that agree",
-            str(error),
-        ) from None
+        kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
+        raise InputError("method", kinds, "columns that agree", str(error)) from None
     taken = names_of_summary(plan.simulator for plan in plans)
     for column in store.replicates.further:
         for name in {column.name, *(summary.name for summary in column.summaries)} & taken:
-            raise InputError(
-                f"column {name}", column.meaning, "a name that no other column of the summary has"
-            )
+            allowed = "a name that no other column of the summary has"
+            raise InputError(f"column {name}", column.meaning, allowed)
 
 
 def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
-    """Rows that a path lacks, trajectories included: each replicate once where it lacks both."""
+    """Rows and trajectories that a path lacks; a replicate that lacks both is in one of them."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
         return found
@@ -227,7 +210,7 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
 
 
 def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
-    """Rows that a path lacks: each once, with all the cells that it lacks."""
+    """Rows of intervals that a path lacks, each with all cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
     found: list[Missing] = []
     for runs, cells in by_runs(plan.cells).items():
@@ -237,7 +220,7 @@ def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
 
 
 def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missing]:
-    """The rows that cells of one number of runs lack, of those that they have ``stored``."""
+    """Of ``rows`` rows those that cells with one number of runs lack; ``stored`` has the others by cell."""
     ends = {min(end, rows) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []
     for first, last in pairwise(sorted({0, rows, *ends})):
@@ -245,28 +228,19 @@ def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missi
         if not cells:
             continue
         witnesses = witness(plan, cells, stored, first, last)
-        before = found[-1] if found else None
-        if (
-            before is not None
-            and before.last == first
-            and (before.cells, before.witnesses) == (cells, witnesses)
-        ):
-            found[-1] = Missing(plan.simulator, before.first, last, cells, witnesses)
+        if found and found[-1] == Missing(plan.simulator, found[-1].first, first, cells, witnesses):
+            found[-1] = replace(found[-1], last=last)
         else:
             found.append(Missing(plan.simulator, first, last, cells, witnesses))
     return found
 
 
 def witness(
-    plan: Plan,
-    missing: Sequence[Cell],
-    stored: Mapping[Cell, Ranges],
-    first: int,
-    last: int,
+    plan: Plan, missing: Sequence[Cell], stored: Mapping[Cell, Ranges], first: int, last: int
 ) -> tuple[Cell, ...]:
-    """A cell of the study that is stored for these replicates and cheap to compute beside others.
+    """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
 
-    The largest n that does not make the path longer, since its estimate depends on all steps before.
+    It has the largest n that does not make the path longer: its estimate depends on all steps before.
     """
     longest = max(cell.n for cell in missing)
     usable = [
@@ -280,7 +254,7 @@ def witness(
     return (min(usable, key=cost),) if usable else ()
 
 
-def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
+def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     """Rows that exist and rows to compute, path by path."""
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
@@ -293,48 +267,34 @@ def planned(study: Study, missing: Sequence[Missing]) -> list[Planned]:
             varying.append(name)
     result = []
     for plan, values in zip(study.plans(), columns, strict=True):
-        gaps_here = by_key.get(plan.simulator.key, [])
+        here = by_key.get(plan.simulator.key, [])
         d = plan.simulator.dimension
-        computed = sum(
-            (gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in gaps_here
-        )
+        computed = sum((gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in here)
         rows = sum(study.replicates // cell.runs for cell in plan.cells)
         total = d * rows + study.replicates * len(plan.checkpoints)
         settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
+        ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
         result.append(
-            Planned(
-                path=f"p{plan.simulator.key}",
-                settings=" ".join(settings),
-                reused=total - computed,
-                computed=computed,
-                ranges=[(gap.first, gap.last, len(gap.cells)) for gap in gaps_here],
-            )
+            Planned(f"p{plan.simulator.key}", " ".join(settings), total - computed, computed, ranges)
         )
     return result
 
 
-def reached(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
-    """The counts of a :class:`~ldpflow.engine.loop.RunResult`.
-
-    ``finished_replicates`` is the least number that a cell, or a trajectory, of the study has;
-    ``done_replicates`` the sum over paths of the least number that a cell of the path has, at most those
-    that the study wants.
-    """
+def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
+    """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
     keys = [*cell_keys(summary.schema), "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select(keys).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
-    followed_by_path: dict[str, int] = {}
+    trajectories: dict[str, int] = {}
     if study.trajectory is not None and followed.num_rows:
-        groups = followed.group_by("path").aggregate([("replicates", "min")])
-        followed_by_path = dict(
-            zip(groups["path"].to_pylist(), groups["replicates_min"].to_pylist(), strict=True)
-        )
-    least: list[int] = []
+        for row in followed.group_by("path").aggregate([("replicates", "min")]).to_pylist():
+            trajectories[row["path"]] = row["replicates_min"]
+    least: list[int] = []  # of every path
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
-        own = [followed_by_path.get(path, 0)] if plan.checkpoints else []
+        own = [trajectories.get(path, 0)] if plan.checkpoints else []
         for cell in plan.cells:
             rows = counts.get((path, cell_id(cell.columns())), 0)
             # What is left over makes no row.
@@ -367,7 +327,7 @@ def run_study(
     on_event: Listener | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_phase: Phase | None = None,
-    should_stop: Stop = never,
+    should_stop: Stop = lambda: None,
     **given: Any,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
@@ -383,13 +343,13 @@ def run_study(
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
         Called with the progress after every batch.
+    on_plan : callable, optional
+        Called once, before the first batch, with what is stored and what is to be computed.
     on_phase : callable, optional
         Called with what is waited for other than batches: Ray, the summary.
-    on_plan : callable, optional
-        Called once, before the first batch, with what is there and what is to be computed.
     should_stop : callable
-        Asked at least twice a second for a reason to stop, or None; once there is one the run ends
-        within seconds with what is finished on disk.
+        Asked at least twice a second for a reason to stop, or None. Once there is one the run ends within
+        seconds with what is finished on disk.
     given
         Options by name, in the place of ``options``.
 
@@ -407,19 +367,32 @@ def run_study(
     with store.named_errors():
         store.check_place()
     cache_folder()  # one that cannot be used is bad input, not a failure of every batch
-    if options.fresh and (moved := moved_aside(store)) is not None:
+    if options.fresh and (moved := move_aside(store)) is not None:
         warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
-        warn_of_takeover(store, lock)
+        if (holder := lock.took_over) is not None:
+            owner = f"process {holder.get('pid')} on {holder.get('host')}"
+            warnings.warn(f"{store.root}: took over the lock of {owner}, which is dead", stacklevel=2)
         store.clear_unfinished()
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
-        session = begin(store, study)
-        start = partial(executor_for, store, options, on_engine, on_phase)
-        work = partial(fill, store, study, precision, start, started, on_phase)
-        tally, summary, followed = complete(store, work, on_plan, on_event, on_phase, should_stop)
-        end(session, tally, options.engine, precision)
-    found = reached(study, summary, followed)
+        session = begin_session(store, study)
+
+        on_phase = on_phase or ignore
+        start = partial(executor_for, store, options, on_engine or ignore, on_phase)
+        run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
+        tally = fill(rounds_of(store, study, precision, on_plan or ignore), study.seed, start, run)
+        on_phase("summarising the rows")
+        summary, followed, damaged = write_summaries(store)
+        if damaged and tally.stopped is None:
+            # Their footers were whole, so they counted as done.
+            for part in damaged:
+                store.set_aside(part)
+                warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
+            tally = fill(rounds_of(store, study, precision, ignore), study.seed, start, run)
+            summary, followed, _ = write_summaries(store)
+        end_session(session, tally, options.engine, precision)
+    found = count_finished(study, summary, followed)
     if tally.lost is not None:
         raise EngineLost(
             f"{tally.lost}. {found['done_replicates']:,} of {found['wanted_replicates']:,} replicates are "
@@ -433,77 +406,13 @@ def run_study(
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
         stopped=tally.stopped,
-        failed_batches=[described(store, outcome) for outcome in tally.failed],
+        failed_batches=[failure_text(store, outcome) for outcome in tally.failed],
         batches=tally.batches,
         **found,
     )
 
 
-def warn_of_takeover(store: RunStore, lock: RunLock) -> None:
-    """Say that the lock was that of a dead process, if it was."""
-    if lock.took_over is not None:
-        holder = lock.took_over
-        warnings.warn(
-            f"{store.root}: took over the lock of process {holder.get('pid')} on "
-            f"{holder.get('host')}, which is dead",
-            stacklevel=3,
-        )
-
-
-def begin(store: RunStore, study: Study) -> Session:
-    """Write the study, its plug-ins and a session, before the first row of a run."""
-    read_sessions(store)  # refuses a run of another version before anything in it is moved
-    declare_columns(store, study, usable_parts(store, study))
-    session = Session(store, study.seed)
-    session.start()
-    store.write_study(study.to_toml())
-    for plugin in plugins_of(study.components()):
-        for path, text in plugin.files:
-            store.publish(f"{plugin.folder()}/{path}", text.encode())
-    return session
-
-
-def end(session: Session, tally: Tally, engine: str, precision: Precision | None) -> None:
-    """Write how a session went."""
-    session.end(
-        {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
-        engine=engine,
-        kernel_cpu_seconds=round(tally.kernel_seconds, 3),
-        batch_cpu_seconds=round(tally.batch_seconds, 3),
-        interrupted=tally.stopped is not None,
-        stopped=tally.stopped,
-        failed_batches=len(tally.failed),
-        **({} if precision is None else {"precision": asdict(precision)}),
-    )
-
-
-def complete(
-    store: RunStore,
-    work: Callable[[Callable[[list[Planned]], None] | None, Listener | None, Stop], Tally],
-    on_plan: Callable[[list[Planned]], None] | None,
-    on_event: Listener | None,
-    on_phase: Phase | None,
-    should_stop: Stop,
-) -> tuple[Tally, pa.Table, pa.Table]:
-    """Do the work and summarise it; once more, if stored parts turn out to be unreadable."""
-    tally = work(on_plan, on_event, should_stop)
-    if on_phase is not None:
-        on_phase("summarising the rows")
-    summary, damaged = summarised(store)
-    followed, lost = summarised_trajectories(store)
-    damaged += lost
-    if damaged and tally.stopped is None:
-        # Their footers were whole, so they counted as done.
-        for part in damaged:
-            store.set_aside(part)
-            warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=3)
-        tally = work(None, on_event, should_stop)
-        summary, _ = summarised(store)
-        followed, _ = summarised_trajectories(store)
-    return tally, summary, followed
-
-
-def moved_aside(store: RunStore) -> str | None:
+def move_aside(store: RunStore) -> str | None:
     """Move an old run away, unless a sweep is writing to it; its new name."""
     with store.named_errors():
         if not store.holds_run():
@@ -512,33 +421,56 @@ def moved_aside(store: RunStore) -> str | None:
             return store.move_aside()
 
 
+def begin_session(store: RunStore, study: Study) -> Session:
+    """Write the study, its plug-ins and a session, before the first row of a run."""
+    read_sessions(store)  # refuses a run of another version before anything in it is moved
+    declare_columns(store, study, usable_parts(store, study))
+    session = Session(store, study.seed)
+    session.record()
+    store.write_study(study.to_toml())
+    for plugin in plugins_of(study.components()):
+        for path, text in plugin.files:
+            store.publish(f"{plugin.folder()}/{path}", text.encode())
+    return session
+
+
+def end_session(session: Session, tally: Tally, engine: str, precision: Precision | None) -> None:
+    session.end(
+        {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
+        engine=engine,
+        kernel_cpu_seconds=round(sum(seconds for seconds, _ in tally.by_path.values()), 3),
+        batch_cpu_seconds=round(tally.batch_seconds, 3),
+        interrupted=tally.stopped is not None,
+        stopped=tally.stopped,
+        failed_batches=len(tally.failed),
+        **({} if precision is None else {"precision": asdict(precision)}),
+    )
+
+
+def rounds_of(
+    store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[list[Planned]], None]
+) -> Iterator[Round]:
+    """What is missing: all of it, or round by round until it is precise enough."""
+    if precision is not None:
+        yield from rounds(store, study.plans(), precision, gaps)
+        return
+    missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+    on_plan(plan_of_rows(study, missing))
+    if missing:
+        yield Round([missing])
+
+
 def fill(
-    store: RunStore,
-    study: Study,
-    precision: Precision | None,
-    start: Callable[[float, float], Executor],
-    started: float,
-    on_phase: Phase | None,
-    on_plan: Callable[[list[Planned]], None] | None,
-    on_event: Listener | None,
-    should_stop: Stop,
+    todo: Iterator[Round], seed: int, start: Callable[[float, float], Executor], run: Callable[..., None]
 ) -> Tally:
-    """Compute what is missing: all of it, or round by round until it is precise enough."""
-    if precision is None:
-        missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
-        if on_plan is not None:
-            on_plan(planned(study, missing))
-        todo = iter([Round([missing])] if missing else [])
-    else:
-        todo = rounds(store, study.plans(), precision, gaps)
+    """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
     executor: Executor | None = None
     try:
         for step in todo:
             executor = executor or start(seconds_of(step), python_seconds_of(step))
-            batches = cut(step.missing, study.seed, executor.cores)
-            listener = ahead(on_event, started, tally.steps, step.steps_left)
-            tally.add(drive(batches, executor, listener, should_stop, on_phase))
+            batches = cut(step.missing, seed, executor.cores)
+            run(batches, executor, tally, steps_left=step.steps_left)
             if tally.stopped is not None or tally.failed:
                 break
     except EngineLost as error:
@@ -549,7 +481,7 @@ def fill(
     return tally
 
 
-def described(store: RunStore, outcome: Outcome) -> str:
+def failure_text(store: RunStore, outcome: Outcome) -> str:
     """A failed batch, why it failed, and what to type to see it again."""
     batch = outcome.batch
     last = batch.last - 1
@@ -565,10 +497,10 @@ def described(store: RunStore, outcome: Outcome) -> str:
 def executor_for(
     store: RunStore,
     options: SweepOptions,
-    on_engine: Callable[[str], None] | None = None,
-    on_phase: Phase | None = None,
-    seconds: float = 0.0,
-    python_seconds: float = 0.0,
+    on_engine: Callable[[str], None],
+    on_phase: Phase,
+    seconds: float,
+    python_seconds: float,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits the expected CPU time."""
     engine, address = options.engine, options.address
@@ -576,9 +508,8 @@ def executor_for(
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = chosen_engine(seconds, cores, python_seconds)
-        if on_engine is not None:
-            on_engine(why)
+        engine, why = choose_engine(seconds, cores, python_seconds)
+        on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:
             allowed = f"at most {FEW_THREADS} threads with a limit of {limit / 2**30:.2f} GiB (ulimit -v)"
@@ -586,34 +517,22 @@ def executor_for(
         return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
-    if address is None and on_engine is not None and (busy := busy_machine(options.nice)) is not None:
+    if address is None and (busy := busy_machine(options.nice)) is not None:
         on_engine(busy)
-    if on_phase is not None:
-        on_phase("starting Ray" if address is None else f"joining the Ray cluster at {address}")
+    on_phase("starting Ray" if address is None else f"joining the Ray cluster at {address}")
     return RayExecutor(partial(Aggregator, store), options, store.root)
 
 
-def summarise_run(store: RunStore) -> pa.Table:
-    """Compute summary.parquet from the stored rows and write it."""
-    return summarised(store)[0]
-
-
-def summarised_trajectories(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
-    """Write trajectories.parquet, if there are any; it, and the parts that turned out to be unreadable."""
-    damaged: list[UnreadablePart] = []
-    table = stored_trajectory_summary(store, damaged=damaged)
-    if table.num_rows:
-        store.write_trajectory_summary(table)
-    return table, damaged
-
-
-def summarised(store: RunStore) -> tuple[pa.Table, list[UnreadablePart]]:
-    """Write the summary; it, and the parts whose rows turned out to be unreadable."""
+def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
+    """Write the summary and that of trajectories; both, and the parts whose rows are unreadable."""
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
     summary = stored_summary(store, damaged=damaged)
     if not damaged:
         # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
-        store.replicates.compact(crowded(parts))
+        store.replicates.compact(paths_to_compact(parts))
     store.write_summary(summary)
-    return summary, damaged
+    followed = stored_trajectory_summary(store, damaged=damaged)
+    if followed.num_rows:
+        store.write_trajectory_summary(followed)
+    return summary, followed, damaged

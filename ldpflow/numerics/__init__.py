@@ -1,8 +1,7 @@
-"""Random numbers and elementary functions with the same bits on every processor.
+"""Random numbers and elementary functions that kernel functions may call, with equal bits on every processor.
 
-The functions here are those that kernel functions may call. Their modules load the compiler, which a
-component that is merely read from a study does not need: so each is loaded when it is first used, by a
-kernel that is made or by a call from Python.
+Their modules load the compiler, which a component that is merely read from a study does not need. So a
+function is loaded when it is first used: by a kernel that is made, or by a call from Python.
 """
 
 from __future__ import annotations
@@ -10,39 +9,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "Deferred",
-    "bits_of",
-    "cdf_normal",
-    "exp",
-    "fill_normal",
-    "fill_uniform",
-    "fill_words",
-    "float_of",
-    "fma",
-    "fraction_of",
-    "log",
-    "register_array",
-    "scratch_array",
-    "step_sizes",
-]
-
 
 class Deferred:
-    """A function of a module that is not loaded yet.
-
-    Parameters
-    ----------
-    module, name : str
-        Where it stands.
-    """
+    """A function of a module that is not loaded yet."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
         self.name = name
 
     def load(self) -> Any:
-        """The function itself."""
         return getattr(import_module(self.module), self.name)
 
     def __call__(self, *arguments: Any) -> Any:

@@ -1,96 +1,80 @@
-"""Gaussian differential privacy (GDP) and its conversions.
+"""Privacy of noise: conversions between notions, random batches, shuffling, one-pass regression.
 
-A mechanism is mu-GDP if telling any two neighbouring inputs apart is at least as hard as telling
-N(0, 1) from N(mu, 1): its trade-off function is at least G_mu(t) = Phi(Phi^-1(1 - t) - mu). Source:
-Dong, Roth and Su (2022), Gaussian differential privacy, JRSS-B 84(1). The unit is one record, one
-user's whole contribution. All functions are for setting up and reporting, not for inner loops; scipy and
-dp_accounting (a second) are loaded by those that need them, so that reading a study does not.
+Logarithms are natural. What decides a noise scale, and so every row, is computed in 40 digits. scipy and
+dp_accounting (it takes a second) are loaded where they are needed: reading a study needs neither.
 
-Concentrated differential privacy in one number rho, and its (epsilon, delta).
+Gaussian differential privacy. A mechanism is mu-GDP if telling any two neighbouring inputs apart is at
+least as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)). The unit is one
+record, one user's whole contribution.
 
-A sum of Gaussian mechanisms is (z, rho z)-RDP at every order z > 1 (zCDP with parameter rho; Bun and
-Steinke, 2016; Mironov, 2017), which gives (rho + 2 sqrt(rho log(1/delta)), delta)-DP. Natural
-logarithms; constants are computed in 40 digits, because sigma reaches every row.
+Zero-concentrated differential privacy. A sum of Gaussian mechanisms is (z, rho z)-RDP at every order z > 1
+(Bun and Steinke, 2016; Mironov, 2017), which gives (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
 
-Gaussian noise on random batches: the accountant of DP-SGD for replaced records.
-
-Every step draws a batch of b of N records without replacement and adds N(0, sigma^2 S^2) to its sum, S
-being the sum's sensitivity to replacing a record. At integer orders a >= 2 a step is (a, r)-RDP with
+Random batches, for replaced records. Every step draws b of N records without replacement and adds
+N(0, sigma^2 S^2) to their sum, S being the sum's sensitivity. At integer orders a >= 2 a step is
+(a, r)-RDP with
 
     r <= 1/(a-1) log(1 + g^2 C(a,2) min(4 (e^{e(2)} - 1), 2 e^{e(2)})
                        + sum_{j=3}^a g^j C(a,j) min(2 e^{(j-1) e(j)}, 4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2)))))
 
 for g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)} (Wang, Balle and
 Kasiviswanathan, 2019, Theorems 9 and 27), and never more than without sampling. T steps add up, and
-(a, r)-RDP gives
+(a, r)-RDP gives (Canonne, Kamath and Steinke, 2020, Proposition 12)
 
-    epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1)
-
-(Canonne, Kamath and Steinke, 2020, Proposition 12).
+    epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1).
 
 dp_accounting has this bound without B above order 256 and without the comparison with no sampling: at g =
 .001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
 
-Privacy amplification by shuffling, with explicit constants and inside its valid range only.
-
-n users' records are permuted uniformly at random and answered one after the other by (eps_0, delta_0)
-local randomisers, which may depend on earlier answers. Everything released is then (eps, delta)-DP in the
-central sense (Feldman, McMillan and Talwar, 2021, "Hiding among the clones", Theorem 3.8) with
+Shuffling. n users' records are permuted uniformly at random and answered one after the other by
+(eps_0, delta_0) local randomisers, which may depend on earlier answers. Everything released is then
+(eps, delta)-DP in the central sense (Feldman, McMillan and Talwar, 2021, "Hiding among the clones",
+Theorem 3.8) with
 
     eps   = log(1 + (e^eps_0 - 1)/(e^eps_0 + 1) (8 sqrt(e^eps_0 log(4/delta'))/sqrt(n) + 8 e^eps_0/n))
     delta = delta' + (e^eps + 1)(1 + e^-eps_0/2) n delta_0
 
-provided that eps_0 <= log(n / (16 log(2/delta'))). Natural logarithms, 40 digits.
+provided that eps_0 <= log(n / (16 log(2/delta'))).
 
-Accounting of one-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3).
+One-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3). Neighbours differ
+in the content of one record; adding or removing one would shift the batches and is not covered. A batch
+releases noisy counts of a threshold set (DP-STAT) and a noisy clipped gradient, each 1/(2 alpha^2)-zCDP.
+Batches are disjoint and used once, so nothing adds up over them. Three ways of accounting:
 
-Neighbours differ in the content of one record (replacement; N is public; adding or removing a record
-would shift the batches and is not covered). A batch releases noisy counts of a threshold set (DP-STAT)
-and a noisy clipped gradient, each 1/(2 alpha^2)-zCDP. Batches are disjoint and used once, so that
-nothing adds up over them.
-
-* ``disjoint``: threshold and gradient sets are disjoint too, one record is in one of them: the whole run
-  is 1/(2 alpha^2)-zCDP. Needs the corrected algorithm.
-* ``gdp``: the same, as 1/alpha-GDP, which is what Gaussian noise gives without loss.
+* ``disjoint``: threshold and gradient sets are disjoint too, so the run is 1/(2 alpha^2)-zCDP. Needs the
+  corrected algorithm.
+* ``gdp``: as ``disjoint``, stated as 1/alpha-GDP, which is what Gaussian noise gives without loss.
 * ``paper``: the two costs added, 1/alpha^2 (Theorem 3.6).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_left
 from functools import lru_cache
 from typing import Literal
 
 from mpmath import mp, mpf
 
 from ldpflow.errors import InputError
-from ldpflow.numerics.constants import workdps
+from ldpflow.numerics.constants import DIGITS, bisect, workdps
+
+Accounting = Literal["disjoint", "gdp", "paper"]
 
 
-def positive(name: str, value: float) -> None:
-    """Refuse what is not a positive finite number."""
+def check_positive(name: str, value: float) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise InputError(name, value, "a finite number > 0")
 
 
-def share(name: str, value: float) -> None:
-    """Refuse what is not a probability strictly between 0 and 1."""
+def check_probability(name: str, value: float) -> None:
     if not 0 < value < 1:
         raise InputError(name, value, "a number in (0, 1)")
 
 
-def not_negative(epsilon: float) -> None:
-    """Refuse an epsilon that is negative or infinite."""
+def check_epsilon(epsilon: float) -> None:
     if not (epsilon >= 0 and math.isfinite(epsilon)):
         raise InputError("epsilon", epsilon, "a finite number >= 0")
-
-
-def trade_off(mu: float, alpha: float) -> float:
-    """G_mu(alpha): the smallest type II error of a test at level alpha."""
-    from scipy import special
-
-    return float(special.ndtr(special.ndtri(1.0 - alpha) - mu))
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -98,16 +82,11 @@ def delta_of(epsilon: float, mu: float) -> float:
 
     delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Dong, Roth and Su, Corollary 2.13).
     mu-GDP is equivalent to this curve at all eps >= 0. At eps = 0 it is the total variation distance.
-
-    Parameters
-    ----------
-    epsilon : float >= 0
-    mu : float > 0
     """
     from scipy import special
 
-    positive("mu", mu)
-    not_negative(epsilon)
+    check_positive("mu", mu)
+    check_epsilon(epsilon)
     first = special.log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
@@ -117,8 +96,8 @@ def epsilon_of(delta: float, mu: float) -> float:
     """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
     import dp_accounting
 
-    positive("mu", mu)
-    share("delta", delta)
+    check_positive("mu", mu)
+    check_probability("delta", delta)
     return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
 
 
@@ -129,8 +108,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     """
     import dp_accounting
 
-    not_negative(epsilon)
-    share("delta", delta)
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
     return float(1.0 / dp_accounting.get_sigma_gaussian(epsilon, delta))
 
 
@@ -141,7 +120,7 @@ def mu_of_pure(epsilon: float) -> float:
     """
     from scipy import special
 
-    positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon)
     return float(-2 * special.ndtri(special.expit(-epsilon)))
 
 
@@ -152,41 +131,14 @@ def pure_of_mu(mu: float) -> float:
     """
     from scipy import special
 
-    positive("mu", mu)
+    check_positive("mu", mu)
     return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
 
 
 def zcdp_of(mu: float) -> float:
     """rho of the zero-concentrated DP that mu-GDP implies: mu^2/2."""
-    positive("mu", mu)
+    check_positive("mu", mu)
     return mu**2 / 2
-
-
-def transcript(budgets: Iterable[float]) -> float:
-    """The guarantee of a one-pass transcript whose user k has mu_k: max_k mu_k (parallel).
-
-    Changing user k's record alone is hidden by mu_k; this is the statement for any user.
-    """
-    found = checked(budgets)
-    if not found:
-        raise InputError("budgets", [], "at least one budget")
-    return max(found)
-
-
-def composed(budgets: Iterable[float]) -> float:
-    """The guarantee of several releases about one user: sqrt(sum mu^2) (sequential)."""
-    return math.sqrt(math.fsum(mu**2 for mu in checked(budgets)))
-
-
-def checked(budgets: Iterable[float]) -> list[float]:
-    """Budgets mu, all of them positive."""
-    found = [float(mu) for mu in budgets]
-    for mu in found:
-        positive("mu", mu)
-    return found
-
-
-DIGITS = 40
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -196,22 +148,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return float(r + 2 * mp.sqrt(r * mp.log(1 / mpf(delta))))
 
 
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """rho = (sqrt(log(1/delta) + epsilon) - sqrt(log(1/delta)))^2, the inverse of the above."""
-    with workdps(DIGITS):
-        rest = mp.log(1 / mpf(delta))
-        return float((mp.sqrt(rest + mpf(epsilon)) - mp.sqrt(rest)) ** 2)
-
-
 def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
-    """The least sigma with which a mechanism of RDP c z / (2 sigma^2) is (epsilon, delta)-DP here.
+    """The least sigma with which a mechanism of RDP c z / (2 sigma^2) is (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget of the whole transcript; epsilon > 0, 0 < delta < 1.
-    c : float
-        What the accountant finds (see :mod:`ldpflow.numerics.tree`).
+    ``c`` is the cost of a whole transcript, for example of :func:`ldpflow.numerics.tree.tree_cost`.
     """
     with workdps(DIGITS):
         rest = mp.log(1 / mpf(delta))
@@ -287,18 +227,16 @@ def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> floa
 def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """The least sigma for (epsilon, delta), rounded up to a multiple of 1/1024.
 
-    So it does not hang on the last digits of a library's logarithm, and neither do the rows.
+    Rounding keeps the last digits of a library's logarithm out of the rows.
     """
-    low, high = 0, GRID
-    while sampled_epsilon(rate, high / GRID, steps, delta) > epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if sampled_epsilon(rate, middle / GRID, steps, delta) > epsilon:
-            low = middle
-        else:
-            high = middle
-    return high / GRID
+
+    def is_enough(count: int) -> bool:
+        return sampled_epsilon(rate, count / GRID, steps, delta) <= epsilon
+
+    high = GRID
+    while not is_enough(high):
+        high *= 2
+    return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
@@ -308,13 +246,12 @@ def largest_local_epsilon(n: int, delta: float) -> float:
 
 
 def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
-    """The first formula."""
     e = mp.exp(epsilon0)
     rest = 8 * mp.sqrt(e * mp.log(4 / delta)) / mp.sqrt(n) + 8 * e / n
     return mp.log(1 + (e - 1) / (e + 1) * rest)
 
 
-def amplified(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
+def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
     """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'.
 
     Raises
@@ -363,76 +300,40 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
                 f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}",
                 "Amplification by shuffling is not proved beyond.",
             )
-        low = mpf(0)
-        for _ in range(120):
-            middle = (low + high) / 2
-            if central_epsilon(middle, half, n) <= mpf(epsilon):
-                low = middle
-            else:
-                high = middle
-        delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-low) / 2) * n)
-        return float(mp.sqrt(2 * mp.log(mpf("1.25") / delta0)) / low), float(low)
-
-
-Accounting = Literal["disjoint", "gdp", "paper"]
+        local = bisect(lambda e0: central_epsilon(e0, half, n) <= mpf(epsilon), 0, high, halvings=120)
+        delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-local) / 2) * n)
+        return float(mp.sqrt(2 * mp.log(mpf("1.25") / delta0)) / local), float(local)
 
 
 def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounting) -> float:
     """The least alpha with which a run is (epsilon, delta)-DP under an accounting."""
-    if accounting == "gdp":
-        return exact_gdp(epsilon, delta)
-    # A run is (z, c z/(2 alpha^2))-RDP.
-    return zcdp_noise_multiplier(epsilon, delta, 1.0 if accounting == "disjoint" else 2.0)
-
-
-def exact_gdp(epsilon: float, delta: float) -> float:
-    """1/mu with mu the largest for (epsilon, delta): bisection in 40 digits, the same on every machine."""
+    if accounting != "gdp":
+        # A run is (z, c z/(2 alpha^2))-RDP.
+        return zcdp_noise_multiplier(epsilon, delta, 1.0 if accounting == "disjoint" else 2.0)
     with workdps(DIGITS):
         e, d = mpf(epsilon), mpf(delta)
 
-        def allowed(mu: mpf) -> bool:
+        def is_allowed(mu: mpf) -> bool:
             return bool(mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu) <= d)
 
-        low, high = mpf(0), mpf(1)
-        while allowed(high):
+        high = mpf(1)
+        while is_allowed(high):
             high *= 2
-        for _ in range(130):
-            mu = (low + high) / 2
-            low, high = (mu, high) if allowed(mu) else (low, mu)
-        return float(1 / low)
-
-
-def clipping_printed_multiplier(epsilon: float, delta: float) -> float:
-    """2 sqrt(log(1/delta) + epsilon)/epsilon, Theorem 3.6.
-
-    The simpler sqrt(8 log(1/delta))/epsilon that is printed beside it, for epsilon <= log(1/delta), is
-    ``zcdp_printed_multiplier(epsilon, delta, sqrt(8))``.
-    """
-    with workdps(DIGITS):
-        return float(2 * mp.sqrt(mp.log(1 / mpf(delta)) + mpf(epsilon)) / mpf(epsilon))
-
-
-def statistic_rho(alpha: float, queries: int, doublings: int) -> float:
-    """zCDP of DP-STAT: counts of sensitivity 1 with noise alpha^2 ``doublings``; 1/(2 alpha^2) for as many.
-
-    The printed loop makes one query more than its noise is made for.
-    """
-    return queries / (2.0 * doublings * alpha * alpha)
+        return float(1 / bisect(is_allowed, 0, high, halvings=130))
 
 
 def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
     """zCDP of a whole run with noise multiplier alpha.
 
-    ``printed``: the algorithm as printed, where the record at the seam of the two sets is in both and one
-    query too many is made: (1 + (M + 1)/M)/(2 alpha^2), under any accounting.
+    In the algorithm as ``printed`` one record is in both sets, and DP-STAT makes one query more than its
+    noise is made for: (1 + (M + 1)/M)/(2 alpha^2), under any accounting.
     """
     if printed:
-        return 0.5 / alpha**2 + statistic_rho(alpha, doublings + 1, doublings)
+        return 0.5 / alpha**2 + (doublings + 1) / (2.0 * doublings * alpha * alpha)
     return (1.0 if accounting == "paper" else 0.5) / alpha**2
 
 
 def run_epsilon(alpha: float, delta: float, accounting: Accounting, printed: bool, doublings: int) -> float:
-    """epsilon of a whole run with noise multiplier alpha (see :func:`run_rho`)."""
     if accounting == "gdp" and not printed:
         return epsilon_of(delta, 1.0 / alpha)
     return zcdp_epsilon(run_rho(alpha, accounting, printed, doublings), delta)

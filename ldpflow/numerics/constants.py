@@ -1,8 +1,8 @@
 """Constants of a study, correct to the last bit and the same on every machine.
 
-What is computed once per study (a quantile of the normal law, e^eps / (1 + e^eps), the true
-parameter) is computed by mpmath in 40 digits and then rounded, because the last bit of a
-mathematical library differs between machines and would reach the rows. Not for inner loops.
+What is computed once per study (a quantile of the normal law, e^eps / (1 + e^eps), the true parameter) is
+computed by mpmath in 40 digits and then rounded: the last bit of a mathematical library differs between
+machines and would reach the rows.
 """
 
 from __future__ import annotations
@@ -39,14 +39,8 @@ def normal_density(x: float) -> float:
         return float(mp.npdf(mpf(x)))
 
 
-def normal_probability(x: float) -> float:
-    """Phi(x)."""
-    with workdps(DIGITS):
-        return float(mp.ncdf(mpf(x)))
-
-
 def bisect(below: Callable[[mpf], bool], low: mpf | str | int, high: mpf | int, halvings: int = 140) -> mpf:
-    """Place between low and high up to which a condition holds."""
+    """Largest value between low and high up to which a condition holds."""
     low, high = mpf(low), mpf(high)
     for _ in range(halvings):
         middle = (low + high) / 2
@@ -133,19 +127,20 @@ def self_normalization_tail(q: mpf) -> mpf:
     return total / points
 
 
-def safe_floor(x: mpf) -> int:
-    """floor(x) of x >= 0, rounding first where x is within 1e-9 of a positive integer.
-
-    In the working precision of the caller (:data:`workdps`).
-    """
+def near_integer(x: mpf) -> int | None:
+    """Positive integer within 1e-9 x of x, if there is one."""
     nearest = mp.nint(x)
-    close = nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x
-    return int(nearest if close else mp.floor(x))
+    return int(nearest) if nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x else None
+
+
+def safe_floor(x: mpf) -> int:
+    """floor(x) of x >= 0 after :func:`near_integer`, in the working precision of the caller."""
+    return near_integer(x) or int(mp.floor(x))
 
 
 @lru_cache(maxsize=4096)
 def floor_power(n: int, exponent: float) -> int:
-    """floor(n^exponent), rounding first where n^exponent is within 1e-9 of an integer.
+    """floor(n^exponent) after :func:`near_integer`.
 
     ``exponent`` is taken as the decimal that was typed: 10^8 to the power .75 is exactly 10^6, where
     floating point may give 999999.99.
@@ -156,11 +151,10 @@ def floor_power(n: int, exponent: float) -> int:
 
 @lru_cache(maxsize=4096)
 def ceil_power(n: int, exponent: float) -> int:
-    """ceil(n^exponent), rounding first where n^exponent is within 1e-9 of an integer."""
+    """ceil(n^exponent) after :func:`near_integer`."""
     with workdps(DIGITS):
         power = mpf(n) ** mpf(repr(exponent))
-        nearest = mp.nint(power)
-        return int(nearest if abs(power - nearest) <= mpf("1e-9") * power else mp.ceil(power))
+        return near_integer(power) or int(mp.ceil(power))
 
 
 @lru_cache(maxsize=4096)

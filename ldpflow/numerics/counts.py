@@ -1,4 +1,4 @@
-"""Binomial and multinomial counts, addressed: exact laws at any number of trials up to 2^52.
+"""Binomial and multinomial counts at random addresses: exact laws for up to 2^52 trials.
 
 A count is addressed by the two key words of a counter stream (see ldpflow.numerics.streams) and three
 counter words (index, stage, round). The fourth counter word numbers the attempts of the rejection
@@ -16,39 +16,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ldpflow.numerics.elementary import U64, exp, float_of, fma, jit, log
+from ldpflow.numerics.elementary import U64, exp, fma, jit, log, polynomial
 from ldpflow.numerics.registers import philox
-
-MOST_TRIALS = 2**52
-"""Above it a double no longer holds every count and its half."""
+from ldpflow.numerics.samplers import unit
 
 INVERSION_BELOW = 10.0  # mean up to which counts are drawn by inversion: BTRS is proved from 10 on
 INVERSION_ENDS = 200  # no such count is as large: beyond it the rest of a uniform is rounding error
 
-ONE_BITS = U64(0x3FF0000000000000)
-BELOW_ONE = 1.0 - 2.0**-53
-
 # log k! - k log k + k for k = 0..15 (0 log 0 = 0), from 40 digits.
-FACTORIAL_EXCESS = np.array(
-    [
-        0.0,
-        1.0,
-        1.3068528194400546,
-        1.4959226032237258,
-        1.6328763858683832,
-        1.7403021806115442,
-        1.828694396641771,
-        1.9037903176782212,
-        1.9690705693065629,
-        2.0268062840554952,
-        2.0785616431350586,
-        2.12545984509181,
-        2.168334698205882,
-        2.207822206123445,
-        2.244418568125061,
-        2.2785183673077407,
-    ]
-)
+FACTORIAL_EXCESS = np.array([
+    0.0, 1.0, 1.3068528194400546, 1.4959226032237258,
+    1.6328763858683832, 1.7403021806115442, 1.828694396641771, 1.9037903176782212,
+    1.9690705693065629, 2.0268062840554952, 2.0785616431350586, 2.12545984509181,
+    2.168334698205882, 2.207822206123445, 2.244418568125061, 2.2785183673077407,
+])  # fmt: skip
 
 
 @njit(error_model="numpy", forceinline=True)
@@ -57,10 +38,13 @@ def uniform_pair(key0, key1, attempt, index, stage, turn):  # type: ignore[no-un
     x0, x1, x2, x3 = philox(key0, key1, attempt, index, stage, turn)
     first = (x0 << U64(32)) | x1
     second = (x2 << U64(32)) | x3
-    return (
-        float_of((first >> U64(12)) | ONE_BITS) - BELOW_ONE,
-        float_of((second >> U64(12)) | ONE_BITS) - BELOW_ONE,
-    )
+    return unit(first), unit(second)
+
+
+# atanh(s)/s in s^2 <= 1/49, truncated after s^18: relative error below 1e-17. Then without its first term.
+ATANH_SERIES = polynomial(*(1.0 / k for k in range(19, 0, -2)))
+ATANH_EXCESS = polynomial(*(1.0 / k for k in range(17, 2, -2)))
+STIRLING_SERIES = polynomial(1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0)
 
 
 @jit
@@ -72,21 +56,7 @@ def log1m(x):  # type: ignore[no-untyped-def]
     if x >= 0.25:
         return log(1.0 - x)
     s = x / (2.0 - x)
-    return -2.0 * s * atanh_ratio(s * s)
-
-
-@jit
-def atanh_ratio(v):  # type: ignore[no-untyped-def]
-    """atanh(s)/s for v = s^2 <= 1/49, truncated after v^9; relative error below 1e-17."""
-    p = fma(v, 1.0 / 19.0, 1.0 / 17.0)
-    p = fma(p, v, 1.0 / 15.0)
-    p = fma(p, v, 1.0 / 13.0)
-    p = fma(p, v, 1.0 / 11.0)
-    p = fma(p, v, 1.0 / 9.0)
-    p = fma(p, v, 1.0 / 7.0)
-    p = fma(p, v, 1.0 / 5.0)
-    p = fma(p, v, 1.0 / 3.0)
-    return fma(p, v, 1.0)
+    return -2.0 * s * ATANH_SERIES(s * s)
 
 
 @jit
@@ -95,12 +65,7 @@ def factorial_excess(k):  # type: ignore[no-untyped-def]
     if k < 16.0:
         return FACTORIAL_EXCESS[np.int64(k)]
     r = 1.0 / k
-    v = r * r
-    p = fma(v, 1.0 / 1188.0, -1.0 / 1680.0)
-    p = fma(p, v, 1.0 / 1260.0)
-    p = fma(p, v, -1.0 / 360.0)
-    p = fma(p, v, 1.0 / 12.0)
-    return fma(0.5, log(6.283185307179586 * k), p * r)
+    return fma(0.5, log(6.283185307179586 * k), STIRLING_SERIES(r * r) * r)
 
 
 @jit
@@ -111,14 +76,7 @@ def deviance(x, distance, mean):  # type: ignore[no-untyped-def]
         s = distance / total
         v = s * s
         # x log(x/mean) = 2 x atanh(s); the part that distance cancels is taken out by hand.
-        p = fma(v, 1.0 / 17.0, 1.0 / 15.0)
-        p = fma(p, v, 1.0 / 13.0)
-        p = fma(p, v, 1.0 / 11.0)
-        p = fma(p, v, 1.0 / 9.0)
-        p = fma(p, v, 1.0 / 7.0)
-        p = fma(p, v, 1.0 / 5.0)
-        p = fma(p, v, 1.0 / 3.0)
-        return fma(2.0 * x * s * v, p, distance * s)
+        return fma(2.0 * x * s * v, ATANH_EXCESS(v), distance * s)
     if x == 0.0:
         return mean
     return x * log(x / mean) - distance
@@ -196,7 +154,7 @@ def binomial(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyped-d
     index, stage, turn : int
         Which count of the replicate: counter words below 2^32.
     n : float
-        Trials, an integer in [0, MOST_TRIALS].
+        Trials, an integer in [0, 2^52]: a double holds no larger count and its half.
     p : float
         Probability; values outside [0, 1] count as the nearer end.
     """

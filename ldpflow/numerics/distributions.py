@@ -1,20 +1,17 @@
-"""Distribution functions of the standard laws, for kernels: same bits on every processor.
+"""Distribution functions of the standard laws, and draws by inversion of tabulated quantile functions.
 
-Errors are absolute, in probability, and are tested against mpmath.
+Bits are equal on every processor. The errors that distribution functions state are absolute.
 
-Draws by inversion of a tabulated quantile function, in lockstep over LANES replicates.
+A table of a quantile function holds one polynomial per cell of t = min(u, 1 - u). Every octave of t from 1/2
+down to 2^-53, the smallest uniform, has CELLS equal cells, and the cell of a uniform is its exponent with the
+first four bits of its mantissa, so nothing is searched. The first half of the table is for u = t, the second
+for u = 1 - t, and 1 - u has no rounding error. One draw takes one uniform.
 
-A table holds one polynomial per cell of t = min(u, 1 - u): every octave of t from 1/2 down to 2^-53, the
-smallest uniform, has CELLS equal cells, and the cell of a uniform is its exponent with the first four bits
-of its mantissa, so nothing is searched. The first half of the table is for u = t, the second for u = 1 - t,
-and 1 - u has no rounding error. One draw takes one uniform.
-
-Quantile function of the gamma law as a polynomial of degree 7 in every cell of a table.
-
-Q' = 1/f(Q) with f(x) = x^(k-1) exp(-x)/Gamma(k) gives the Taylor coefficients of Q around the middle of a
-cell one after the other: with D = Q' and L = log Q, Q L' = Q' and D' = D ((1 - k) L' + Q'). The value in
-the middle comes from the neighbouring cell and a step of Newton's method; Chebyshev interpolation of the
-Taylor polynomial gives the coefficients. All in 30 digits, rounded once: every machine has the same table.
+The table of the gamma law has polynomials of degree 7. Q' = 1/f(Q) with f(x) = x^(k-1) exp(-x)/Gamma(k) gives
+the Taylor coefficients of Q around the middle of a cell one after the other: with D = Q' and L = log Q,
+Q L' = Q' and D' = D ((1 - k) L' + Q'). The value in the middle comes from the neighbouring cell and a step of
+Newton's method. Chebyshev interpolation of the Taylor polynomial gives the coefficients. All in 30 digits and
+rounded once, so that every machine has equal tables.
 """
 
 from __future__ import annotations
@@ -28,12 +25,13 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow.numerics import constants
-from ldpflow.numerics.elementary import U64, bits_of, exp, expm1, float_of, fma, jit, log
+from ldpflow.numerics.elementary import U64, bits_of, exp, expm1, float_of, fma, jit, log, polynomial
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import fill_bits, unit
 from ldpflow.numerics.streams import PLANE
 
 TINY = 1e-300
+TERMS = 10_000  # of a series or a continued fraction; some hundreds are needed at the largest shape
 
 
 @jit
@@ -44,32 +42,20 @@ def cdf_normal(x):  # type: ignore[no-untyped-def]
     return tail if x < 0.0 else 1.0 - tail
 
 
+# A Chebyshev interpolant in t = 1/(1 + |x|/4).
+TAIL_SERIES = polynomial(
+    0.002445055682319712, -0.024370131603494813, 0.10682873263894295, -0.26826589406364326,
+    0.4222063686907598, -0.4352275420028846, 0.3148939278287191, -0.17925224882554006,
+    0.06613946233482045, -0.013433942136618212, 0.02792118179128932, 0.04252984108854223,
+    0.06358229418904586, 0.08102940850357741, 0.09350235158489752, 0.09973556414370417,
+    0.09973557015562391, -8.526825685352701e-14,
+)  # fmt: skip
+
+
 @jit
 def tail_ratio(size):  # type: ignore[no-untyped-def]
-    """Phi(-|x|) exp(x^2/2).
-
-    It is p(t) with t = 1/(1 + |x|/4); the polynomial p is a Chebyshev interpolant whose error, weighted with
-    exp(-x^2/2), is 3e-14.
-    """
-    t = 1.0 / (1.0 + 0.25 * size)
-    p = fma(t, 0.002445055682319712, -0.024370131603494813)
-    p = fma(p, t, 0.10682873263894295)
-    p = fma(p, t, -0.26826589406364326)
-    p = fma(p, t, 0.4222063686907598)
-    p = fma(p, t, -0.4352275420028846)
-    p = fma(p, t, 0.3148939278287191)
-    p = fma(p, t, -0.17925224882554006)
-    p = fma(p, t, 0.06613946233482045)
-    p = fma(p, t, -0.013433942136618212)
-    p = fma(p, t, 0.02792118179128932)
-    p = fma(p, t, 0.04252984108854223)
-    p = fma(p, t, 0.06358229418904586)
-    p = fma(p, t, 0.08102940850357741)
-    p = fma(p, t, 0.09350235158489752)
-    p = fma(p, t, 0.09973556414370417)
-    p = fma(p, t, 0.09973557015562391)
-    p = fma(p, t, -8.526825685352701e-14)
-    return p
+    """Phi(-|x|) exp(x^2/2); error, weighted with exp(-x^2/2), 3e-14."""
+    return TAIL_SERIES(1.0 / (1.0 + 0.25 * size))
 
 
 @jit
@@ -145,9 +131,6 @@ def log1p(x):  # type: ignore[no-untyped-def]
     """log(1 + x) for x > -1; error below 1e-15 relative."""
     y = 1.0 + x
     return x if y == 1.0 else log(y) * (x / (y - 1.0))
-
-
-TERMS = 10_000  # of a series or a continued fraction; some hundreds are needed at the largest shape
 
 
 @jit
@@ -237,7 +220,7 @@ def law_constants(name: str, parameter: float) -> tuple[float, ...]:
 
 @cache
 def over_array(name: str) -> Callable[..., None]:
-    """Compiled loop of the distribution function of a law; its constants come last."""
+    """Loop of the distribution function of a law; its constants come last."""
     cdf = globals()[f"cdf_{name}"]
 
     @jit
@@ -249,21 +232,13 @@ def over_array(name: str) -> Callable[..., None]:
 
 
 def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDArray[np.float64]:
-    """Distribution function of a standard law at every z, any shape of array.
+    """Distribution function of a standard law at every z.
 
-    Parameters
-    ----------
-    name : str
-        normal, laplace, exponential, uniform, logistic, student_t, bimodal, lognormal, weibull,
-        pareto or gamma.
-    z : ndarray of float
-    parameter : float
-        Degrees of freedom or shape of the law, if it has one.
+    ``parameter`` is the law's degrees of freedom or shape, if it has one.
     """
     flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
     out = np.empty_like(flat)
-    further = law_constants(name, parameter)
-    over_array(name)(flat, out, *further)
+    over_array(name)(flat, out, *law_constants(name, parameter))
     return out.reshape(np.shape(z))
 
 
@@ -294,8 +269,8 @@ def cell_edges() -> NDArray[np.float64]:
 def fill_quadratic(state, table, out):  # type: ignore[no-untyped-def]
     """Quantile function that is quadratic in every cell: q + d (s + d r), rows of q, s, r, unused."""
     fill_bits(state, out)
-    # Rows are copied one by one, a load and a store each: gathers take longer, and the compiler would
-    # make gathers of loads that go straight into the arithmetic.
+    # Rows are copied one by one, with the unused number: the compiler would make gathers, which take
+    # longer, of loads that go straight into the arithmetic.
     rows = np.empty(4 * BLOCK)
     cells = register_array(BLOCK)
     distances = register_array(BLOCK)
@@ -346,18 +321,17 @@ def fill_octic(state, table, out):  # type: ignore[no-untyped-def]
 
 TABLE_SAMPLERS = {"empirical": fill_quadratic, "gamma": fill_octic}
 
-
 DIGITS = 30
 ORDER = 12  # of the Taylor polynomial: a cell's half width is 1/33 of its distance from 0
 DEGREE = WIDTHS["gamma"] - 1
 
 
 def gamma_table(shape: float) -> NDArray[np.float64]:
-    """Table for ldpflow.numerics.distributions.fill_octic, flat; some seconds of mpmath."""
+    """Table for :func:`fill_octic`, flat; some seconds of mpmath."""
     table = np.empty((2 * HALF, DEGREE + 1))
     with constants.workdps(DIGITS):
         k = mpf(shape)
-        half = median(k)
+        half = constants.bisect(lambda x: mp.gammainc(k, 0, x, regularized=True) <= 0.5, 0, k + 40, 120)
         for side, sign in ((0, 1), (HALF, -1)):
             # From t = 1/2 downwards; u = t in the lower half, u = 1 - t in the upper.
             at, x = mpf(1) / 2, half
@@ -365,19 +339,10 @@ def gamma_table(shape: float) -> NDArray[np.float64]:
             for cell in reversed(range(HALF)):
                 width = mpf(2) ** (cell // CELLS - OCTAVES - 1) / CELLS
                 middle = width * (CELLS + cell % CELLS + mpf(1) / 2)
-                x = newton(polynomial(coefficients, middle - at), middle, k, sign)
+                x = newton(mp.polyval(coefficients[::-1], middle - at), middle, k, sign)
                 at, coefficients = middle, taylor(x, k, sign)
                 table[side + cell] = chebyshev(coefficients, width / 2)
     return table.reshape(-1)
-
-
-def median(k: Any) -> Any:
-    """1/2-quantile, by bisection."""
-    low, high = mpf(0), k + 40
-    for _ in range(120):
-        middle = (low + high) / 2
-        low, high = (low, middle) if mp.gammainc(k, 0, middle, regularized=True) > 0.5 else (middle, high)
-    return (low + high) / 2
 
 
 def taylor(x: Any, k: Any, sign: int) -> list[Any]:
@@ -396,14 +361,6 @@ def taylor(x: Any, k: Any, sign: int) -> list[Any]:
     return q
 
 
-def polynomial(coefficients: list[Any], h: Any) -> Any:
-    """Value at h."""
-    value = mpf(0)
-    for coefficient in reversed(coefficients):
-        value = value * h + coefficient
-    return value
-
-
 def newton(x: Any, t: Any, k: Any, sign: int) -> Any:
     """The root of P(X <= x) = t (sign 1) or P(X > x) = t (sign -1), one step from 15 good digits."""
     ends = {"b": x} if sign > 0 else {"a": x}
@@ -416,7 +373,7 @@ def chebyshev(coefficients: list[Any], half: Any) -> list[float]:
     """Coefficients in p = h/half of the polynomial through the Chebyshev nodes of (-1, 1)."""
     count = DEGREE + 1
     nodes = [mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
-    values = [polynomial(coefficients, half * node) for node in nodes]
+    values = [mp.polyval(coefficients[::-1], half * node) for node in nodes]
     # Newton's divided differences, then the powers of p.
     for level in range(1, count):
         for i in reversed(range(level, count)):

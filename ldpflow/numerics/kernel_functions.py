@@ -1,9 +1,8 @@
 """Kernel functions of components: where they stand, what they take, and their source.
 
 Numbers of a component are named (``kernel_parameters()``): floats, and tuples of floats. Kernel functions
-read them by name, ``problem.tau`` or ``problem.coefficients[j]``; compiled code gets one flat array, and
-the names become places in it (see .rewriting): a record passed into the loop over the steps can double
-its time.
+read them by name, ``problem.tau`` or ``problem.coefficients[j]``. Compiled code gets one flat array, and the
+names become places in it, because a record passed into the loop over the steps can double its time.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ Layout = tuple[tuple[str, int, int | None], ...]
 
 
 def layout_of(parameters: Parameters) -> Layout:
-    """Where each parameter lies in the flat array."""
     layout = []
     place = 0
     for name, value in parameters.items():
@@ -41,12 +39,10 @@ def layout_of(parameters: Parameters) -> Layout:
 
 
 def size_of(layout: Layout) -> int:
-    """Length of the flat array."""
     return sum(1 if length is None else length for _, _, length in layout)
 
 
 def flat(parameters: Parameters) -> NDArray[np.float64]:
-    """The flat array."""
     values: list[float] = []
     for value in parameters.values():
         values.extend(value if isinstance(value, tuple) else (value,))
@@ -59,14 +55,14 @@ PARAMETERS = {
     "recursion": ("users", "noises", "problem", "mechanism", "settings", "record"),
     "sample": ("base", "shape"),
 }
-"""After ``kernel``, which a function may leave out, by the name of the function."""
+"""Parameters of kernel functions after ``kernel``, which a function may leave out."""
 
 BY_NAME = ("problem", "mechanism", "settings")
-"""Parameters that are found by their name: what is read from them is put in when the kernel is made."""
+"""Parameters whose name counts: what is read from them becomes a place in the flat array."""
 
 
 def kernel_function(component: type, name: str) -> Any:
-    """A kernel function of a component, from the module of its class or of one that it extends; or None."""
+    """Find a kernel function in the module of a class or of one that it extends; None if there is none."""
     for ancestor in component.__mro__:
         function = getattr(sys.modules[ancestor.__module__], name, None)
         if function is not None:
@@ -75,7 +71,7 @@ def kernel_function(component: type, name: str) -> Any:
 
 
 def part_of(component: object, name: str, required: bool = True) -> Any:
-    """A kernel function of a component: from the module of its class, or of the class that it extends.
+    """Kernel function of a component, see :func:`kernel_function`.
 
     Raises
     ------
@@ -84,21 +80,14 @@ def part_of(component: object, name: str, required: bool = True) -> Any:
     """
     kind = type(component)
     function = kernel_function(kind, name)
-    if function is not None:
-        return function
-    if required:
+    if function is None and required:
         file = getattr(sys.modules[kind.__module__], "__file__", kind.__module__)
         raise LdpflowError(f"{file} lacks the kernel function {name} of {kind.__name__}")
-    return None
+    return function
 
 
 def check_parameters(function: Any, name: str) -> None:
-    """Refuse a kernel function that cannot be called as it will be, before it is compiled.
-
-    Parameters
-    ----------
-    function : callable
-    name : {"gradient", "randomise", "recursion", "sample"}
+    """Refuse a kernel function whose parameters are not those of :data:`PARAMETERS`.
 
     Raises
     ------
@@ -134,7 +123,7 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
             f"the source of kernel function {function.__name__} cannot be read from {code.co_filename}; "
             "kernels are compiled from source"
         )
-    trees, codes = parsed(code.co_filename, text)
+    trees, codes = parse_functions(code.co_filename, text)
     place = (code.co_firstlineno, code.co_name)
     if place not in trees or code_digest(codes[place]) != code_digest(code):
         raise LdpflowError(
@@ -146,7 +135,7 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
 
 
 @lru_cache(maxsize=256)
-def parsed(
+def parse_functions(
     filename: str, text: str
 ) -> tuple[dict[tuple[int, str], ast.FunctionDef], dict[tuple[int, str], CodeType]]:
     """Syntax tree and code of every function of a file, by its first line and its name."""
@@ -165,19 +154,8 @@ def parsed(
     return trees, codes
 
 
-def names_in(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    """Global names that a function uses, sorted."""
-    found = {
-        node.id
-        for statement in tree.body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-    return sorted(found - local)
-
-
 def code_digest(code: CodeType) -> str:
-    """Digest of bytecode and constants: not of names of files, lines or local variables."""
+    """Digest of bytecode and constants, without names of files, lines and local variables."""
     digest = hashlib.sha256(code.co_code)
     digest.update(repr((code.co_names, code.co_argcount)).encode())
     constants = code.co_consts

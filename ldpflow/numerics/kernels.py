@@ -1,12 +1,9 @@
-"""The folder of compiled kernels, on the node's own disk: what lies there is machine code that runs.
+"""Compiled kernels, in a cache folder on the node's own disk that only this user may write to.
 
-Only this user may write to it. Files are read and written whole.
-
-The module that a kernel is compiled from: a readable file of its own in the cache folder.
-
-It holds every function of the kernel as it was rewritten for the case, and is named by the SHA-256 of its
-text. The text also names what the functions import, with a digest of it. So a name stands for one kernel:
-Numba's cache, which keeps the machine code in the ``__pycache__`` beside it, never meets other code there.
+A kernel is compiled from a readable module in that folder. It holds every function of the kernel as it was
+rewritten for the case, and is named by the SHA-256 of its text. The text also names what the functions
+import, with a digest of it. So a name stands for one kernel: Numba's cache, which keeps the machine code in
+``__pycache__`` next to the module, never meets other code there.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import errno
+import fcntl
 import hashlib
 import inspect
 import linecache
@@ -24,7 +22,8 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -33,11 +32,11 @@ from typing import Any
 import numpy as np
 
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.numerics.specialise import Case, Imported, Specialised, specialised
+from ldpflow.numerics.specialise import Case, Imported, Specialised, Substitution, specialise
 
 
-def cache_place() -> Path:
-    """Where compiled kernels are: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
+def cache_location() -> Path:
+    """Folder of compiled kernels: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
     return root.absolute() / "kernels"
@@ -45,9 +44,7 @@ def cache_place() -> Path:
 
 @cache
 def cache_folder() -> Path:
-    """Folder of compiled kernels, made where there is none, and checked.
-
-    What lies there is machine code that this process runs.
+    """Make and check the folder of compiled kernels.
 
     Raises
     ------
@@ -55,7 +52,7 @@ def cache_folder() -> Path:
         Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
         or if it cannot be written to.
     """
-    folder = cache_place()
+    folder = cache_location()
     root = folder.parent
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,7 +70,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change; ``above`` the cache the system's own and sticky ones will do.
+    """Refuse a folder that others may change; ``above`` the cache it may be the system's, or sticky.
 
     Raises
     ------
@@ -92,7 +89,7 @@ def check_private(folder: Path, above: bool = False) -> None:
 
 
 def read_private(file: Path) -> bytes | None:
-    """A file of the cache; None where there is none, or one that this user alone did not write."""
+    """Read a file of the cache; None if there is none or others could write to it."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -106,7 +103,7 @@ def read_private(file: Path) -> bytes | None:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """A file of the cache, whole or not at all."""
+    """Write a file of the cache, whole or not at all."""
     temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(temporary, flags, 0o600), "wb") as target:
@@ -114,21 +111,12 @@ def write_private(file: Path, content: bytes) -> None:
     os.replace(temporary, file)
 
 
-class Lock:
-    """Exclusive lock on a file, released by the operating system if the process dies."""
-
-    def __init__(self, file: Path) -> None:
-        self.path = file
-
-    def __enter__(self) -> None:
-        import fcntl
-
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
-        self.file = open(os.open(self.path, flags, 0o600), "a")
-        fcntl.flock(self.file, fcntl.LOCK_EX)
-
-    def __exit__(self, *exception: object) -> None:
-        self.file.close()
+@contextmanager
+def hold_lock(file: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, which the operating system releases if the process dies."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "a") as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
@@ -139,24 +127,17 @@ HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
 
-counts = {"hits": 0, "misses": 0}
-"""Kernels of this process that were loaded from the cache, and those that were compiled."""
-
 KERNELS: dict[tuple[str, Any], Callable[..., None]] = {}
+"""Kernels of this process by digest and signature."""
+
 LOADING = threading.Lock()
 
 
 class ModuleText:
-    """The text of a kernel's module, made from its entry down.
-
-    Parameters
-    ----------
-    entry : Specialised
-        The function that Python calls.
-    """
+    """Text of the module of a kernel whose entry Python calls."""
 
     def __init__(self, entry: Specialised) -> None:
-        self.names: dict[int, str] = {}
+        self.names: dict[int, str] = {}  # global names by the id of what they stand for
         self.functions: list[Specialised] = []  # each after those that it calls
         self.imports: list[str] = []
         self.written: dict[str, str] = {}  # names of functions by their texts
@@ -178,8 +159,7 @@ class ModuleText:
                 self.add(target)
         self.functions.append(found)
 
-    def free(self, name: str) -> str:
-        """A global name that no function of the module uses for anything else."""
+    def free_name(self, name: str) -> str:
         number, chosen = 1, name
         while chosen in self.taken:
             number += 1
@@ -188,28 +168,27 @@ class ModuleText:
         return chosen
 
     def name_of(self, target: Specialised | Imported) -> str:
-        """Global name of a function or of an imported object."""
         if isinstance(target, Specialised):
             return self.names[id(target)]
         if id(target.value) not in self.names:
-            chosen = self.names[id(target.value)] = self.free(target.name)
+            chosen = self.names[id(target.value)] = self.free_name(target.name)
             self.imports.append(import_line(target, chosen))
         return self.names[id(target.value)]
 
     def write(self, found: Specialised, options: dict[str, Any]) -> None:
-        """Write a function, with a comment that says where it comes from; one text is written once."""
-        names = {name: self.name_of(target) for name, target in found.references.items()}
-        tree = Renamed(names).visit(ast.parse(ast.unparse(found.tree)).body[0])
+        """Write a function, with a comment that says where it comes from. Equal texts are written once."""
+        names = {name: ast.Name(self.name_of(target)) for name, target in found.references.items()}
+        tree = Substitution(names).visit(ast.parse(ast.unparse(found.tree)).body[0])
         arguments = ", ".join(f"{option}={value!r}" for option, value in (options | found.options).items())
         head = f"# {tree.name} of {found.function.__module__}\n@numba.njit({arguments})"
         key = f"{head}\n{ast.unparse(tree)}"
         if key not in self.written:
-            tree.name = self.written[key] = self.free(tree.name)
+            tree.name = self.written[key] = self.free_name(tree.name)
             self.blocks.append(f"{head}\n{ast.unparse(tree)}")
         self.names[id(found)] = self.written[key]
 
-    def located(self, message: str, file: Path) -> str:
-        """An error message of Numba's with the places of the sources in place of those in the module."""
+    def place_errors(self, message: str, file: Path) -> str:
+        """Put file and line of the sources into an error message of Numba."""
         places: dict[int, str] = {}
         made = {node.name: node for node in ast.parse(self.text).body if isinstance(node, ast.FunctionDef)}
         for found in self.functions:
@@ -224,18 +203,8 @@ class ModuleText:
         return re.sub(pattern, lambda place: places.get(int(place[1]), place[0]), message)
 
 
-class Renamed(ast.NodeTransformer):
-    """Global names as the module has them."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(self.names.get(node.id, node.id), node.ctx)
-
-
 def import_line(target: Imported, name: str) -> str:
-    """The line that imports an object, with a digest of what it is."""
+    """Line that imports an object, with a digest of it."""
     if isinstance(target.value, ModuleType):
         version = getattr(target.value, "__version__", "")
         return f"import {target.value.__name__} as {name}  # {version}"
@@ -260,7 +229,7 @@ def digest_of(target: Imported) -> str:
 
 @lru_cache(maxsize=256)
 def file_digest(module: str) -> str:
-    """Digest of the source of a module; the version of a package that is no part of ldpflow."""
+    """Digest of the source of a module of ldpflow or a plug-in, version of another package."""
     package = sys.modules.get(module.partition(".")[0])
     if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
         return str(package.__version__)  # type: ignore[union-attr]
@@ -270,7 +239,6 @@ def file_digest(module: str) -> str:
 
 @lru_cache(maxsize=1024)
 def module_of(entry: Specialised) -> tuple[str, ModuleText]:
-    """Digest and text of a kernel's module."""
     import numba
 
     made = ModuleText(entry)
@@ -279,22 +247,14 @@ def module_of(entry: Specialised) -> tuple[str, ModuleText]:
 
 
 def kernel_digest(function: Callable[..., Any], case: Case) -> str:
-    """Digest of a kernel's module: kernels with one digest are the same compiled code."""
-    return module_of(specialised(function, case, "called"))[0]
+    """Digest of the module of a kernel: kernels with one digest are one compiled code."""
+    return module_of(specialise(function, case, "called"))[0]
 
 
-def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
-    """The kernel whose entry is ``function``: loaded from the cache, or compiled.
+def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
+    """Load the kernel whose entry is ``function`` from the cache, or compile it.
 
-    One process compiles a kernel while others wait for it.
-
-    Parameters
-    ----------
-    function : callable
-        The function that Python calls.
-    case : Case
-    signature : str or numba.types.Type
-        Its types.
+    One process compiles a kernel while others wait for it. ``signature`` is a string or a Numba type.
 
     Raises
     ------
@@ -303,14 +263,14 @@ def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callab
     InputError
         Naming LDPFLOW_CACHE_DIR, if the cache cannot be used.
     """
-    entry = specialised(function, case, "called")
+    entry = specialise(function, case, "called")
     digest, made = module_of(entry)
     with LOADING:
         if (digest, signature) not in KERNELS:
             file = cache_folder() / f"{digest}.py"
             try:
-                with Lock(file.with_suffix(".lock")):
-                    KERNELS[digest, signature] = loaded(made, entry, file, signature)
+                with hold_lock(file.with_suffix(".lock")):
+                    KERNELS[digest, signature] = load_kernel(made, entry, file, signature)
             except OSError as error:
                 allowed = "a folder on a disk with free space"
                 reason = f"{error.strerror}."
@@ -318,8 +278,8 @@ def compiled(function: Callable[..., Any], case: Case, signature: Any) -> Callab
         return KERNELS[digest, signature]
 
 
-def loaded(made: ModuleText, entry: Specialised, file: Path, signature: Any) -> Callable[..., None]:
-    """Import a kernel's module, and load or compile its machine code."""
+def load_kernel(made: ModuleText, entry: Specialised, file: Path, signature: Any) -> Callable[..., None]:
+    """Import the module of a kernel, and load or compile its machine code."""
     import numba
 
     if read_private(file) != made.text.encode():
@@ -339,29 +299,24 @@ def loaded(made: ModuleText, entry: Specialised, file: Path, signature: Any) -> 
     try:
         kernel.compile(signature)
     except numba.errors.NumbaError as error:
-        raise LdpflowError(made.located(str(error), file)) from None
+        raise LdpflowError(made.place_errors(str(error), file)) from None
     kernel.disable_compile()
-    hits, misses = (sum(found.values()) for found in (kernel.stats.cache_hits, kernel.stats.cache_misses))
-    counts["hits"] += hits
-    counts["misses"] += misses
-    if misses:
+    if kernel.stats.cache_misses:
         write_private(file.with_suffix(".sha256"), machine_code_digest(file))
     return kernel  # type: ignore[no-any-return]
 
 
 def machine_code(file: Path) -> list[Path]:
-    """Files in which Numba keeps the machine code of a module."""
     return sorted((file.parent / "__pycache__").glob(f"{file.stem}.*.nb?"))
 
 
 def machine_code_digest(file: Path) -> bytes:
-    """SHA-256 of the machine code of a module."""
     content = (b"%s %s" % (code.name.encode(), read_private(code) or b"") for code in machine_code(file))
     return hashlib.sha256(b"".join(content)).hexdigest().encode()
 
 
 def remove_damaged(file: Path) -> None:
-    """Remove machine code that is not as it was written: it is compiled again."""
+    """Remove machine code that is not as it was written."""
     if (folder := file.parent / "__pycache__").exists():
         check_private(folder)
     if read_private(file.with_suffix(".sha256")) != machine_code_digest(file):

@@ -1,9 +1,7 @@
-"""Normal vectors of the nodes of noise trees: addressed, never stored.
+"""Randomness of algorithms over many epochs: normal vectors of noise trees, orders of records.
 
-The vector of a node follows from (seed, role, key, replicate) and (tree, level, index): its address
-is the counter of a Philox stream, so that any node's noise can be drawn at any time, alone.
-
-Random orders of the records of an epoch, one per lane.
+The vector of a tree's node is never stored. It follows from (seed, role, key, replicate) and (tree, level,
+index): the second are the counter of a Philox stream, so that a node's noise can be drawn alone, at any time.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ BLOCK = 4 * LANES
 def normal_pair(bits):  # type: ignore[no-untyped-def]
     """Two independent N(0, 1) from 64 bits, by Box and Muller (1958).
 
-    The upper 40 bits make the radius (so |z| < 7.6), the lower 24 the angle: a place in a quarter
-    of the circle, a swap of sine and cosine and a sign. Both are midpoints of equal cells.
+    The upper 40 bits make the radius (so |z| < 7.6), the lower 24 the angle, both midpoints of equal cells:
+    a place in a quarter of the circle, a swap of sine and cosine, and a sign.
     """
     u = float_of(((bits >> U64(12)) & RADIUS) | ONE_BITS) - (1.0 - 2.0**-41)
     w = float_of(((bits << U64(28)) & ANGLE) | ONE_BITS) - (1.5 - 2.0**-23)

@@ -1,11 +1,7 @@
-"""Arrays of doubles for compiled code: small ones on the stack, for the state of a recursion, and others.
+"""Intrinsics of kernels: arrays on the stack or the heap, and counter-addressed random bits.
 
-On the stack the compiler knows that nothing else points into them. So it keeps loads and stores of the lanes
-in registers where it can, and needs no test for overlap before it vectorises over the lanes.
-
-Philox4x32-10: random bits addressed by a counter instead of drawn in sequence.
-
-Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+Of an array on the stack the compiler knows that nothing else points into it. It keeps loads and stores of
+the lanes in registers where it can, and vectorises over the lanes without a test for overlap.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ def register_array(size: int) -> NDArray[np.float64]:
 
 
 def scratch_array(size: int) -> NDArray[np.float64]:
-    """The same as ``np.empty(size)``, for which Numba compiles functions of its own."""
+    """``np.empty(size)``, without the functions that Numba compiles for it."""
     return np.empty(size)
 
 
@@ -42,7 +38,6 @@ scratch_array.implemented_for_numba = True  # type: ignore[attr-defined]
 @type_callable(register_array)
 @type_callable(scratch_array)
 def type_of_array(context: Any) -> Any:
-    """The array's type, where its size is a constant."""
 
     def typer(size: Any) -> Any:
         return types.Array(types.float64, 1, "C") if isinstance(size, types.IntegerLiteral) else None
@@ -52,7 +47,6 @@ def type_of_array(context: Any) -> Any:
 
 @lower_builtin(register_array, types.IntegerLiteral)
 def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The array, over memory in the frame of the function that is compiled."""
     count = signature.args[0].literal_value
     memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(count, 1)))
     memory.align = 64
@@ -61,7 +55,6 @@ def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> An
 
 @lower_builtin(scratch_array, types.IntegerLiteral)
 def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """The array, over memory that is freed with its last reference."""
     word = context.get_value_type(types.intp)
     size = ir.Constant(word, 8 * signature.args[0].literal_value)
     memory = context.nrt.meminfo_alloc_aligned(builder, size, 64)
@@ -71,7 +64,6 @@ def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any
 
 
 def array_over(context: Any, builder: Any, signature: Any, memory: Any, owner: Any) -> Any:
-    """The array that a call of this signature makes, over memory and its owner."""
     word = context.get_value_type(types.intp)
     array = make_array(signature.return_type)(context, builder)
     populate_array(
@@ -95,7 +87,10 @@ WEYL_1 = U64(0xBB67AE85)
 # Inlined by force: a loop over lanes with a call in it is not vectorised.
 @njit(error_model="numpy", forceinline=True)
 def philox(key0, key1, c0, c1, c2, c3):  # type: ignore[no-untyped-def]
-    """Four 32-bit words (in uint64s) for a 64-bit key and a 128-bit counter, all as words."""
+    """Four 32-bit words (in uint64s) of Philox4x32-10 for a 64-bit key and a 128-bit counter.
+
+    Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    """
     k0 = U64(key0)
     k1 = U64(key1)
     x0 = U64(c0)

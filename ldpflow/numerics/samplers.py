@@ -1,33 +1,20 @@
 """Variates in bulk, in lockstep over LANES replicates.
 
-A *plane* is a flat array of CHUNK * LANES doubles: CHUNK consecutive draws of LANES replicates, the
-lane running fastest. Every sampler fills one plane and takes the same number of 64-bit draws from
-each lane's stream whatever the values are (no rejection), so a variate has a fixed position in its
-stream. All loops are flat, which is what the vectoriser wants.
+A *plane* is a flat array of CHUNK * LANES doubles: CHUNK consecutive draws of LANES replicates, the lane
+running fastest. Every sampler fills one plane and rejects nothing, so a variate has a fixed position in its
+stream. All loops are flat, so that they vectorise.
 
-Generator: xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)), one per lane; the state is a flat
-array of 4 * LANES words. A uniform is the midpoint of one of 2^52 equal cells of (0, 1): never 0 or
-1, symmetric, and off by at most 2^-53 in probability.
-
-This is not a secure generator: it simulates, and protects no data.
+Generator: xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)), one per lane. The state is a flat array
+of 4 * LANES words. A uniform is the midpoint of one of 2^52 equal cells of (0, 1): never 0 or 1, symmetric,
+and off by at most 2^-53 in probability. The generator is not secure: it simulates, and protects no data.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.numerics.elementary import (
-    U64,
-    bits_of,
-    cos_quarter,
-    exp,
-    expm1,
-    float_of,
-    jit,
-    log,
-    polynomial,
-    sin_quarter,
-)
+from ldpflow.numerics import elementary
+from ldpflow.numerics.elementary import U64, bits_of, cos_quarter, exp, expm1, float_of, jit, log, sin_quarter
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
@@ -77,32 +64,23 @@ def fill_words(state, out):  # type: ignore[no-untyped-def]
 
     The first step takes the upper half of the first word, the second its lower half, and so on.
     """
-    a = state[:LANES]
-    b = state[LANES : 2 * LANES]
-    c = state[2 * LANES : 3 * LANES]
-    d = state[3 * LANES : 4 * LANES]
+    a, b, c, d = state[:LANES], state[LANES : 2 * LANES], state[2 * LANES : 3 * LANES], state[3 * LANES :]
     for k in range(CHUNK // 2 // GROUP):
         o = out[k * GROUP * LANES : (k + 1) * GROUP * LANES]
         for lane in range(LANES):
-            s0 = a[lane]
-            s1 = b[lane]
-            s2 = c[lane]
-            s3 = d[lane]
+            s0, s1, s2, s3 = a[lane], b[lane], c[lane], d[lane]
             for j in range(GROUP):
-                word, s0, s1, s2, s3 = following(s0, s1, s2, s3)
+                word, s0, s1, s2, s3 = next_draw(s0, s1, s2, s3)
                 o[j * LANES + lane] = float_of(word)
-            a[lane] = s0
-            b[lane] = s1
-            c[lane] = s2
-            d[lane] = s3
+            a[lane], b[lane], c[lane], d[lane] = s0, s1, s2, s3
     o = out[CHUNK // 2 * LANES : (CHUNK // 2 + 1) * LANES]
     for lane in range(LANES):
-        word, a[lane], b[lane], c[lane], d[lane] = following(a[lane], b[lane], c[lane], d[lane])
+        word, a[lane], b[lane], c[lane], d[lane] = next_draw(a[lane], b[lane], c[lane], d[lane])
         o[lane] = float_of(word)
 
 
 @jit
-def following(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
+def next_draw(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
     """A draw of xoshiro256++ and the next state."""
     t = s0 + s3
     word = ((t << U64(23)) | (t >> U64(41))) + s0
@@ -128,14 +106,13 @@ def unit(bits):  # type: ignore[no-untyped-def]
 
 
 @jit
-def with_sign(x, bit):  # type: ignore[no-untyped-def]
+def flip_sign(x, bit):  # type: ignore[no-untyped-def]
     """x with its sign flipped where the lowest bit of ``bit`` is set."""
     return float_of(bits_of(x) ^ (bit << U64(63)))
 
 
 @jit
 def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(0, 1)."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = unit(bits_of(out[i]))
@@ -143,10 +120,10 @@ def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(0, 1) of 32 bits of its own; what follows them is shared by the CHUNK draws of a plane.
+    """Uniform(0, 1) of 32 bits of its own; its lower bits are shared by the CHUNK draws of a plane.
 
-    A comparison with a number needs more than the 32 bits once in 2^32 draws. Draws of a plane are
-    dependent only where it does for two of them: once in 2^51 planes.
+    A comparison with a number needs the lower bits once in 2^32 draws. Two draws of a plane, which are
+    dependent only then, need them once in 2^51 planes.
     """
     words = np.empty(PLANE // 2 + LANES)
     fill_words(state, words)
@@ -164,7 +141,6 @@ def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_symmetric_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(-1, 1)."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = 2.0 * unit(bits_of(out[i])) - 1.0
@@ -175,7 +151,7 @@ def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
     """-1 or 1, each with probability 1/2."""
     fill_bits(state, out)
     for i in range(PLANE):
-        out[i] = with_sign(1.0, bits_of(out[i]) >> U64(63))
+        out[i] = flip_sign(1.0, bits_of(out[i]) >> U64(63))
 
 
 @jit
@@ -192,7 +168,7 @@ def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
     fill_bits(state, out)
     for i in range(PLANE):
         bits = bits_of(out[i])
-        out[i] = with_sign(log(unit(bits)), bits)
+        out[i] = flip_sign(log(unit(bits)), bits)
 
 
 @jit
@@ -218,7 +194,7 @@ def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
     for i in range(HALF):
         angle = bits_of(second[i])
         w = unit(angle) - 0.5
-        r = with_sign(np.sqrt(-2.0 * log(unit(bits_of(first[i])))), angle)
+        r = flip_sign(np.sqrt(-2.0 * log(unit(bits_of(first[i])))), angle)
         s = sin_quarter(w)
         c = cos_quarter(w)
         swap = (angle & U64(2)) != U64(0)
@@ -240,30 +216,17 @@ def fill_student_t(state, parameter, out):  # type: ignore[no-untyped-def]
         angle = bits_of(out[i])
         w = unit(angle) - 0.5
         grow = expm1(log(unit(bits_of(scratch[i]))) * (-2.0 / parameter))
-        r = with_sign(np.sqrt(parameter * grow), angle)
+        r = flip_sign(np.sqrt(parameter * grow), angle)
         out[i] = r * (sin_quarter(w) if (angle & U64(2)) != U64(0) else cos_quarter(w))
 
 
-INVERSE_SERIES = polynomial(
-    4.1343272316051e-06,
-    -2.7898659943066492e-05,
-    9.070988638432092e-05,
-    -0.00018042763383418483,
-    0.0002475841003650544,
-    -0.00023985292812448106,
-    0.00018015952936312134,
-    -8.328318810911256e-05,
-    6.665685915122525e-05,
-    5.637773382308892e-05,
-    0.00017079743667399163,
-    0.00042344673987594,
-    0.0010983542437802557,
-    0.0029591495023240317,
-    0.008459706390649305,
-    0.026750541518766942,
-    0.10439945224947311,
-    0.8556243918921488,
-)
+INVERSE_SERIES = elementary.polynomial(
+    4.1343272316051e-06, -2.7898659943066492e-05, 9.070988638432092e-05, -0.00018042763383418483,
+    0.0002475841003650544, -0.00023985292812448106, 0.00018015952936312134, -8.328318810911256e-05,
+    6.665685915122525e-05, 5.637773382308892e-05, 0.00017079743667399163, 0.00042344673987594,
+    0.0010983542437802557, 0.0029591495023240317, 0.008459706390649305, 0.026750541518766942,
+    0.10439945224947311, 0.8556243918921488,
+)  # fmt: skip
 
 
 @jit
@@ -287,7 +250,7 @@ def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
     fill_bits(state, sides)
     fill_normal(state, parameter, out)
     for i in range(PLANE):
-        out[i] += with_sign(1.5, bits_of(sides[i]) >> U64(63))
+        out[i] += flip_sign(1.5, bits_of(sides[i]) >> U64(63))
 
 
 @jit

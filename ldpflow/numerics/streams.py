@@ -1,12 +1,6 @@
-"""The shape of a plane of random numbers: how many replicates advance together, and how far.
+"""Addresses of random numbers: study seed, role, key, replicate, position.
 
-CHUNK is part of the address of a random number (a normal's partner lies half a chunk away):
-changing it changes every result, so raise streams.STREAM_VERSION with it. LANES is a matter of speed
-alone: every lane has its own streams.
-
-Addresses of random numbers: seed, role, key, replicate, position.
-
-A random number is addressed by (study seed, role, key, replicate, position). Two kinds of stream:
+Two kinds of stream:
 
 * sequential: xoshiro256++ seeded with the SHA-256 digest of the first four parts of the address;
   the position is the place in the stream. Data, mechanism noise and bootstrap multipliers.
@@ -27,15 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 LANES = 32  # replicates in lockstep: four vector registers of eight doubles, or eight of four
-CHUNK = 128  # draws per plane and lane: a plane is 32 KiB
+CHUNK = 128
+"""Draws per plane and lane: a plane has 32 KiB. Part of the address of a random number (a normal's partner
+lies half a chunk away), so STREAM_VERSION must be raised with it. LANES is a matter of speed alone."""
+
 PLANE = CHUNK * LANES
+
 STRIDE = PLANE + LANES
 """From plane to plane in a kernel. At a distance of 32 KiB the same draw of all planes would fall into
 the same sets of the first-level cache, which from ten planes on costs a kernel half its speed."""
 
-
-# Raised whenever the same address would give other bits; stored in every part.
 STREAM_VERSION = 1
+"""Raised whenever an address would give other bits; stored in every part."""
 
 
 def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:
@@ -50,23 +47,9 @@ def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -
 
 
 def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
-    """Initial generator states of up to LANES replicates.
+    """Initial generator states of up to LANES replicates, shape (4 * LANES,), word-major.
 
-    Parameters
-    ----------
-    seed : int
-        The study's seed.
-    role : str
-        ``data``, ``mechanism``, ``multipliers`` or ``budgets`` (public randomness).
-    key : str
-        What shares these numbers: the problem for ``data``, the path for ``mechanism``.
-    replicates : iterable of int
-        At most LANES replicate indices.
-
-    Returns
-    -------
-    ndarray of uint64, shape (4 * LANES,)
-        Word-major; lanes without a replicate repeat the first one's state.
+    Lanes without a replicate repeat the first one's.
     """
     digests = address_digests(seed, role, key, replicates)
     if not digests:

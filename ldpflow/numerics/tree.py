@@ -1,4 +1,4 @@
-"""Accounting for sums released through a binary tree, many epochs over one data set.
+"""Privacy of sums released through a binary tree, over many epochs of one data set.
 
 Tran and Cutkosky (2022), "Momentum Aggregation for Private Non-convex ERM". Steps are t = 1..T, one
 record (or one batch) a step, M of them in an epoch. The node (level b, index a) covers the steps
@@ -7,10 +7,9 @@ t_1, t_2, ... of the node has the weight w = sum_j (1 - alpha)^(z - t_j), and re
 moves the node by at most (unit sensitivity) w.
 
 With the noise of a node given as (unit sensitivity) sigma sqrt(v), the transcript is
-(z, c z / (2 sigma^2))-RDP with c = max over records of sum over released nodes of w^2 / v. That c is
-what this module computes: exactly for a fixed order, as an upper bound over all orders where epochs
-are reshuffled. The paper bounds all weights of a node at once, with constants that are off in
-several places; the sum over nodes needs none of them.
+(z, c z / (2 sigma^2))-RDP with the cost c = max over records of sum over released nodes of w^2 / v. It is
+exact for a fixed order, and an upper bound over all orders where epochs are reshuffled. The paper bounds
+all weights of a node at once, with constants that are off in several places. The sum needs none of them.
 
 The noise of a prefix [1, t] has the variance Q_t = sum over nodes [y, z] of its cover of
 (1 - alpha)^(2 (t - z)), in units of a node's. Plain arithmetic, no library's pow: schedules follow from it.
@@ -19,7 +18,7 @@ The noise of a prefix [1, t] has the variance Q_t = sum over nodes [y, z] of its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,10 +33,7 @@ The time is about M min(M, T/M) log T.
 
 
 def compose(first: int, last: int) -> list[tuple[int, int]]:
-    """The ordered disjoint nodes (start, end) that cover [first, last] (the paper's Algorithm 3).
-
-    Empty for last < first, a case that print leaves out.
-    """
+    """Ordered disjoint nodes (start, end) that cover [first, last] (the paper's Algorithm 3)."""
     cover = []
     while first <= last:
         level = 0
@@ -48,25 +44,13 @@ def compose(first: int, last: int) -> list[tuple[int, int]]:
     return cover
 
 
-def levels_of(steps: int) -> int:
-    """Number of levels of the tree over T steps: floor(log2 T) + 1, the root's included."""
-    return steps.bit_length()
-
-
-def nodes(steps: int) -> Iterator[tuple[int, int]]:
-    """All (start, end) of the tree over T steps; 2 T - popcount(T) of them."""
-    for level in range(levels_of(steps)):
-        for index in range(steps >> level):
-            yield (index << level) + 1, (index + 1) << level
-
-
 def touched_nodes(steps: int, epoch: int) -> int:
     """V = sum over levels b of min(ceil(T/M), floor(T/2^b)): no record enters more nodes.
 
     Print takes T/M, which is too small where M does not divide T.
     """
     visits = -(-steps // epoch)
-    return sum(min(visits, steps >> level) for level in range(levels_of(steps)))
+    return sum(min(visits, steps >> level) for level in range(steps.bit_length()))
 
 
 @dataclass(frozen=True)
@@ -81,11 +65,11 @@ class Tree:
         v of the nodes that end at step ``early`` or before, where it differs.
     early : int
     levels : int, optional
-        Only so many levels, from the leaves up, are released; all unless given.
+        Number of levels that are released, from the leaves up. Default: all.
     left : bool
-        Only nodes of even index are released: all that prefix sums ever read.
+        Release nodes of even index alone, which are all that prefix sums read.
     after : int
-        Only nodes that start after this step are released.
+        Release only nodes that start after this step.
     """
 
     variance: float
@@ -96,7 +80,6 @@ class Tree:
     after: int = 0
 
     def indices(self, level: int, steps: int) -> range:
-        """Indices of the released nodes of a level."""
         if self.levels is not None and level >= self.levels:
             return range(0)
         stride = 2 if self.left else 1
@@ -104,7 +87,7 @@ class Tree:
         return range(first + first % stride, steps >> level, stride)
 
     def groups(self, level: int, steps: int) -> list[tuple[float, range]]:
-        """The same, by their v."""
+        """Variance factor v and indices of the released nodes of a level."""
         index = self.indices(level, steps)
         if self.early_variance is None:
             return [(self.variance, index)]
@@ -113,20 +96,18 @@ class Tree:
 
 
 def tree_cost(trees: Iterable[Tree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
-    """c of the trees together: the transcript is (z, c z / (2 sigma^2))-RDP.
+    """Cost c of trees that are released together, adaptively or not.
 
     Parameters
     ----------
     trees : iterable of Tree
-        Released together; adaptivity is allowed (the composition theorem's node sensitivities hold
-        whatever was released before).
     steps, epoch : int
         T and M.
     alpha : float in [1/M, 1]
-        Weight of the new gradient. (Any alpha in (0, 1] is accounted correctly.)
+        Weight of the new gradient.
     fixed : bool
-        Whether every epoch visits the records in the same order; otherwise the result is an upper
-        bound for every sequence of orders.
+        Whether all epochs visit the records in one order. Otherwise the result is an upper bound for
+        every sequence of orders.
     """
     if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
@@ -137,7 +118,7 @@ def tree_cost(trees: Iterable[Tree], steps: int, epoch: int, alpha: float, *, fi
 
 
 def powers(base: float, count: int) -> NDArray[np.float64]:
-    """base^0, ..., base^(count - 1) by multiplication in order: no library's pow."""
+    """base^0, ..., base^(count - 1) by multiplication in order."""
     values = np.full(count, base)
     values[0] = 1.0
     result: NDArray[np.float64] = np.cumprod(values)
@@ -147,7 +128,7 @@ def powers(base: float, count: int) -> NDArray[np.float64]:
 def add_fixed_cost(cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int, alpha: float) -> None:
     """Add sum of w^2 / v over a tree's nodes for each of the positions in an epoch."""
     decay = powers(1.0 - alpha, epoch + 1)
-    for level in range(levels_of(steps)):
+    for level in range(steps.bit_length()):
         size = 1 << level
         back = np.arange(min(size, epoch))  # from a node's end to the last visit of a position
         weight = decay[back]
@@ -168,7 +149,7 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int
 
 
 def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
-    """Number of nodes that end at each step modulo the epoch, by formula: they repeat."""
+    """Number of nodes that end at each step modulo the epoch."""
     count = len(index)
     stride = index.step << level
     period = epoch // math.gcd(epoch, stride)
@@ -190,7 +171,7 @@ def cost_bound(tree: Tree, steps: int, epoch: int, alpha: float, *, fixed: bool)
     """
     decay = float(powers(1.0 - alpha, epoch + 1)[epoch])
     total = 0.0
-    for level in range(levels_of(steps)):
+    for level in range(steps.bit_length()):
         size = 1 << level
         apart = -(-size // epoch)  # visits of a node, M apart
         most = geometric_sum(decay, apart)
@@ -204,7 +185,6 @@ def cost_bound(tree: Tree, steps: int, epoch: int, alpha: float, *, fixed: bool)
 
 
 def geometric_sum(ratio: float, count: int) -> float:
-    """1 + ratio + ... + ratio^(count - 1)."""
     total = 0.0
     power = 1.0
     for _ in range(min(count, 10_000)):
@@ -286,7 +266,6 @@ def reduced_variance(
     ----------
     t, batches : int
         Step, and M.
-    alpha, cross : float
     early, late : float
         Variance of a node of tree G that ends at step 2 M or before, and after.
     small : float
@@ -316,7 +295,7 @@ def reduced_variance(
             second = weight * weight * window_variance(r + 1, r + batches, alpha, of_g)
             break
         peak = max(peak, weight)
-        if weight < 1e-9 * peak:  # and falling: nothing that a double would notice is left
+        if weight < 1e-9 * peak:  # and falling: what is left changes no double
             break
         a, b = t - i * batches + 1, t - (i - 1) * batches
         unit = weight * weight

@@ -6,16 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ldpflow.practice.transcripts.result import (
-    ARRIVAL,
-    coordinate_name,
-    label,
-    methods_paragraph,
-    privacy_words,
-    shown,
-)
-from ldpflow.report.charts import GREY, colours, styled
-from ldpflow.report.page import rendered, script_json
+from ldpflow.practice.transcripts.result import ARRIVAL, interval_words, method_label
+from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_chart
+from ldpflow.report.page import render_page, script_json
 
 if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
@@ -24,130 +17,88 @@ HEAD = [
     "method", "level", "coordinate", "estimate", "lower", "upper", "SE", "K", "lack of fit", "status",
 ]  # fmt: skip
 
+PROGRESS = (
+    "What users were asked (the iterate), the average of all iterates so far, and the reported "
+    "regression with its interval at halves of the run. A run that arrived has an average that "
+    "does not drift any more."
+)
+INTERVALS = "What was asked for. All but TR and TR-BM are around an average, and share its bias."
+
 
 def analysis_html(analysis: Analysis) -> str:
     """The whole page, which opens from disk without a network."""
-    sections = []
-    specs = {}
-    for j in range(len(analysis.verdicts)):
-        for name, heading, caption, chart in figures(analysis, j):
-            spec = chart.to_dict()
-            identity = f"{name}-{j}"
-            specs[identity] = spec
-            whose = coordinate_name(analysis, j)
-            where = f", {whose}" if whose else ""
-            sections.append(
-                {
-                    "id": identity,
-                    "heading": heading + where,
-                    "caption": caption,
-                    "alt": spec["description"],
-                }
-            )
-    return rendered(
+    names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
+    sections, specs, verdicts = [], {}, []
+    for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
+        good = verdict.arrival == "arrived" and not verdict.flags
+        text = ": ".join(filter(None, (name, ARRIVAL[verdict.arrival])))
+        verdicts.append({"good": good, "text": text, "flags": verdict.words})
+        figures = [("progress", "Estimates along the run", PROGRESS, progress_chart(analysis, j))]
+        if any(row["status"] == "ok" and row["coordinate"] == j for row in analysis.asked):
+            figures.append(("intervals", "Intervals", INTERVALS, intervals_chart(analysis, j)))
+        for kind, title, caption, chart in figures:
+            spec = specs[f"{kind}-{j}"] = chart.to_dict()
+            heading = ", ".join(filter(None, (title, name)))
+            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption}
+            sections.append(section | {"alt": spec["description"]})
+    return render_page(
         "analysis.html.jinja",
         name=analysis.file.rpartition("/")[2],
-        lead=lead(analysis),
-        verdicts=verdicts(analysis),
+        lead=" ".join(lead(analysis, j) for j in range(len(names))),
+        verdicts=verdicts,
         facts=facts(analysis),
         sections=sections,
         head=HEAD,
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.notes,
-        methods=methods_paragraph(analysis),
+        methods=analysis.methods_paragraph(),
         specs=script_json(specs),
     )
 
 
-def lead(analysis: Analysis) -> str:
-    """The intervals to report, in a sentence each."""
-    found = []
-    for j in range(len(analysis.verdicts)):
-        whose = coordinate_name(analysis, j)
-        where = f"{whose[0].upper()}{whose[1:]}: " if whose else ""
-        row = analysis.reported(j)
-        found.append(
-            f"{where}no interval is defined."
-            if row is None
-            else f"{where}{shown(row['estimate'])}, {100 * row['level']:g}% interval "
-            f"[{shown(row['lower'])}, {shown(row['upper'])}] by {label(row)}."
-        )
-    return " ".join(found)
-
-
-def verdicts(analysis: Analysis) -> list[dict[str, Any]]:
-    """Arrival and flags by coordinate."""
-    return [
-        {
-            "good": verdict.arrival == "arrived" and not verdict.flags,
-            "text": ": ".join(filter(None, (coordinate_name(analysis, j), ARRIVAL[verdict.arrival]))),
-            "flags": verdict.words,
-        }
-        for j, verdict in enumerate(analysis.verdicts)
-    ]
+def lead(analysis: Analysis, j: int) -> str:
+    """The interval to report of a coordinate, in a sentence."""
+    name, row = analysis.coordinate_name(j), analysis.reported(j)
+    where = f"{name[0].upper()}{name[1:]}: " if name else ""
+    if row is None:
+        return f"{where}no interval is defined."
+    return f"{where}{interval_words(row)} by {method_label(row)}."
 
 
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
-    """Facts on the collection, as names and values."""
     collection, algorithm = analysis.collection, analysis.algorithm
     taus = ", ".join(f"{tau:g}" for tau in collection.taus)
-    target = collection.problem + (f", τ = {taus}" if taus else "")
-    size = collection.batch_size
     found = [
-        ("Estimated", target),
+        ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
         ("Reports", f"{analysis.users:,}"),
-        ("Mechanism", privacy_words(analysis)),
+        ("Mechanism", analysis.privacy_words()),
         ("Steps", f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"),
     ]
-    if size > 1:
-        found.append(("Reports to a step", f"{size:,}"))
+    if collection.batch_size > 1:
+        found.append(("Reports to a step", f"{collection.batch_size:,}"))
     if analysis.sha256 is not None:
         found.append(("SHA-256 of the file", analysis.sha256))
     return found
 
 
 def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object]]:
-    """Texts of a row, and what they sort by."""
 
     def cell(name: str, digits: int) -> tuple[str, object]:
         value = row.get(name)
-        return ("-", "") if value is None else (f"{value:.{digits}g}", value)
+        return ("-", None) if value is None else (f"{value:.{digits}g}", value)
 
+    name = method_label(row, analysis.asked)
     return [
-        (name := label(row, analysis.asked), name),
+        (name, name),
         (f"{row['level']:g}", row["level"]),
-        (coordinate_name(analysis, row["coordinate"]) or "0", row["coordinate"]),
+        (analysis.coordinate_name(row["coordinate"]) or "0", row["coordinate"]),
         *(cell(name, 7) for name in ("estimate", "lower", "upper")),
         cell("se", 4),
         cell("relaxation_times", 4),
         cell("lack_of_fit", 3),
         (row["status"], row["status"]),
     ]
-
-
-def figures(analysis: Analysis, j: int) -> list[tuple[str, str, str, Any]]:
-    """(id, heading, caption, chart) of the figures of a coordinate."""
-    found = [
-        (
-            "progress",
-            "Estimates along the run",
-            "What users were asked (the iterate), the average of all iterates so far, and the reported "
-            "regression with its interval at halves of the run. A run that arrived has an average that "
-            "does not drift any more.",
-            progress_chart(analysis, j),
-        )
-    ]
-    if any(row["status"] == "ok" and row["coordinate"] == j for row in analysis.asked):
-        found.append(
-            (
-                "intervals",
-                "Intervals",
-                "What was asked for. All but TR and TR-BM are around an average, and share its bias.",
-                intervals_chart(analysis, j),
-            )
-        )
-    return found
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
@@ -169,14 +120,8 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         for row in progress.fits
         if row["coordinate"] == j and row["status"] == "ok"
     ]
-    names = ["iterate", "average"] + (["regression"] if fits else [])
-    colour = alt.Color(
-        "what:N",
-        title=None,
-        scale=alt.Scale(
-            domain=names, range=[GREY, colours(["BM"])["BM"], colours(["TR"])["TR"]][: len(names)]
-        ),
-    )
+    shades = {"iterate": GREY, "average": METHODS["BM"]} | ({"regression": METHODS["TR"]} if fits else {})
+    colour = alt.Color("what:N", title=None, scale=named_scale(shades))
     powers = alt.Axis(values=[10**k for k in range(len(str(analysis.steps)))], format="~s")
     x = alt.X("step:Q", title="step", scale=alt.Scale(type="log", nice=False), axis=powers)
     y = alt.Y("value:Q", title="theta", scale=alt.Scale(zero=False))
@@ -186,37 +131,27 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         chart = chart + base.mark_rule(strokeWidth=1.6).encode(y="lower:Q", y2="upper:Q")
         chart = chart + base.mark_point(filled=True, size=45).encode(y=y)
     row = analysis.reported(j)
-    end = "" if row is None else f" The regression ends at {shown(row['estimate'])}."
+    end = "" if row is None else f" The regression ends at {row['estimate']:.6g}."
     text = f"Iterate and average of theta over {analysis.steps:,} steps.{end}"
-    return styled(chart.properties(width=620, height=300), "Estimates along the run", text)
+    return style_chart(chart.properties(width=620, height=300), "Estimates along the run", text)
 
 
 def intervals_chart(analysis: Analysis, j: int) -> Any:
     """One line per method and level."""
+    several = len(analysis.collection.levels) > 1
     rows = [
-        {
-            "name": label(row, analysis.asked)
-            + (f", {100 * row['level']:g}%" if len(analysis.collection.levels) > 1 else ""),
-            "method": row["method"],
-            "estimate": row["estimate"],
-            "lower": row["lower"],
-            "upper": row["upper"],
-        }
+        {name: row[name] for name in ("method", "estimate", "lower", "upper")}
+        | {"name": method_label(row, analysis.asked) + (f", {100 * row['level']:g}%" if several else "")}
         for row in analysis.asked
         if row["coordinate"] == j and row["status"] == "ok"
     ]
-    names = [row["name"] for row in rows]
-    colour = colours([row["method"] for row in rows])
+    shades = named_scale(colours([row["method"] for row in rows]))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("name:N", title=None, sort=names),
-        color=alt.Color(
-            "method:N",
-            legend=None,
-            scale=alt.Scale(domain=list(colour), range=list(colour.values())),
-        ),
+        y=alt.Y("name:N", title=None, sort=[row["name"] for row in rows]),
+        color=alt.Color("method:N", legend=None, scale=shades),
     )
     x: Any = alt.X("lower:Q", title="theta", scale=alt.Scale(zero=False))
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
-    text = "; ".join(f"{r['name']}: {shown(r['lower'])} to {shown(r['upper'])}" for r in rows)
-    return styled(chart.properties(width=620, height=max(80, 26 * len(rows))), "Intervals", text, 130)
+    text = "; ".join(f"{row['name']}: {row['lower']:.6g} to {row['upper']:.6g}" for row in rows)
+    return style_chart(chart.properties(width=620, height=max(80, 26 * len(rows))), "Intervals", text, 130)

@@ -1,13 +1,11 @@
-"""Colours of the series, how a chart looks, and charts as files.
-
-Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
-serves both; hue is never alone: points differ by series, dashes by setting.
-
-One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
+"""One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
 
 A point has ``panel``, ``series``, ``x`` and ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte
 Carlo interval), ``part`` (one of several statistics of its series), ``ideal`` (the value that is right),
 ``shared`` (a line of theory of its panel) and lines of theory of its series, named by :attr:`Layout.theory`.
+
+Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
+serves both; hue is never alone: points differ by series, dashes by setting.
 """
 
 from __future__ import annotations
@@ -21,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 import vl_convert
 
+from ldpflow.columns import short
 from ldpflow.errors import InputError
-from ldpflow.report.results import Row, short
+from ldpflow.report.results import Row
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
@@ -54,24 +54,19 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def ramp(count: int) -> list[str]:
-    """So many colours in the order of hue, equally light, for an ordered factor."""
     if count == 1:
         return [RAMP[1]]
-    found = []
-    for i in range(count):
-        position = i * (len(RAMP) - 1) / (count - 1)
-        low = min(int(position), len(RAMP) - 2)
-        pairs = zip(channels(RAMP[low]), channels(RAMP[low + 1]), strict=True)
-        found.append("#" + "".join(f"{round(a + (b - a) * (position - low)):02x}" for a, b in pairs))
-    return found
+    channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in RAMP])
+    places = np.linspace(0.0, len(RAMP) - 1.0, count)
+    mixed = [np.interp(places, np.arange(len(RAMP)), channel) for channel in channels.T]
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.rint(mixed).astype(int).T.tolist()]
 
 
-def channels(colour: str) -> list[int]:
-    """Red, green and blue, 0 to 255."""
-    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+def named_scale(values: Mapping[str, str]) -> alt.Scale:
+    return alt.Scale(domain=list(values), range=list(values.values()))
 
 
-def styled(
+def style_chart(
     chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
 ) -> Any:
     """The chart with its title, its text for those who cannot see it, and the common look.
@@ -106,13 +101,7 @@ def styled(
 
 
 def suffix_of(file: str) -> str:
-    """The format that a file name asks for.
-
-    Raises
-    ------
-    InputError
-        If it is none that can be written.
-    """
+    """The format that a file name asks for; one that cannot be written is refused."""
     suffix = Path(file).suffix.lower()
     if suffix not in FORMATS:
         raise InputError("output", file, f"a file name that ends in {', '.join(FORMATS)}")
@@ -120,7 +109,6 @@ def suffix_of(file: str) -> str:
 
 
 def save(chart: Any, file: str | os.PathLike[str]) -> None:
-    """Write an Altair chart in the format that the name of the file asks for."""
     content = FORMATS[suffix_of(str(file))](chart.to_json(indent=None))
     try:
         Path(file).write_bytes(content.encode() if isinstance(content, str) else content)
@@ -255,7 +243,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
     drawn, words = panels(points, columns, layers), in_words(points, layout)
     # Many long names would make the figure wider than its panels.
-    return styled(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
+    return style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
 
 
 def panels(
@@ -296,13 +284,12 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         name = "place"
     else:
         log, margin = layout.log_x and axis[0] > 0, 0.0 if layout.ribbons else 0.06
-        pad = (
-            (axis[-1] / axis[0]) ** margin * (1.05 if margin else 1.0)
-            if log
-            else (axis[-1] - axis[0]) * margin
-        )
-        pad = pad or (1.0 if log else 0.1)
-        domain = [axis[0] / pad, axis[-1] * pad] if log else [axis[0] - pad, axis[-1] + pad]
+        if log:
+            pad = (axis[-1] / axis[0]) ** margin * (1.05 if margin else 1.0)
+            domain = [axis[0] / pad, axis[-1] * pad]
+        else:
+            pad = (axis[-1] - axis[0]) * margin or 0.1
+            domain = [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else decades(axis) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
         scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
@@ -329,7 +316,6 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
 
 
 def decades(axis: Sequence[float]) -> list[float]:
-    """Round numbers to label a logarithmic axis with."""
     first, last = math.floor(math.log10(axis[0])), math.ceil(math.log10(axis[-1]))
     steps = (1.0,) if last - first > 3 else (1.0, 3.0)
     marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -365,11 +351,8 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         look = {"color": channel(alt.Color, title, domain, shades)}
         look["shape"] = channel(alt.Shape, title, domain, SHAPES)
     else:
-        grey: dict[str, Any] = {
-            "symbolFillColor": "#777777",
-            "symbolStrokeColor": "#777777",
-            "symbolOpacity": 1,
-        }
+        grey: dict[str, Any] = {"symbolOpacity": 1}
+        grey |= dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
         square: dict[str, Any] = {"symbolType": "square", "symbolOpacity": 1}
         look = {"color": channel(alt.Color, "series", names, shades, **square)}
         look["shape"] = channel(alt.Shape, "part", parts, SHAPES, **grey)
@@ -387,7 +370,6 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
 
 
 def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
-    """Texts that the pointer shows at a point."""
     shown = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known]
     shown.append(alt.Tooltip("x:Q", title=layout.x, format=","))
     numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
@@ -404,16 +386,9 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
     shown = list(dict.fromkeys(point["panel"] for point in points))
     names = [name for name, _ in layout.series]
     count = f"{len(shown)} panels ({'; '.join(shown)})" if len(shown) > 1 else "1 panel"
-    return " ".join(
-        filter(
-            None,
-            (
-                f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; series: "
-                f"{'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}.",
-                layout.remark,
-            ),
-        )
-    )
+    text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
+    text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
+    return f"{text} {layout.remark}" if layout.remark else text
 
 
 def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") -> str:
@@ -423,12 +398,10 @@ def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") ->
         if names:
             some = "; ".join(names[:3])
             found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
-    said = (
-        f"Left out: {' and '.join(found)}; all are in the table, a condition (where) draws others."
-        if found
-        else ""
-    )
-    return " ".join(filter(None, (said, without)))
+    if not found:
+        return without
+    text = f"Left out: {' and '.join(found)}; all are in the table, a condition (where) draws others."
+    return f"{text} {without}" if without else text
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from ldpflow.columns import distinguishing_columns
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
-from ldpflow.report.results import Results, Row, axes, distinguishing_columns, labels, with_misses
+from ldpflow.report.results import Results, Row, axes, labels, present_last, with_misses
 from ldpflow.results.trajectories import MEANS, read_trajectories
 from ldpflow.store.schema import STATISTICS
 
@@ -31,7 +31,6 @@ MAX_POINTS = 60
 
 
 def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
-    """Title of a panel."""
     return results.names.settings(row, factors) or "all"
 
 
@@ -52,7 +51,6 @@ def interval(mean: float, error: float | None, log: bool) -> dict[str, float]:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value can stand on an axis."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -61,17 +59,9 @@ def is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of the summary as a figure shows it.
+    """A measure of the summary as a figure shows it: see :class:`ldpflow.report.charts.Layout`.
 
-    Parameters
-    ----------
-    column, axis, heading : str
-    ideal : float, optional
-        The value that is right.
-    log, ranked : bool
-        As of :class:`ldpflow.report.charts.Layout`.
-    shared : str
-        Column of a line of theory.
+    ``ideal`` is the value that is right, ``shared`` the column of a line of theory.
     """
 
     column: str
@@ -84,7 +74,6 @@ class Measure:
 
     @property
     def error(self) -> str:
-        """Column of its Monte Carlo standard error."""
         return f"{self.column.removesuffix('_mean')}_mcse"
 
 
@@ -118,8 +107,7 @@ def measure(results: Results, x: str, name: str) -> Any:
     if name == "protocols":
         factors = [factor for factor in factors if factor not in OF_PROTOCOLS]
     label = series_over(results, x, rows) if own else lambda row: row["series"]
-    last = (*factors, "method", *results.method_settings, "n")
-    rows.sort(key=lambda row: [(row.get(key) is not None, row.get(key)) for key in last])
+    rows.sort(key=lambda row: present_last(row, (*factors, "method", *results.method_settings, "n")))
     if name == "bias" and not own:
         rows = one_per_estimate(rows, x)
     points = []
@@ -138,10 +126,15 @@ def measure(results: Results, x: str, name: str) -> Any:
             point["shared"] = row.get(what.shared)
         points.append(point)
     points, hidden_panels = first_panels(points)
-    pairs = series_of(points)
-    kept: set[str] = set()
-    for _, group in groupby(sorted(pairs, key=lambda pair: pair[1]), key=lambda pair: pair[1]):
-        kept.update(spread([series for series, _ in group], 10 if own else MAX_PER_METHOD))
+    pairs = sorted(
+        dict.fromkeys((point["series"], point["method"]) for point in points),
+        key=lambda pair: pair[1] == "oracle",
+    )
+    by_method: dict[str, list[str]] = {}
+    for series, method in pairs:
+        by_method.setdefault(method, []).append(series)
+    most = 10 if own else MAX_PER_METHOD
+    kept = {series for group in by_method.values() for series in spread(group, most)}
     hidden = [series for series, _ in pairs if series not in kept]
     pairs = [pair for pair in pairs if pair[0] in kept]
     if own:
@@ -169,7 +162,6 @@ def measure(results: Results, x: str, name: str) -> Any:
 
 
 def cells_of(results: Results, name: str) -> list[Row]:
-    """Rows of the summary that a figure shows."""
     if name == "coverage":
         return [with_misses(row) for row in results.rows]
     if name == "protocols":
@@ -180,7 +172,6 @@ def cells_of(results: Results, name: str) -> list[Row]:
 
 
 def usable_x(results: Results, x: str) -> None:
-    """Refuse what cannot be an axis."""
     known = [
         name
         for name in dict.fromkeys((*results.parameters, *results.method_settings))
@@ -190,14 +181,8 @@ def usable_x(results: Results, x: str) -> None:
         raise InputError("x", x, f"one of {', '.join(known)}")
 
 
-def series_of(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """(series, method) pairs, the oracle last."""
-    pairs = dict.fromkeys((row["series"], row["method"]) for row in rows)
-    return sorted(pairs, key=lambda pair: pair[1] == "oracle")
-
-
 def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row], str]:
-    """A function that names the line of a row over a method's setting: n, and all else that differs."""
+    """A function that names the line of a row over a method's setting: n, and what else differs."""
     method = labels(rows, results.names, [name for name in results.method_settings if name != x])
     several = len({row["method"] for row in rows}) > 1
 
@@ -319,7 +304,6 @@ THEORY = {"bound": "proved bound", "limit": "leading term"}
 
 
 def curves_of(results: Results) -> dict[str, Curves]:
-    """CURVES, and one for every further statistic that the trajectories of a run have."""
     further = {name: text for name, text in results.meanings.items() if name not in (*STATISTICS, *MEANS)}
     own = {n: Curves({n: n}, text, n.replace("_", " ").capitalize(), False) for n, text in further.items()}
     return CURVES | own
@@ -423,10 +407,8 @@ def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple
 
 
 def paths_in_order(results: Results) -> list[Row]:
-    """A row per path, by the settings that vary."""
     by_path = {r["path"]: r for r in results.followed}
-    names = results.path_varying
-    return sorted(by_path.values(), key=lambda r: [(r[k] is not None, r[k]) for k in names])
+    return sorted(by_path.values(), key=lambda row: present_last(row, results.path_varying))
 
 
 def panel_factors(results: Results) -> tuple[Callable[[Row], str], Callable[[Row], str], list[str]]:
@@ -435,17 +417,17 @@ def panel_factors(results: Results) -> tuple[Callable[[Row], str], Callable[[Row
     Settings that only some paths have (an algorithm's own) go with the colour.
     """
     paths, varying = paths_in_order(results), results.path_varying
-    chosen = next((name for name in COLOURED if name in varying), None)
-    own = [k for k in varying if k != chosen and any(r[k] is None for r in paths)]
-    across = [k for k in varying if k != chosen and k not in own]
+    chosen = [name for name in COLOURED if name in varying][:1]
+    own = [k for k in varying if k not in chosen and any(r[k] is None for r in paths)]
+    across = [k for k in varying if k not in chosen and k not in own]
 
     def panel(row: Row) -> str:
         return panel_name(results, row, across)
 
     def series(row: Row) -> str:
-        return results.names.settings(row, ([chosen] if chosen else []) + own) or "all"
+        return panel_name(results, row, chosen + own)
 
-    paths.sort(key=lambda r: [(r[k] is not None, r[k]) for k in across])
+    paths.sort(key=lambda row: present_last(row, across))
     return panel, series, list(dict.fromkeys(map(panel, paths)))
 
 
@@ -528,33 +510,24 @@ def chosen_axis(rows: Sequence[Row], x: str) -> str:
 
 
 def varies(rows: Sequence[Row], name: str) -> bool:
-    """Whether a setting has several values."""
     return len({r.get(name) for r in rows if r.get(name) is not None}) > 1
 
 
 def rate_series(results: Results, row: Row, keys: Sequence[str]) -> str:
-    """A series of the figure of rates in words."""
     plain = [k for k in ("noise", "order") if k in keys and row.get(k) is not None]
     parts = [results.names.settings(row, [k for k in keys if k not in plain]), *(str(row[k]) for k in plain)]
     return ", ".join(filter(None, parts)) or str(row["algorithm"])
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least-squares slope of log y in log x."""
-    x, y = ([math.log(pair[at]) for pair in points] for at in (0, 1))
-    centre = fmean(x)
-    return math.fsum((a - centre) * b for a, b in zip(x, y, strict=True)) / math.fsum(
-        (a - centre) ** 2 for a in x
-    )
+    x, y = np.log(np.array(points)).T
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def slopes_in_words(points: Sequence[Row]) -> str:
-    """Slopes of all series, with those of theory."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for p in points:
-        groups.setdefault((p["panel"], p["series"]), []).append(p)
     found = []
-    for (panel, series), own in groups.items():
+    for panel, series in dict.fromkeys((p["panel"], p["series"]) for p in points):
+        own = [p for p in points if (p["panel"], p["series"]) == (panel, series)]
         if len({p["x"] for p in own}) < 2:
             continue
         text = series + (f" ({panel})" if panel != "all" else "")

@@ -1,7 +1,4 @@
-"""Tables of the report: methods at a glance, the choice, failures, cells, trajectories, published numbers.
-
-The report: one HTML file with everything in it, that opens from disk without a network.
-"""
+"""The report: one HTML file with everything in it, that opens from disk without a network."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ import numpy as np
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary
+from ldpflow.columns import Summary, rounded, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.figures import curves_of, risk_axis
-from ldpflow.report.pictures import Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, rounded, short, with_error, with_misses
+from ldpflow.report.pictures import CAPTIONS, Figure, figures_of, published_comparisons
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
@@ -51,8 +48,8 @@ from ldpflow.study.stored import stored_left_out, stored_plugins, stored_study
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 
-Text = tuple[str, str]
-"""A cell of a table: its text, and the value that it is sorted by."""
+Text = tuple[str, Any]
+"""A cell of a table: its text, and the value that it is sorted by, or None."""
 
 Place = tuple[str, str, int]
 """Path (``p`` and its key), cell id and coordinate."""
@@ -64,13 +61,7 @@ LOOKED = (
 """Measures of looks before the end and of all coordinates at once, shown where a run has them."""
 
 
-def sortable(value: object) -> str:
-    """Sort key of a cell; empty where there is no value."""
-    return "" if value is None else re.sub(r"\s+", " ", str(value))
-
-
 def ratio(value: float | None, of: float | None) -> float | None:
-    """Quotient of two numbers that a row may lack."""
     return value / of if value is not None and of else None
 
 
@@ -116,7 +107,6 @@ def glance(results: Results, settings: Sequence[Setting]) -> list[dict[str, Any]
 
 
 def span(values: list[float], decimals: int) -> str:
-    """Smallest to largest."""
     if not values:
         return "-"
     low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
@@ -146,7 +136,6 @@ def choices(results: Results, settings: Sequence[Setting]) -> dict[str, Any] | N
 
 
 def choice(setting: Setting) -> dict[str, str]:
-    """The recommended method of a setting, or the nearest to its level."""
     entry = setting.reference
     assert entry is not None
     none = UNDECIDED if setting.undecided else "none holds its level"
@@ -227,20 +216,10 @@ def cell_table(results: Results) -> dict[str, Any]:
     lost = any(row["failures"] for row in results.rows)
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [
-        *(results.names.label(n) for n in (*settings, "method", *own)),
-        "coverage ± MCSE",
-        "level*",
-        *(["failures as misses"] if lost else []),
-        "length ± MCSE",
-        "length / oracle",
-        "bias ± MCSE",
-        "emp. SE",
-        "SE error",
-        "replicates",
-        "failed",
-        *checks,
-    ]
+    head = [results.names.label(name) for name in (*settings, "method", *own)]
+    head += ["coverage ± MCSE", "level*", *(["failures as misses"] if lost else [])]
+    head += ["length ± MCSE", "length / oracle", "bias ± MCSE", "emp. SE", "SE error"]
+    head += ["replicates", "failed", *checks]
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
@@ -254,7 +233,7 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
 
     def measured(name: str, digits: int | None = None, error: float | None = None) -> Text:
         text = with_error(row[name], error) if digits is None else rounded(row[name], digits)
-        return text, sortable(row[name])
+        return text, row[name]
 
     relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
     state = "-" if row["coverage_failures_as_misses"] is None else judge(row)
@@ -262,16 +241,16 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
     if length_mcse and row["length_mean"] and length_mcse < 1e-12 * abs(row["length_mean"]):
         length_mcse = 0.0  # rounding of equal numbers: the oracle's lengths do not vary
     return [
-        *((short(row[name]), sortable(row[name])) for name in settings),
+        *((short(row[name]), row[name]) for name in settings),
         measured("coverage", error=row["coverage_mcse"]),
         (state, state),
         *([measured("coverage_failures_as_misses", 3)] if lost else []),
         measured("length_mean", error=length_mcse),
-        ("-" if relative is None else f"{relative:.3f}", sortable(relative)),
+        ("-" if relative is None else f"{relative:.3f}", relative),
         measured("bias", error=row["bias_mcse"]),
         measured("empirical_se", 3),
-        ("-" if error is None else f"{100 * error:+.1f}%", sortable(error)),
-        *((f"{row[name]:,}", sortable(row[name])) for name in ("replicates", "failures")),
+        ("-" if error is None else f"{100 * error:+.1f}%", error),
+        *((f"{row[name]:,}", row[name]) for name in ("replicates", "failures")),
         *(measured(name, 3) for name in checks),
     ]
 
@@ -289,19 +268,10 @@ def followed_table(results: Results) -> dict[str, Any]:
     bounded = [r for r in rows if r["theory_bound"] is not None and r["mean"] is not None]
     above = [r for r in bounded if r["mean"] > r["theory_bound"]]
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
-    head = [
-        "n",
-        "step",
-        "statistic",
-        "mean ± MCSE",
-        "5%",
-        "median",
-        "95%",
-        "mean / bound",
-        "mean / leading term",
-    ]
+    head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
+    head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
     return {
-        "head": [*(results.names.label(n) for n in names), *head, "replicates", "diverged"],
+        "head": head,
         "rows": [end_of_path(row, names) for row in ends[:MAX_TABLE_ROWS]],
         "left": max(len(ends) - MAX_TABLE_ROWS, 0),
         "bounded": f"{len(bounded):,}" if bounded else "",
@@ -312,33 +282,20 @@ def followed_table(results: Results) -> dict[str, Any]:
 
 
 def end_of_path(row: Row, names: Sequence[str]) -> list[Text]:
-    """One row of the table of trajectories."""
-    found = [(short(row[k]), sortable(row[k])) for k in (*names, "n", "step", "stat")]
-    found.append((with_error(row["mean"], row["mcse"]), sortable(row["mean"])))
+    found = [(short(row[k]), row[k]) for k in (*names, "n", "step", "stat")]
+    found.append((with_error(row["mean"], row["mcse"]), row["mean"]))
     numbers = [row[k] for k in ("q05", "q50", "q95")]
     numbers += [ratio(row["mean"], row[f"theory_{kind}"]) for kind in ("bound", "limit")]
-    found += [(rounded(number, 3), sortable(number)) for number in numbers]
-    return found + [(f"{row[k]:,}", sortable(row[k])) for k in ("replicates", "failures")]
+    found += [(rounded(number, 3), number) for number in numbers]
+    return found + [(f"{row[k]:,}", row[k]) for k in ("replicates", "failures")]
 
 
 COMPARED = (
-    "table",
-    "τ",
-    "coordinate",
-    "method",
-    "n",
-    "measure",
-    "ours",
-    "SE",
-    "printed",
-    "SE",
-    "z",
-    "adj. p",
-)
+    "table", "τ", "coordinate", "method", "n", "measure", "ours", "SE", "printed", "SE", "z", "adj. p",
+)  # fmt: skip
 
 
 def comparison_table(comparison: Comparison) -> dict[str, Any]:
-    """Verdict and numbers of a comparison with a publication."""
     rows = [
         [
             *(f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure),
@@ -367,18 +324,11 @@ LOOK_SECONDS = 2.0
 
 
 def report_html(results: Results, live: bool = False) -> str:
-    """The whole page.
-
-    Parameters
-    ----------
-    results : Results
-    live : bool
-        Whether the page reads itself again every RELOAD_SECONDS seconds.
-    """
-    sections = [figure_section(*figure) for figure in drawn(results)]
+    """The whole page; a ``live`` one reads itself again every RELOAD_SECONDS seconds."""
+    sections = [figure_section(*figure) for figure in draw_figures(results)]
     specs = {section["id"]: section.pop("spec") for section in sections}
     settings = settings_of(results.rows)
-    return rendered(
+    return render_page(
         "page.html.jinja",
         name=results.name,
         lead=lead(results),
@@ -405,13 +355,22 @@ def report_html(results: Results, live: bool = False) -> str:
     )
 
 
-def rendered(template: str, **values: Any) -> str:
-    """A page with its styles, its scripts and the library that draws figures."""
+def load_template(name: str) -> jinja2.Template:
+    """A template of this package; it escapes what it is given."""
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.PackageLoader("ldpflow.report", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
+    return environment.get_template(name)
+
+
+def render_page(template: str, /, **values: Any) -> str:
+    """A page with its styles, its scripts and the library that draws figures."""
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
-    return environment.from_string(asset(template)).render(
+    return load_template(template).render(
         **values,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         css=Markup(asset("page.css")),
@@ -455,11 +414,6 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> R
     -------
     Results
         Those of the last page, which does not read itself again.
-
-    Raises
-    ------
-    InputError
-        If there is no run, or its sweep ended without a result.
     """
     store = RunStore(run)
     if store.read_study() is None:
@@ -483,7 +437,6 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> R
 
 
 def fingerprint(store: RunStore) -> str:
-    """Text that changes whenever a part, the study or a session does."""
     bad: list[UnreadablePart] = []
     names = [part.name for dataset in store.datasets() for part in dataset.scan(damaged=bad)]
     names += [part.name for part in bad]
@@ -503,7 +456,6 @@ def latest(run: str) -> Results | None:
 
 
 def asset(name: str) -> str:
-    """A file beside this one."""
     return files("ldpflow.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -521,7 +473,7 @@ def script_json(value: object) -> Markup:
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
+def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     wanted = [("coverage", "n"), ("design-beta", "beta")]
     wanted += [("choice", "n")] if len({row["series"] for row in results.rows}) >= MANY else []
@@ -538,7 +490,7 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
         if name == "design-beta":
             if len(results.values("beta")) < 2:
                 continue
-            figure = Figure(figure.draw, "The design knob: block exponent β", DESIGN_NOTE)
+            figure = Figure(figure.draw, **CAPTIONS[name])
         try:
             found.append((name, figure, figure.chart(results, x)))
         except DamagedRun:
@@ -551,15 +503,8 @@ def drawn(results: Results) -> list[tuple[str, Figure, Any]]:
 MANY = 4
 """Series from which on the report has the figure of the choice between them."""
 
-DESIGN_NOTE = (
-    "Coverage of the block bootstrap over its block exponent β, a line per n. Short blocks (small β) miss "
-    "dependence, long ones leave few blocks. No β is shown to be best where its bar overlaps with those of "
-    "others. Bars are 95% Monte Carlo intervals."
-)
-
 
 def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
-    """Values of a figure for the template."""
     spec = chart.to_dict()
     return {
         "id": name,
@@ -578,20 +523,21 @@ def lead(results: Results) -> str:
         methods = ", ".join(results.values("method"))
         text = f"{len(rows)} cells of nominal {level} intervals ({methods})"
         names = (*results.varying(), *results.method_settings)
-        text += varied(results, {name: results.values(name) for name in names})
-        found.append(f"{text}. {counted(rows)} replicates per cell.")
+        text += varying_settings(results, {name: results.values(name) for name in names})
+        found.append(f"{text}. {count_replicates(rows)} replicates per cell.")
     if rows := results.followed:
         paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
         text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
         text += f" up to n = {short(max(row['n'] for row in rows))}"
         settings = results.path_varying
-        text += varied(results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings})
-        found.append(f"{text}. {counted(rows)} replicates per path.")
+        text += varying_settings(
+            results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings}
+        )
+        found.append(f"{text}. {count_replicates(rows)} replicates per path.")
     return " ".join(found)
 
 
-def varied(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
-    """The settings that vary, with at most ten of their values."""
+def varying_settings(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
     found = []
     for name, each in values.items():
         some = ", ".join([*map(short, each[:10]), *(["..."] if len(each) > 10 else [])])
@@ -599,14 +545,12 @@ def varied(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
     return f": {'; '.join(found)}" if found else ""
 
 
-def counted(rows: Sequence[Row]) -> str:
-    """The number of replicates of some rows, or the least and the largest."""
+def count_replicates(rows: Sequence[Row]) -> str:
     counts = [row["replicates"] for row in rows]
     return " to ".join(dict.fromkeys(map(short, (min(counts), max(counts)))))
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
-    """Facts on the study, as names and values."""
 
     def values(name: str) -> str:
         found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})
@@ -615,8 +559,10 @@ def facts(results: Results) -> list[tuple[str, str]]:
     def with_settings(group: str) -> str:
         found = []
         for table in entries(results.design.study, group):
-            settings = [f"{results.names.label(k)} = {listed(v)}" for k, v in table.items() if k != "kind"]
-            kind = listed(table.get("kind", ""))
+            settings = [
+                f"{results.names.label(k)} = {list_values(v)}" for k, v in table.items() if k != "kind"
+            ]
+            kind = list_values(table.get("kind", ""))
             found.append(f"{kind} ({', '.join(settings)})" if settings else kind)
         return "; ".join(found)
 
@@ -641,15 +587,13 @@ def facts(results: Results) -> list[tuple[str, str]]:
 
 
 def privacy(notion: str, unit: str, neighbouring: str) -> str:
-    """Notion, unit and neighbouring relation; the latter two where something is private."""
     found = [notion, f"unit: {unit}" if unit else "", f"neighbours: {neighbouring}" if neighbouring else ""]
     return "; ".join(filter(None, found))
 
 
-def listed(value: Any) -> str:
-    """A setting or a list of them."""
+def list_values(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(f"({listed(v)})" if isinstance(v, list) else short(v) for v in value)
+        return ", ".join(f"({list_values(v)})" if isinstance(v, list) else short(v) for v in value)
     return short(value)
 
 
@@ -669,7 +613,6 @@ def commands(results: Results) -> list[str]:
 
 
 def plugin_flags(results: Results) -> str:
-    """Options that load the plug-ins of the study from their copies in the run."""
     found = []
     for name, digest in stored_plugins(results.study):
         copy = f"plugins/{name}-{digest[:12]}/{name}.py"
@@ -696,13 +639,13 @@ def session(entry: dict[str, Any]) -> dict[str, str]:
 
 def progress(results: Results) -> str:
     """Progress of a run: the replicates of all paths of its study, started or not."""
-    from ldpflow.engine.run import reached
+    from ldpflow.engine.run import count_finished
 
     state = "Running, or interrupted" if results.running else "Finished"
     study = stored_study(results.store)
     if study is None:
         return f"{state}."
-    found = reached(study, results.table, results.trajectories)
+    found = count_finished(study, results.table, results.trajectories)
     done, wanted = found["done_replicates"], found["wanted_replicates"]
     paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
     return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."

@@ -1,39 +1,41 @@
-"""Figures of forms of their own: every cell at once, zip plots, published numbers, and the choice.
-
-The figures by name, with what a reader should know of each.
-"""
+"""Figures by name; those of forms of their own: all cells, zip plots, published numbers, the choice."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import altair as alt
 import numpy as np
 
+from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.charts import (
     COLUMNS,
     GREY,
     LABEL,
     MAX_PANELS,
-    MAX_RANKED,
     MISSES,
     Z95,
     clean,
     left_out,
+    named_scale,
     panels,
     spread,
-    styled,
+    style_chart,
 )
 from ldpflow.report.figures import (
     CURVES,
     MAX_SINGLE,
+    MEASURES,
     Curves,
     curves_of,
+    first_panels,
     measure,
     panel_name,
     rates,
@@ -42,8 +44,8 @@ from ldpflow.report.figures import (
     usable_x,
     without_setting,
 )
-from ldpflow.report.results import Results, Row, labels, short, with_misses
-from ldpflow.results.arena import Entry, Setting, settings_of
+from ldpflow.report.results import Results, Row, labels, present_last, with_misses
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, Entry, Setting, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
@@ -56,8 +58,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
     usable_x(results, x)
     factors = results.varying(without=(x,))
     rows = [dict(with_misses(row)) for row in results.rows if row.get(x) is not None]
-    last = (*factors, "method", *results.method_settings, "n")
-    rows.sort(key=lambda row: [(row.get(key) is not None, row.get(key)) for key in last])
+    rows.sort(key=lambda row: present_last(row, (*factors, "method", *results.method_settings, "n")))
     # What is on the axis names no row of squares.
     label = labels(rows, results.names, [name for name in results.method_settings if name != x])
     for row in rows:
@@ -97,7 +98,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
     )
     missing = left_out(order[2 * MAX_PANELS :], [], without_setting(results.rows, x))
-    return styled(drawn, "Every cell: coverage in percent", words, 120, missing)
+    return style_chart(drawn, "Every cell: coverage in percent", words, 120, missing)
 
 
 # Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
@@ -137,7 +138,6 @@ def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]
 
 
 def gap(row: Row) -> float:
-    """Coverage, failures as misses, minus level."""
     return float(with_misses(row)["coverage"] - row["level"])
 
 
@@ -156,7 +156,7 @@ def zip_plot(results: Results) -> Any:
     )
     colour = alt.Color(
         "kind:N",
-        scale=alt.Scale(domain=list(MISSES), range=list(MISSES.values())),
+        scale=named_scale(MISSES),
         legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200, symbolStrokeWidth=3),
     )
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
@@ -185,7 +185,7 @@ def zip_plot(results: Results) -> Any:
         f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half length: "
         f"{'; '.join(', '.join(lines) for lines in names)}."
     )
-    return styled(alt.concat(*drawn, columns=COLUMNS), "Zip plots: the intervals themselves", text)
+    return style_chart(alt.concat(*drawn, columns=COLUMNS), "Zip plots: the intervals themselves", text)
 
 
 def intervals(results: Results, row: Row) -> list[Row]:
@@ -221,7 +221,6 @@ OURS, PRINTED = "this run", "published"
 
 
 def published_comparisons(results: Results) -> list[Comparison]:
-    """Comparisons with every published study that shares a cell with the run."""
     found = (compare(results.table, name) for name in NAMES)
     return [comparison for comparison in found if comparison.rows]
 
@@ -253,10 +252,8 @@ def beside_published(results: Results) -> Any:
         raise InputError("figure", "paper", "a run that has cells of a published study")
     order = list(dict.fromkeys(v["cell"] for v in values))
     key = alt.Legend(title=None)
-    colour = alt.Color("who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["#0072b2", GREY]), legend=key)
-    shape = alt.Shape(
-        "who:N", scale=alt.Scale(domain=[OURS, PRINTED], range=["circle", "diamond"]), legend=key
-    )
+    colour = alt.Color("who:N", scale=named_scale({OURS: "#0072b2", PRINTED: GREY}), legend=key)
+    shape = alt.Shape("who:N", scale=named_scale({OURS: "circle", PRINTED: "diamond"}), legend=key)
     y = alt.Y("cell:N", sort=order, title=None)
     shift = alt.YOffset("who:N", scale=alt.Scale(domain=[OURS, PRINTED], paddingOuter=0.6))
     tips = [alt.Tooltip("cell:N"), alt.Tooltip("who:N")]
@@ -281,7 +278,7 @@ def beside_published(results: Results) -> Any:
         f"{len(values) // 2} published numbers beside this run's, with 95% intervals; largest |z| "
         f"{max(abs(v['z']) for v in values):.2f}."
     )
-    return styled(alt.concat(*drawn, columns=3), "This run and the published tables", text, 110)
+    return style_chart(alt.concat(*drawn, columns=3), "This run and the published tables", text, 110)
 
 
 # Coverage against length, the choice between methods
@@ -291,12 +288,8 @@ NAME = (0.4, 0.05)
 LENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Marks of the axis of lengths, in those of the oracle."""
 
-VERDICTS = {
-    "recommended": "#d55e00",
-    "holds": "#0072b2",
-    "too few replicates to say": "#cc79a7",
-    "fails": GREY,
-}
+VERDICTS = {"recommended": "#d55e00", HOLDS: "#0072b2", UNDECIDED: "#cc79a7", FAILS: GREY}
+"""Colours of the methods of a setting."""
 
 
 def choice(results: Results) -> Any:
@@ -308,7 +301,7 @@ def choice(results: Results) -> Any:
     factors = [name for name in factors if len(results.values(name)) > 1] or ["n"]
     points: list[Row] = []
     for setting in settings:
-        named = {id(entry) for entry in apart(frontier(setting))}
+        named = {id(entry) for entry in without_overlap(frontier(setting))}
         for entry in setting.entries:
             if not math.isfinite(entry.length):
                 continue
@@ -321,12 +314,8 @@ def choice(results: Results) -> Any:
             point["label"] = entry.label if id(entry) in named else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
             points.append(point)
-    every = list(dict.fromkeys(point["panel"] for point in points))
-    points = [point for point in points if point["panel"] in every[:MAX_PANELS]]
-    key = alt.Legend(title=None)
-    colour = alt.Color(
-        "kind:N", scale=alt.Scale(domain=list(VERDICTS), range=list(VERDICTS.values())), legend=key
-    )
+    points, hidden = first_panels(points)
+    colour = alt.Color("kind:N", scale=named_scale(VERDICTS), legend=alt.Legend(title=None))
     lowest = min(min(point["low"] for point in points), min(point["level"] for point in points))
     scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
     heading = "coverage, failures as misses"
@@ -351,19 +340,7 @@ def choice(results: Results) -> Any:
         base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]
-    columns = (
-        "panel",
-        "length",
-        "coverage",
-        "level",
-        "method",
-        "low",
-        "high",
-        "short",
-        "long",
-        "label",
-        "kind",
-    )
+    columns = list(points[0])
     chosen = [
         f"{s.best.label} at {panel_name(results, dict(s.best.row), factors)}" for s in settings if s.best
     ]
@@ -372,30 +349,31 @@ def choice(results: Results) -> Any:
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
     drawn = panels(points, columns, layers)
-    return styled(drawn, "Coverage against length", text, left_out=left_out(every[MAX_PANELS:], []))
+    return style_chart(drawn, "Coverage against length", text, left_out=left_out(hidden, []))
 
 
 def frontier(setting: Setting) -> list[Entry]:
     """The recommended method, then those that no other beats in coverage and length at once."""
     known = [entry for entry in setting.entries if math.isfinite(entry.length)]
     best = [entry for entry in known if entry is setting.best]
+    others = [entry for entry in known if entry is not setting.best]
     return best + [
-        e
-        for e in known
-        if e is not setting.best
-        and not any(o.coverage >= e.coverage and o.length < e.length for o in known if o is not e)
+        one
+        for one in others
+        if not any(other.coverage >= one.coverage and other.length < one.length for other in known)
     ]
 
 
-def apart(entries: list[Entry]) -> list[Entry]:
-    """Those whose names do not lie on that of one before."""
+def without_overlap(entries: list[Entry]) -> list[Entry]:
+    """Entries whose names do not lie on that of one before."""
+
+    def overlap(one: Entry, other: Entry) -> bool:
+        near = abs(math.log(one.length / other.length)) <= NAME[0]
+        return near and abs(one.coverage - other.coverage) <= NAME[1]
+
     found: list[Entry] = []
     for entry in entries:
-        if all(
-            abs(math.log(entry.length / other.length)) > NAME[0]
-            or abs(entry.coverage - other.coverage) > NAME[1]
-            for other in found
-        ):
+        if not any(overlap(entry, other) for other in found):
             found.append(entry)
     return found
 
@@ -413,24 +391,10 @@ class Figure:
     over_x: bool = True
 
     def chart(self, results: Results, x: str = "n") -> Any:
-        """The Altair chart."""
         return self.draw(results, x) if self.over_x else self.draw(results)
 
 
-BARS = "Bars are 95% Monte Carlo intervals."
-RANKED = (
-    f"{BARS} Up to {MAX_RANKED} values on the axis stand at equal distances, with the series of each side by "
-    "side."
-)
-
-
-def of_cells(name: str, heading: str, caption: str) -> Figure:
-    """The figure of a measure of the cells."""
-    return Figure(partial(measure, name=name), heading, caption)
-
-
 def along_a_path(name: str, curves: Curves) -> Figure:
-    """The figure of a statistic of trajectories."""
     return Figure(
         partial(trajectory, name=name),
         curves.heading,
@@ -440,94 +404,20 @@ def along_a_path(name: str, curves: Curves) -> Figure:
     )
 
 
+CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
+    files("ldpflow.report").joinpath("captions.toml").read_text(encoding="utf-8")
+)
+"""Heading and caption of the figures by name."""
+
+OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": beside_published}
+OVER_X: dict[str, Callable[..., Any]] = {"heat-map": heat_map, "rates": rates, "risk": risk}
+OVER_X |= {name: partial(measure, name=name) for name in MEASURES}
+
 FIGURES: dict[str, Figure] = {
-    "coverage": of_cells(
-        "coverage",
-        "Coverage",
-        "Share of replicates whose interval contains the true value. The dashed line is the nominal "
-        "level; in the grey band a method with exactly that coverage would lie 95 times in 100, given "
-        "this many replicates. Failed replicates, without an interval, count as misses. " + RANKED,
-    ),
-    "choice": Figure(
-        choice,
-        "Coverage against length",
-        "All methods of a setting, failures counted as misses: the shortest of those that hold their level "
-        "is recommended. Named are the methods that no other beats in coverage and length at once. "
-        "The dashed line is the nominal level. " + BARS,
-        over_x=False,
-    ),
-    "length": of_cells(
-        "length",
-        "Length",
-        "Mean length of the intervals, in the unit of θ, on a logarithmic axis. The dashed line is the "
-        "oracle's: the interval with the true asymptotic variance, which cannot be computed from data. "
-        + BARS,
-    ),
-    "relative-length": of_cells(
-        "relative-length",
-        "Length relative to the oracle",
-        "The same lengths divided by the oracle's. Below 1 with coverage below nominal: too short. "
-        "Above 1 at nominal coverage: the price of not knowing the variance. " + RANKED,
-    ),
-    "protocols": of_cells(
-        "protocols",
-        "Protocols",
-        "Mean length of every protocol's default interval, in the unit of θ. The dashed line is the "
-        "efficiency bound's: no protocol under the same budget has a shorter honest interval for large n. "
-        "Intervals that end at the public range are left out. " + BARS,
-    ),
-    "zip": Figure(
-        zip_plot,
-        "The intervals themselves (zip plots)",
-        "Each line is the interval of one replicate; the truth is the vertical line. Intervals are "
-        "ranked by error over half length, the worst on top (of many replicates, evenly spaced ranks). "
-        "A method keeps its level when coloured intervals, the misses, fill the space above the dashed "
-        "line and no more. Its tails are balanced when both colours are equally frequent: a biased estimate "
-        "can have balanced tails, and an unbiased one of a skewed law need not.",
-        over_x=False,
-    ),
-    "heat-map": Figure(
-        heat_map,
-        "Every cell at once",
-        "Coverage in percent, coloured by its distance from the nominal level: orange is too low, blue "
-        "too high. Replicates without an interval count as misses.",
-    ),
-    "bias": of_cells(
-        "bias",
-        "Bias of the estimate",
-        "Bias in units of the estimate's empirical standard error. At 0.5 a 90% interval of the right "
-        "length covers 86% instead of 90%: intervals centred at a biased estimate miss for that reason "
-        "alone. " + RANKED,
-    ),
-    "standard-error": of_cells(
-        "standard-error",
-        "Standard errors",
-        "The methods' own standard errors against the standard deviation of the estimate over "
-        "replicates: 0 is right, -0.1 is 10% too small. Methods without a standard error (SN) are "
-        "absent. " + RANKED,
-    ),
-    "paper": Figure(
-        beside_published,
-        "Beside the published tables",
-        "Numbers of this run and as printed, with 95% intervals (of lengths including rounding). "
-        "Lengths are divided by the printed one.",
-        over_x=False,
-    ),
-    "rates": Figure(
-        rates,
-        "Rates",
-        "The gradient's norm, averaged along each path, on logarithmic axes: a rate is a straight line. "
-        "Dotted lines have the slope of the theorem's rate and start at the first point; its constants "
-        "mean nothing at these sizes. Bars are 95% Monte Carlo intervals.",
-    ),
-    "risk": Figure(
-        risk,
-        "Excess risk at the end",
-        "Mean excess loss of what each algorithm puts out, at the last checkpoint of its path. Bars are 95% "
-        "Monte Carlo intervals; dotted lines are the leading term, or the exact mean, where theory has it.",
-    ),
-    **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
-}
+    name: Figure(OVER_X.get(name) or OWN_AXES[name], **words, over_x=name in OVER_X)
+    for name, words in CAPTIONS.items()
+    if name != "design-beta"  # the figure of coverage over another factor
+} | {name: along_a_path(name, curves) for name, curves in CURVES.items()}
 
 
 def figures_of(results: Results) -> dict[str, Figure]:

@@ -1,107 +1,28 @@
-"""Numbers and settings as people write them, on a terminal and in a report.
-
-A run as figures see it: one row per cell and coordinate, named and in order.
-"""
+"""A run as figures and tables see it: one row per cell and coordinate, named and in order."""
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.columns import Column
-from ldpflow.errors import InputError, plain_line, plain_text
+from ldpflow.columns import Column, distinguishing_columns, short
+from ldpflow.errors import InputError, plain_line
 from ldpflow.results.columns import known_columns
 from ldpflow.results.design import Design, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import chosen, condition
+from ldpflow.results.where import condition, select_rows
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import shown_study, stored_mapping
-
-WIDE = 24
-"""Characters of a setting that is shown only if nothing else tells rows apart."""
-
-
-def short(value: object) -> str:
-    """A setting as people write it: 1e6, 0.75, BB; nothing for what a row does not have."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return plain_text(str(value))
-    if isinstance(value, int):
-        digits = str(abs(value))
-        mantissa = digits.rstrip("0")
-        if len(digits) < 5 or len(mantissa) > 3:
-            return str(value)
-    text = f"{value:.6g}" if isinstance(value, float) else f"{value:.2e}"
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return f"{mantissa}e{int(exponent)}"
-
-
-def no_formula(value: object) -> object:
-    """A text that no spreadsheet takes for a formula; other values as they are."""
-    if not isinstance(value, str):
-        return value
-    shown = plain_text(value)
-    return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
-
-
-def rounded(value: float | None, digits: int) -> str:
-    """A measure, rounded to a number of significant digits."""
-    if value is None or math.isnan(value):
-        return "-"
-    return short(float(f"{value:.{digits}g}"))
-
-
-def with_error(value: float | None, error: float | None) -> str:
-    """A measure and its Monte Carlo standard error, both to the error's second digit."""
-    if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
-    decimals = 1 - math.floor(math.log10(error))
-    if not 0 <= decimals <= 9:
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
-    shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
-    return f"{value:.{decimals}f} ± {shown}"
-
-
-def distinguishing_columns(
-    names: Sequence[str], rows: Sequence[Mapping[str, Any]], implied: bool = False
-) -> list[str]:
-    """Smallest set of columns that distinguishes the rows, the earlier of several.
-
-    A setting with one value that some rows do not have (B, where BM stands beside BB), or of long texts
-    (coefficients), is looked at last. ``implied``: with the others that vary, though they follow from the
-    set.
-    """
-    texts = {name: [repr(row[name]) for row in rows] for name in names}
-    values = {name: {repr(row[name]) for row in rows if row[name] is not None} for name in names}
-    last = {
-        name: len(values[name]) < 2 or any(len(short(row[name])) > WIDE for row in rows) for name in names
-    }
-    kept: list[str] = []
-    groups, count = [""] * len(rows), 1
-    for name in sorted(names, key=last.__getitem__):
-        finer = [before + "|" + text for before, text in zip(groups, texts[name], strict=True)]
-        if (found := len(set(finer))) > count:
-            groups, count = finer, found
-        elif last[name] or not implied or len(set(texts[name])) < 2:
-            continue
-        kept.append(name)
-    return [name for name in names if name in kept]
-
+from ldpflow.study.stored import public_study, stored_mapping
 
 Row = dict[str, Any]
 
@@ -110,15 +31,12 @@ class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
     def label(self, name: str) -> str:
-        """Symbol or name."""
         return self[name].label if name in self else name
 
     def axis(self, name: str) -> str:
-        """Title of an axis."""
         return self[name].axis if name in self else name
 
     def logarithmic(self, name: str) -> bool:
-        """Whether an axis is logarithmic."""
         return name in self and self[name].logarithmic
 
     def value(self, name: str, value: object) -> str:
@@ -130,7 +48,6 @@ class Names(dict[str, Column]):
         return f"{self.label(name)} = {short(value)}"
 
     def settings(self, row: Row, names: Iterable[str]) -> str:
-        """The settings that a row has."""
         return ", ".join(self.value(name, row[name]) for name in names if row[name] is not None)
 
 
@@ -198,20 +115,18 @@ class Results:
         if table.num_rows == followed.num_rows == 0:
             raise InputError("run", str(run), "a run directory with results", "Nothing finished there.")
         if where is not None:
-            table, followed = filtered(where, table, followed)
+            table, followed = filter_tables(where, table, followed)
         rows = table.to_pylist()
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = shown_study(mapping, text)
+        study, text = public_study(mapping, text)
         found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
-            last = (row["method"] == "oracle", row["method"])
-            values = [row.get(name) for name in (*names, *found.method_settings)]
-            keys = [(value is not None, value) for value in values]
-            return [*keys[: len(names)], last, *keys[len(names) :]]
+            method = (row["method"] == "oracle", row["method"])
+            return [*present_last(row, names), method, *present_last(row, found.method_settings)]
 
         rows.sort(key=place)
         for line in found.parts_left_out:
@@ -267,8 +182,8 @@ class Results:
         names = self.trajectories.column_names
         settings = [name for name in names[: names.index("n")] if name != "path"]
         # What the study varies before what follows from it.
-        chosen = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
-        settings.sort(key=lambda name: name not in chosen)
+        leading = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
+        settings.sort(key=lambda name: name not in leading)
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
@@ -287,8 +202,12 @@ class Results:
 
     @cached_property
     def running(self) -> bool:
-        """Whether the last session has no end: it runs, or was killed."""
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
+
+
+def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
+    """Key to sort rows by some columns: rows without a value come first."""
+    return [(row.get(name) is not None, row.get(name)) for name in names]
 
 
 def with_misses(row: Row) -> Row:
@@ -335,14 +254,8 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
     return label
 
 
-def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
-    """The rows that meet a condition, of every table that has its columns.
-
-    Raises
-    ------
-    InputError
-        If no table has its columns, or no row is left.
-    """
+def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
+    """The rows that meet a condition, of every table that has its columns."""
     found: list[pa.Table] = []
     refused, unmet = [], []
     for table in tables:
@@ -356,5 +269,5 @@ def filtered(where: str, *tables: pa.Table) -> list[pa.Table]:
     if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        chosen(unmet[0], where)  # which says what there is
+        select_rows(unmet[0], where)  # which says what there is
     return found

@@ -13,7 +13,7 @@ import altair as alt
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.report.charts import LABEL, clean, colours, decades, styled
+from ldpflow.report.charts import LABEL, clean, colours, decades, named_scale, style_chart
 from ldpflow.report.pictures import RULE
 from ldpflow.report.results import Names, method_settings
 from ldpflow.simulators.rows import Batch, simulate
@@ -58,12 +58,9 @@ def trace(
     """
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
-        raise InputError(
-            "study",
-            f"{study.name} with {len(plans)} paths",
-            "one path that serves every n",
-            "Choose one value for every setting.",
-        )
+        found = f"{study.name} with {len(plans)} paths"
+        hint = "Choose one value for every setting."
+        raise InputError("study", found, "one path that serves every n", hint)
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
     if not least <= first < last:
@@ -112,8 +109,8 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
     estimates = {row["n"]: {"n": row["n"], "estimate": clean(row["estimate"])} for row in table}
     grid = sorted(estimates)
     shades = colours(list(methods.values()))
-    domain = alt.Scale(domain=list(methods), range=[shades[method] for method in methods.values()])
-    colour = alt.Color("series:N", scale=domain, legend=alt.Legend(title="limits"))
+    scale = named_scale({series: shades[method] for series, method in methods.items()})
+    colour = alt.Color("series:N", scale=scale, legend=alt.Legend(title="limits"))
     # The first few n have limits of any size, which would flatten all that is to be seen.
     sizes = sorted(abs(v["limit"] - truth) for v in values if 100 <= v["n"] <= split)
     reach = 1.1 * sizes[int(0.985 * (len(sizes) - 1))] if sizes else 1.0
@@ -144,4 +141,4 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         f"{grid[0]:,} to {grid[-1]:,}; the truth {truth:.4g} is the dashed line; at the end the estimate is "
         f"{estimates[grid[-1]]['estimate']:.4g}."
     )
-    return styled(alt.concat(*drawn, columns=2), f"One path as n grows, {100 * level:g}% limits", text)
+    return style_chart(alt.concat(*drawn, columns=2), f"One path as n grows, {100 * level:g}% limits", text)

@@ -46,28 +46,17 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A method in one setting.
-
-    Parameters
-    ----------
-    label : str
-        Kind and the settings that are not at their default.
-    row : mapping
-        Its row of the summary.
-    state : str
-        Whether it holds its level (see :func:`judge`).
-    barred : str
-        Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most.
-    """
+    """A method in one setting, with its row of the summary."""
 
     label: str
     row: Row
     state: str
+    """Whether it holds its level (see :func:`judge`)."""
     barred: str
+    """Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most."""
 
     @property
     def holds(self) -> bool:
-        """Whether it holds its level."""
         return self.state == HOLDS
 
     @property
@@ -78,31 +67,20 @@ class Entry:
     @property
     def length(self) -> float:
         """Mean length over the oracle's, infinite where no interval is defined."""
-        value = self.row.get("length_relative")
-        if value is None:
-            value = self.row.get("length_mean")
-        return math.inf if value is None else float(value)
+        lengths = (self.row.get("length_relative"), self.row.get("length_mean"), math.inf)
+        return float(next(value for value in lengths if value is not None))
 
     @property
     def coverage(self) -> float:
-        """Coverage with failures as misses."""
         return float(self.row["coverage_failures_as_misses"])
 
 
 @dataclass(frozen=True)
 class Setting:
-    """All methods at one path, n, level and coordinate.
+    """All methods at one path, n, level and coordinate: the shortest that hold their level, then by coverage.
 
-    Parameters
-    ----------
-    keys : dict
-        path, n, level, coordinate.
-    entries : tuple of Entry
-        The shortest first among those that hold their level, then the others by coverage.
-    best : Entry, optional
-        What the rule recommends; None where no eligible method holds its level.
-    nearest : Entry, optional
-        The eligible method with the highest coverage.
+    ``best`` is what the rule recommends, if an eligible method holds its level; ``nearest`` is the eligible
+    method with the highest coverage.
     """
 
     keys: Row
@@ -125,19 +103,8 @@ class Setting:
 class Standing:
     """A method over all settings.
 
-    Parameters
-    ----------
-    label : str
-    barred : str
-        As of its entries.
-    settings, held, undecided, best : int
-        In how many settings it is, holds its level, has too few replicates to say, and is recommended.
-    lowest : float
-        Its lowest coverage, failures counted as misses.
-    failed : float
-        Its largest share of undefined and diverged intervals.
-    length : float or None
-        Median over the settings where it holds its level of its mean length over the oracle's.
+    ``settings``, ``held``, ``undecided`` and ``best`` count in how many it is, holds its level, has too few
+    replicates to say, and is recommended.
     """
 
     label: str
@@ -147,8 +114,11 @@ class Standing:
     undecided: int
     best: int
     lowest: float
+    """Coverage, failures counted as misses."""
     failed: float
+    """Largest share of undefined and diverged intervals."""
     length: float | None
+    """Median of its mean length over the oracle's, where it holds its level."""
 
 
 def label_of(row: Row) -> str:
@@ -270,7 +240,7 @@ def standings(settings: Sequence[Setting]) -> list[Standing]:
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
-    """The method to take where no setting is like one's own; None where no method is good enough.
+    """The method to take if no setting is like one's own; None if no method is good enough.
 
     Of the methods that need no truth and hold their level in a share :data:`MOST` of the settings, the
     one with the shortest median length.

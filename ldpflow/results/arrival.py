@@ -1,35 +1,27 @@
-"""Gaussian closure of LDP-SGD on a quantile: mean and variance of the iterates, without simulation.
+"""Whether a path arrives: what a run's start and steps leave in its average at finite n, without simulation.
 
-theta_i is treated as N(m_i, v_i). With F the distribution function of a record, Z standard normal,
-q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's identity for E F') and k the variance
-that the mechanism adds to a gradient of spread 1,
+For LDP-SGD on a quantile by a Gaussian closure: theta_i is treated as N(m_i, v_i). With F the distribution
+function of a record, Z standard normal, q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's
+identity for E F') and k the variance that the mechanism adds to a gradient of spread 1,
 
     m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
 
 step by step up to i = 400, then by exponential Euler steps in s = sum eta on a grid of ratio 1.015 in
-i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta).
-
-Everything here is in relaxation units: y = G (theta - theta*), G the density at the quantile theta*. A
-step size c i^-gamma becomes G c i^-gamma, whose sum is the number of relaxation times, and a change of
-the data's unit changes nothing. This module is compiled; it predicts and makes no rows, so it may use
-the mathematical library.
-
-Whether a path arrives: what a run's start and steps leave in its average at finite n.
-
-The average's asymptotic law says nothing about how far a run came. The Gaussian closure (see
-ldpflow.results.arrival) predicts the bias and the standard deviation of the average of theta_1 ..
-theta_n for any law with a distribution function; from these follow a verdict and a coverage. All are
-in units of the oracle's standard error, so a change of the data's unit changes none of them.
-
-For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
-mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
-s_i = sum_{j <= i} eta_j. In the eigenvectors of G the average keeps the mean of exp(-lambda s_i) of the
-distance. What the steps themselves do to the bias takes more than G and is not predicted.
+i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). All is in relaxation
+units: y = G (theta - theta*), G the density at the quantile theta*. A step size c i^-gamma becomes
+G c i^-gamma, whose sum is the number of relaxation times. Bias and standard deviation of the average are in
+units of the oracle's standard error, so that the data's unit does not matter. The kernel makes no rows: it
+may use the mathematical library.
 
 The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
 tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
 them. Where noise throws iterates far into a tail the standard deviation is too small by up to 20 times:
 the coverage is small then, predicted and simulated.
+
+For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
+mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
+s_i = sum_{j <= i} eta_j. In the eigenvectors of G the average keeps the mean of exp(-lambda s_i) of the
+distance. What the steps themselves do to the bias takes more than G and is not predicted.
 """
 
 from __future__ import annotations
@@ -47,7 +39,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.numerics import bits_of, constants, float_of, register_array
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 from ldpflow.simulators.approach import Approach, LinearApproach, approach, linear_approach
 from ldpflow.simulators.simulator import Simulator
@@ -55,6 +47,12 @@ from ldpflow.simulators.simulator import Simulator
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+LATTICE = 1.5
+"""Spacings of a lattice of values, in standard deviations of the last iterates, from which on it shows."""
+
+VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
+
+EXACT, RATIO = 400, 1.015  # steps that are followed one by one, and the ratio of the grid beyond
 NODES = 200
 MERGED = 1e-5  # of the standard deviation: two runs this close stay together
 SMOOTH = 1e-6  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates
@@ -84,11 +82,10 @@ SIGNATURE = (
 
 
 def follow_kernel() -> Callable[..., None]:
-    """The compiled :func:`follow`."""
-    return compiled(follow, Case(), SIGNATURE)
+    return compile_kernel(follow, Case(), SIGNATURE)
 
 
-def tabulated(cdf: Callable[[Floats], Floats]) -> Floats:
+def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     """Table of a distribution function of y: the cubic through four points of every cell.
 
     Parameters
@@ -138,7 +135,6 @@ def few_nodes() -> Floats:
 
 
 def value(y, table):  # type: ignore[no-untyped-def]
-    """F(y)."""
     bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
     # Unsigned: no test for places counted from the end.
     row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO
@@ -190,11 +186,9 @@ def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
     return ((j + 0.5) ** power - (i + 0.5) ** power) / power
 
 
+@lru_cache(maxsize=32)
 def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
-    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them.
-
-    Paths with the same gamma share them.
-    """
+    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them."""
     ends = list(range(EXACT + 1))
     while ends[-1] < last:
         ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
@@ -239,7 +233,7 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
     Parameters
     ----------
     table : ndarray
-        Of F (:func:`tabulated`).
+        Of F (:func:`tabulate`).
     nodes, few : ndarray
         :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
     ends, sums : ndarray
@@ -290,15 +284,6 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
         i = j
 
 
-LATTICE = 1.5
-"""Spacings of a lattice of values, in standard deviations of the last iterates, from which on it shows."""
-
-EXACT, RATIO = 400, 1.015
-"""Steps that are followed one by one, and the ratio of the grid beyond."""
-
-VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
-
-
 @dataclass(frozen=True)
 class Arrival:
     """Prediction of the closure for one path and number of steps.
@@ -347,23 +332,10 @@ class Arrival:
 
 
 def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
-    """Whether a length may be printed.
+    """Whether a length may be printed, for K relaxation times and fields of :class:`Arrival` b and w.
 
-    Parameters
-    ----------
-    k : float
-        Relaxation times of the run.
-    bias, start, steps : float
-        Bias of the average in standard errors, its part from the start, its part from the steps.
-    sd_ratio : float
-        Standard deviation of the average in standard errors.
-
-    Returns
-    -------
-    str
-        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``:
-        all others.
+    ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
+    ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: all others.
     """
     if abs(bias) <= 0.1 and k >= 25 and 0.9 <= sd_ratio <= 1.1:
         return "arrived"
@@ -384,29 +356,22 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
 
 
-def approaches(cases: Sequence[Approach]) -> list[Arrival]:
-    """Predict the arrival of many paths at once; those that differ in ``steps`` alone are run once."""
+def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
+    """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
 
-    follow, nodes, few = follow_kernel(), equal_probability(), few_nodes()
-    known: dict[tuple[Law, float], tuple[float, float, Floats]] = {}
+    kernel = follow_kernel()
+    nodes, few = equal_probability(), few_nodes()
     runs: dict[Approach, list[int]] = {}
     for place, case in enumerate(cases):
         runs.setdefault(replace(case, steps=0), []).append(place)
-    longest: dict[float, int] = {}
-    for case in cases:
-        longest[case.gamma] = max(case.steps, longest.get(case.gamma, 0))
-    grids = {gamma: grid(gamma, last) for gamma, last in longest.items()}
     found: list[Arrival | None] = [None] * len(cases)
     for run, places in runs.items():
-        at = (run.law, run.tau)
-        if at not in known:
-            known[at] = standardised(run.law, run.tau)
-        truth, density, table = known[at]
+        truth, density, table = relaxation_units(run.law, run.tau)
         times = np.array(sorted({cases[place].steps for place in places}))
         out = np.empty((len(times), 5))
         settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
-        ends, sums = grids[run.gamma]
-        follow(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
+        ends, sums = grid(run.gamma, int(times[-1]))
+        kernel(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
         rows = dict(zip(times.tolist(), out.tolist(), strict=True))
         for place in places:
             steps = cases[place].steps
@@ -425,11 +390,11 @@ def approaches(cases: Sequence[Approach]) -> list[Arrival]:
 
 
 @lru_cache(maxsize=32)  # a table of 180 kB for each law
-def standardised(law: Law, tau: float) -> tuple[float, float, Floats]:
+def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
     """tau-quantile, density there, and the table of F in relaxation units."""
 
     truth, density = law.quantile(tau), law.density_at_quantile(tau)
-    return truth, density, tabulated(lambda y: law.cdf_values(truth + y / density))
+    return truth, density, tabulate(lambda y: law.cdf_values(truth + y / density))
 
 
 def linear_arrivals(case: LinearApproach) -> list[Arrival]:
@@ -480,30 +445,22 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
     return total / steps
 
 
-def arrivals(
+def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
-    """Predict the arrival of simulators after numbers of users.
+    """Predict the arrival of simulators after numbers of users, one for each coordinate of theta.
 
-    Parameters
-    ----------
-    wanted : sequence of (Simulator, n)
-
-    Returns
-    -------
-    list of tuple of Arrival, or None
-        One per coordinate of theta; None for a simulator without a path or without a prediction.
+    None for a simulator without a path or without a prediction.
     """
     paths = [approach(simulator, n) for simulator, n in wanted]
-    places = [place for place, path in enumerate(paths) if path is not None]
-    closed = approaches([path for path in paths if path is not None])
-    found: list[tuple[Arrival, ...] | None] = [None] * len(wanted)
-    for place, arrival in zip(places, closed, strict=True):
-        found[place] = (arrival,)
-    for place, (simulator, n) in enumerate(wanted):
-        if found[place] is None:
-            linear = linear_approach(simulator, n)
-            found[place] = None if linear is None else tuple(linear_arrivals(linear))
+    closed = iter(predict_arrivals([path for path in paths if path is not None]))
+    found: list[tuple[Arrival, ...] | None] = []
+    for (simulator, n), path in zip(wanted, paths, strict=True):
+        linear = linear_approach(simulator, n) if path is None else None
+        if path is not None:
+            found.append((next(closed),))
+        else:
+            found.append(None if linear is None else tuple(linear_arrivals(linear)))
     return found
 
 

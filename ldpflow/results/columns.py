@@ -1,7 +1,4 @@
-"""Stored rows, cut into cells: what every measure is computed from.
-
-The columns of the summary that are measures: formula, unit and reference of each.
-"""
+"""Stored rows, cut into cells, and the measures that a summary has of them: formula, unit, reference."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ def group_keys(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def diagnostics_of(schema: pa.Schema) -> list[Column]:
-    """The columns of stored rows that are diagnostics of interval methods."""
     return [column for column in declared_columns(schema).values() if column.summaries]
 
 
@@ -39,14 +35,9 @@ def diagnostics_of(schema: pa.Schema) -> list[Column]:
 class CellRows:
     """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
 
-    ``diagnostics`` holds what the method says about its own soundness, by declaration, NaN where it has
-    no value; that of other methods may be absent. A row is made of ``runs`` consecutive replicates: row r of
-    r runs, ..., (r + 1) runs - 1.
-
-    Raises
-    ------
-    ValueError
-        If the truth differs between replicates.
+    ``diagnostics`` holds those of the method by declaration, NaN where it has no value. A row is made of
+    ``runs`` consecutive replicates: row r of r runs, ..., (r + 1) runs - 1. Raises ValueError if the truth
+    differs between replicates.
     """
 
     replicate: NDArray[np.int64]
@@ -76,13 +67,12 @@ class CellRows:
         return self if self.ok.all() else self.where(self.ok)
 
     def has_se(self) -> bool:
-        """Whether the method has a standard error of its own."""
         return len(self.se) > 0 and not bool(np.isnan(self.se).any())
 
     def lengths(self) -> Floats:
-        """Lengths; exactly equal ones where they differ by the rounding of the limits alone.
+        """Lengths, made exactly equal if they differ by the rounding of the limits alone.
 
-        NaN where an interval ends at a public range: such a length measures nothing.
+        NaN for an interval that ends at a public range: such a length measures nothing.
         """
         length = self.length
         if len(length) == 0 or np.isnan(length).any():
@@ -94,13 +84,12 @@ class CellRows:
 
 
 def floats(column: pa.ChunkedArray) -> Floats:
-    """The column as float64, null as NaN."""
     cast = column.combine_chunks().cast(pa.float64())
     values: Floats = cast.to_numpy(zero_copy_only=False)
     return values
 
 
-PATH_COLUMNS = (
+PATH_COLUMNS: tuple[Column, ...] = (
     Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
     Column("problem", "string", "-", "kind of problem"),
     Column("dimension", "int64", "coordinates", "coordinates of theta", symbol="d", title="dimension"),
@@ -176,7 +165,6 @@ THETA = "unit of theta"
 
 
 def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> dict[str, Measure]:
-    """A share with its MCSE and Wilson's interval."""
     return {
         name: Measure(f"p = #({formula}) / {rows}", SHARE, reference),
         f"{name}_mcse": Measure(f"sqrt(p (1 - p) / {rows})", SHARE, reference),
@@ -248,7 +236,7 @@ COUNTS = ("replicates", "failures")
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """The columns of the summary that follow from further columns of the rows; each has its summary."""
+    """Columns of the summary that follow from further columns of the rows."""
     return [
         Column(
             summary.name,
@@ -270,7 +258,6 @@ def summaries_of(schema: pa.Schema) -> list[Summary]:
 
 
 def summary_schema(further: Iterable[Column] = ()) -> pa.Schema:
-    """Schema of what :func:`ldpflow.results.summarise` returns of rows with further columns."""
     further = tuple(further)
     rows = schema_of(further)
     return pa.schema(

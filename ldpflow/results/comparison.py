@@ -1,9 +1,7 @@
-"""Comparisons of cells on the same replicates, or on the same simulated users.
+"""Comparisons of cells, paired by replicate: a difference is known far better than either coverage.
 
-Rows are paired by replicate. Pairing removes what the two have in common, so that a difference is known far
-better than either coverage. Cells of one path share everything but the interval. Paths of one problem share
-their users, whatever the mechanism, the budget and the algorithm: the data streams are addressed by the
-problem.
+Cells of one path share everything but the interval. Paths of one problem share their users, whatever the
+mechanism, the budget and the algorithm: the data streams are addressed by the problem.
 """
 
 from __future__ import annotations
@@ -58,10 +56,10 @@ class Contrast:
     pairs: int
     only_this: int
     only_baseline: int
-    coverage_difference: float
-    coverage_difference_mcse: float
-    length_ratio: float
-    length_ratio_mcse: float
+    coverage_difference: float = math.nan
+    coverage_difference_mcse: float = math.nan
+    length_ratio: float = math.nan
+    length_ratio_mcse: float = math.nan
     paired: bool = True
     undefined: float = math.nan
     undefined_baseline: float = math.nan
@@ -69,18 +67,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class CellComparison:
-    """A cell against the baseline.
-
-    Parameters
-    ----------
-    shared : dict
-        Parameters that both have.
-    differs : dict
-        Those that are compared, of this cell.
-    baseline : str
-        The baseline's, in words.
-    result : Contrast
-    """
+    """A cell against the baseline: parameters that both have, this cell's others, the baseline's in words."""
 
     shared: Row
     differs: Row
@@ -105,21 +92,13 @@ def comparisons(
     paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     by : str
-        ``method``, ``mechanism`` or ``algorithm``, each with all its settings, or one setting
-        (``epsilon``, ``gamma``, ``beta``, ...), or ``n`` or ``level``.
+        ``method``, ``mechanism``, ``algorithm`` or ``protocol``, each with all its settings, or a setting,
+        n or level. Other problems have other users, and cannot be compared.
     baseline : str, optional
-        Value of ``by`` to compare with; the first one in each group of cells unless given.
-
-    Raises
-    ------
-    InputError
-        If ``by`` is unknown, belongs to the problem (other problems have other users), or no two
-        cells differ in it alone; or if no cell has the baseline.
+        Value of ``by`` to compare with, by default the first one in each group of cells.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = columns_compared(
-        by, settings_of(paths.values(), {name: None for key, _ in pairs for name in key})
-    )
+    columns = columns_compared(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
@@ -135,21 +114,19 @@ def comparisons(
     found = []
     seen: dict[str, None] = {}
     # By value: the order of paths is that of their hashes.
-    for members in sorted(groups.values(), key=lambda members: in_order(members[0][0])):
-        members.sort(key=lambda member: in_order(member[1]))
+    for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
+        members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
-        at = 0
-        if baseline is not None:
-            matching = [i for i, (_, d, _) in enumerate(members) if matches(d, by, baseline)]
-            if not matching:
-                continue
-            at = matching[0]
-        _, reference, base = members[at]
-        found += [
-            CellComparison(shared, differs, label(reference, by), compared(cell, base))
-            for i, (shared, differs, cell) in enumerate(members)
-            if i != at
-        ]
+        chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
+        if not chosen:
+            continue
+        _, reference, base = chosen[0]
+        for shared, differs, cell in members:
+            if cell is not base:
+                # Paired if rows of one number are of the same replicates.
+                compare = compare_cells if cell.runs == base.runs else compare_unpaired
+                result = compare(cell, base)
+                found.append(CellComparison(shared, differs, label(reference, by), result))
     if not found and baseline is not None and len(seen) > 1:
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}")
     if not found:
@@ -167,13 +144,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Tab
     return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
 
 
-def compared(cell: CellRows, baseline: CellRows) -> Contrast:
-    """Paired where rows of the same number are of the same replicates."""
-    compare = compare_cells if cell.runs == baseline.runs else compare_unpaired
-    return compare(cell, baseline)
-
-
-def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
+def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
     """Sort key of parameters: numbers by size, others by name, absent ones last."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
@@ -183,13 +154,13 @@ def in_order(row: Row) -> list[tuple[str, bool, float, str]]:
 
 def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
-    found: dict[str, dict[str, None]] = {table: {} for table in TABLES}
+    found: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
             if table in found:
-                found[table].update(dict.fromkeys(names))
-    found["method"] = {name: None for name in keys if name not in CELL}
-    return {table: tuple(names) for table, names in found.items()}
+                found[table] += names
+    found["method"] = [name for name in keys if name not in CELL]
+    return {table: tuple(dict.fromkeys(names)) for table, names in found.items()}
 
 
 CELL = ("path", "n", "method", "level", "coordinate")
@@ -197,7 +168,6 @@ CELL = ("path", "n", "method", "level", "coordinate")
 
 
 def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The columns that ``by`` lets differ."""
     if by in TABLES:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
@@ -207,7 +177,6 @@ def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[
 
 
 def matches(differs: Row, by: str, baseline: str) -> bool:
-    """Whether a cell has the value that was typed."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
@@ -218,22 +187,21 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
 
 
 def label(differs: Row, by: str) -> str:
-    """The compared settings in words: BB beta=0.75."""
     rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
     return " ".join([str(differs[by]), *rest])
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
-    """Compare paired rows; NaN where there is no pair, or no MCSE with one pair."""
+    """Compare paired rows."""
     both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
     pairs = len(both[0])
     if pairs == 0:
-        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan)
+        return Contrast(0, 0, 0)
     cells = (this, baseline)
     difference = hits(this)[both[0]] - hits(baseline)[both[1]]
     mean, variance = moments(difference)
     finished = this.ok[both[0]] & baseline.ok[both[1]]
-    lengths = [measured(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
+    lengths = [measured_lengths(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
     known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, both, strict=True)]
     return Contrast(
@@ -253,7 +221,7 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
     cells = (this, baseline)
     pairs = min(len(cell.ok) for cell in cells)
     if pairs == 0:
-        return Contrast(0, 0, 0, math.nan, math.nan, math.nan, math.nan, False)
+        return Contrast(0, 0, 0, paired=False)
     (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
     error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
     found = (cell.finished().lengths() for cell in cells)
@@ -274,7 +242,7 @@ def hits(cell: CellRows) -> Floats:
     return np.where(cell.ok, cell.covered, 0.0)
 
 
-def measured(cell: CellRows, at: NDArray[np.int64]) -> Floats:
+def measured_lengths(cell: CellRows, at: NDArray[np.int64]) -> Floats:
     """Lengths of some finished rows, as :meth:`CellRows.lengths` has them among all that finished."""
     place = np.cumsum(cell.ok) - 1
     lengths: Floats = cell.finished().lengths()[place[at]]
@@ -282,12 +250,10 @@ def measured(cell: CellRows, at: NDArray[np.int64]) -> Floats:
 
 
 def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
-    """Ratio of mean lengths and its MCSE; NaN where there is none."""
+    """Ratio of mean lengths and its MCSE."""
     pairs = len(a)
     ratio = ratio_mcse = math.nan
-    if pairs == 0:
-        return ratio, ratio_mcse
-    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    mean_a, mean_b = (total(lengths) / pairs if pairs else math.nan for lengths in (a, b))
     if mean_b > 0:
         ratio = mean_a / mean_b
     if pairs > 1 and ratio > 0:

@@ -1,43 +1,28 @@
-"""Non-asymptotic bounds of one-pass SGD under per-user Gaussian LDP, in their corrected forms.
+"""Curves over a trajectory: a proved bound of the mean of a statistic, and its limit, where known.
 
-Source: "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024), Theorems 3 to 6.
-The forms here hold for every n; those that are printed fail or say nothing in places. Step k has size
-eta_k = eta k^-alpha (gamma and c elsewhere in this package). The gradient has ||g||_2 <= C0, the noise of
-user k the covariance (2 C0/mu_k)^2 I, so E||A_k||^2 = 4 C0^2 d/mu_k^2 (print has 64). Distances are squared.
+One-pass SGD under per-user Gaussian LDP: Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
+differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has size
+eta_k = eta k^-alpha (gamma and c elsewhere in this package), the gradient ||g||_2 <= C0, and the noise of
+user k the covariance (2 C0/mu_k)^2 I, so that E||A_k||^2 = 4 C0^2 d/mu_k^2 (print has 64). Distances are
+squared. Theorems 3 and 4 (last iterate, average) need strong convexity. On all of R^d it excludes a bounded
+gradient: Theorem 3 is about projected iterates, with m the one-point constant over the ball, or about a
+quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-Theorems 3 and 4 are for a strongly convex loss, last iterate and average. Strong convexity on all of R^d and
-a bounded gradient exclude each other: Theorem 3 is about projected iterates, with m the one-point constant
-over the ball, or about a quadratic. Theorems 5 and 6 are for a convex loss: excess loss of the last iterate
-and of the average.
+Momentum with tree noise: Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The gradient's norm at the random
+output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + noise), with the bias 2 G sqrt(alpha)
++ 2 eta M L + eta L/alpha + (1 - alpha)^t G. Print has 1.5 times the whole and leaves out the last term. G and
+L are those of the full loss; gap is the paper's R, cross its gamma. The bias is bounded for fresh orders
+alone. At every practical N these bounds exceed G: they say how errors scale, not how large they are.
 
-Utility of momentum with tree noise: Tran and Cutkosky (2022), as printed and put right.
-
-The gradient's norm at the random output is at most, for any settings (their Lemmas 5, 11, 12 and 7),
-
-    gap / (eta T) + L eta / 2 + 2 (bias of the momentum + noise),
-    bias = 2 G sqrt(alpha) + 2 eta M L + eta L / alpha + (1 - alpha)^t G,
-
-where the lemma prints 1.5 times the whole and leaves out the start, (1 - alpha)^t G. G and L are those of
-the full loss. The bias' bound needs fresh orders in every epoch; for one fixed order there is none. At
-every practical N these bounds are above G: they say how errors scale, not how large they are.
-
-R is called gap, and the paper's gamma cross.
-
-One-pass private least squares: exact mean risks, closed forms, and the paper's bounds.
-
-Source: Varshney, Thakurta and Jain (2022). Risks are excess risks ||w - w*||_H^2 / 2. The exact moments are
-ours: x has independent coordinates of mean 0, variance lambda_i and fourth moment k lambda_i^2 (k = 3 for
-the normal law), z is independent of x, nothing is clipped, and the averaged gradient of b records gets noise
-of variance tau^2 per coordinate. They hold at every finite T. Printed constants that are wrong are noted
-where they stand.
-
-Curves over a trajectory: a proved bound of the mean of every statistic, and its limit, where known.
+One-pass private least squares: Varshney, Thakurta and Jain (2022). Risks are excess risks
+||w - w*||_H^2/2. The exact moments are ours: x has independent coordinates of mean 0, variance lambda_i and
+fourth moment k lambda_i^2 (k = 3 for the normal law), z is independent of x, nothing is clipped, and the
+averaged gradient of b records gets noise of variance tau^2 per coordinate. They hold at every finite T.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,18 +39,19 @@ from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.components.problems.quadratic import Quadratic
-from ldpflow.errors import InputError
 from ldpflow.numerics.tree import chi_mean, power, prefix_discount, reduced_variance
 from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 
 Array = NDArray[np.float64]
+Curves = dict[str, Array]
+"""Values at the checkpoints, by statistic."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Constants that the bounds depend on.
+class BoundConstants:
+    """Constants of the bounds under Gaussian LDP.
 
     Parameters
     ----------
@@ -95,143 +81,81 @@ class Setting:
     convexity: float = 0.0
     smoothness: float = 1.0
 
-    def __post_init__(self) -> None:
-        checks = {
-            "eta": self.eta > 0,
-            "alpha": 0 <= self.alpha <= 1,
-            "bound": self.bound > 0,
-            "dimension": self.dimension >= 1,
-            "mu": self.mu > 0,
-            "start": self.start >= 0,
-            "convexity": self.convexity >= 0,
-            "smoothness": self.smoothness > 0,
-        }
-        for name, ok in checks.items():
-            if not ok:
-                allowed = "in [0, 1]" if name == "alpha" else "a positive number (0 for start, convexity)"
-                raise InputError(name, getattr(self, name), allowed)
-
-    def needs_convexity(self) -> None:
-        """Refuse m = 0."""
-        if self.convexity <= 0:
-            raise InputError("convexity", self.convexity, "m > 0, which this bound needs")
-
     def steps(self, n: int) -> Array:
         """eta_1, ..., eta_n."""
         return self.eta * np.arange(1, n + 1, dtype=float) ** -self.alpha
 
-    def second_moment(self, noise_constant: float = 4.0) -> float:
+    def second_moment(self) -> float:
         """sigma^2 = C0^2 (1 + 4 d/mu^2), the largest E||g_k + A_k||^2."""
-        return self.bound**2 * (1 + noise_constant * self.dimension / self.mu**2)
+        return self.bound**2 * (1 + 4 * self.dimension / self.mu**2)
 
-    def energy(self, n: int, budgets: ArrayLike | None = None) -> Array:
-        """K_0, ..., K_n with K_n = Delta_0 + sum_{k <= n} eta_k^2 (C0^2 + 4 C0^2 d/mu_k^2)."""
-        added = self.steps(n) ** 2 * self.moments(n, budgets)
+    def energy(self, n: int) -> Array:
+        """K_0, ..., K_n with K_n = Delta_0 + sigma^2 sum_{k <= n} eta_k^2."""
+        added = self.steps(n) ** 2 * self.second_moment()
         return np.concatenate([[self.start], self.start + np.cumsum(added)])
 
-    def starting_excess(self, start: float | None = None) -> float:
-        """F(theta_0) - F* where it is known, else its bound M Delta_0/2."""
-        return self.smoothness * self.start / 2 if start is None else start
 
-    def moments(self, n: int, budgets: ArrayLike | None = None) -> Array:
-        """E||g_k + A_k||^2, at most, for k = 1, ..., n; all users at ``mu`` unless given."""
-        mu = np.broadcast_to(self.mu if budgets is None else np.asarray(budgets, float)[:n], (n,))
-        return self.bound**2 * (1 + 4 * self.dimension / mu**2)
+def distance_bound(s: BoundConstants, n: ArrayLike) -> Array:
+    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2, n >= 0.
 
-
-def at(values: Array, n: ArrayLike) -> Array:
-    """Entries n of a sequence that starts at 0."""
-    return np.asarray(values[np.asarray(n, dtype=np.int64)])
-
-
-def distance_bound(s: Setting, n: ArrayLike, budgets: ArrayLike | None = None) -> Array:
-    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2.
-
-    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 (C0^2 + 4 C0^2 d/mu_k^2).
-
-    Parameters
-    ----------
-    s : Setting
-    n : int or array of int >= 0
-    budgets : array, optional
-        mu_1, mu_2, ...; all ``s.mu`` unless given.
+    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
     """
-    s.needs_convexity()
-    last = int(np.max(n))
     r = s.start
     values = [r]
-    for eta, moment in zip(s.steps(last).tolist(), s.moments(last, budgets).tolist(), strict=True):
-        r = max(0.0, 1 - 2 * s.convexity * eta) * r + eta**2 * moment
+    for eta in s.steps(int(np.max(n))).tolist():
+        r = max(0.0, 1 - 2 * s.convexity * eta) * r + eta**2 * s.second_moment()
         values.append(r)
-    return at(np.array(values), n)
+    bounds: Array = np.array(values)[np.asarray(n)]
+    return bounds
 
 
-def leading_term(curvature: ArrayLike, covariance: ArrayLike, noise_variance: float) -> float:
-    """tr(H^-1 (S + s^2 I) H^-1), s^2 = 4 C0^2 mean(mu_k^-2): n E||average - theta*||^2 in the limit."""
+def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
+    """tr(H^-1 S H^-1): the limit of n E||average - theta*||^2 for steps of covariance S."""
     inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
-    noise = np.asarray(covariance, dtype=float) + noise_variance * np.eye(len(inverse))
-    return float(np.trace(inverse @ noise @ inverse.T))
+    return float(np.trace(inverse @ np.asarray(covariance, dtype=float) @ inverse.T))
 
 
-def average_bound(
-    s: Setting,
-    n: ArrayLike,
-    leading: float,
-    distances: ArrayLike,
-    fourths: ArrayLike,
-    third_order: float,
-    smoothness: float | None = None,
-    post: bool = False,
-) -> Array:
-    """Theorem 4, by Minkowski's inequality: E||average - theta*||^2 of unprojected iterates.
+def average_bound(s: BoundConstants, n: ArrayLike, leading: float, distances: Array, post: bool) -> Array:
+    """Theorem 4 for a quadratic, by Minkowski's inequality: E||average - theta*||^2, unprojected iterates.
 
     Parameters
     ----------
-    s : Setting
+    s : BoundConstants
         ``convexity`` bounds the smallest eigenvalue of H from below.
     n : int or array of int >= 1
     leading : float
         :func:`leading_term`.
-    distances, fourths : array, length max(n) + 1
-        Upper bounds (or exact values) of E||delta_k||^2 and E||delta_k||^4, k = 0, 1, ...
-    third_order : float
-        C1 with ||grad F(theta) - H (theta - theta*)|| <= (C1/2)||theta - theta*||^2; 0 for a quadratic.
-    smoothness : float, optional
-        M of the last term, ``s.smoothness`` unless given; 0 for a quadratic.
+    distances : ndarray, length max(n) + 1
+        E||theta_k - theta*||^2 for k = 0, 1, ...
     post : bool
         For (1/n) sum_{k=1}^n theta_k instead of (1/n) sum_{k=0}^{n-1} theta_k.
     """
-    s.needs_convexity()
     last = int(np.max(n))
-    big_m = s.smoothness if smoothness is None else smoothness
-    square = np.asarray(distances, dtype=float)[: last + 1]
-    root = np.sqrt(square)
+    root = np.sqrt(distances[: last + 1])
     inverse = 1 / s.steps(last + 1)
     turns = np.concatenate([[0.0, 0.0], np.cumsum(np.diff(inverse)[: last - 1] * root[1:last])])
-    fourth = np.concatenate([[0.0], np.cumsum(np.sqrt(np.asarray(fourths, float)[:last]))])
-    second = np.concatenate([[0.0], np.cumsum(square[:last])])
     k = np.asarray(n, dtype=np.int64)
     rest = root[0] * inverse[0] + root[k] * inverse[k - 1] + turns[k]
-    rest = rest + third_order / 2 * fourth[k] + big_m * np.sqrt(second[k])
     total = np.sqrt(leading / k) + rest / (s.convexity * k)
     if post:
         total = total + (root[k] + root[0]) / k
     return np.asarray(total**2)
 
 
-def excess_bound(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
+def excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
     """Theorem 5 in closed form, any step size: D_n >= E F(theta_n) - F*, unprojected iterates.
 
-    With r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... + eta_j,
-    D_n <= max of [1/F0 + E_n/(2 K_n)]^-1 and of [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over j <= n: either a
-    step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k; chain from the last of the latter.
+    With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
+    eta_j, D_n is at most the largest of [1/F0 + E_n/(2 K_n)]^-1 and [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over
+    j <= n. Either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k: chain from the last
+    of the latter.
     """
     last = int(np.max(n))
     eta = s.steps(last)
     energy = s.energy(last)
     sums = np.cumsum(eta)
     force = s.smoothness * s.second_moment()
-    f0 = s.starting_excess(start)
+    f0 = s.smoothness * s.start / 2
     result = []
     for k in np.atleast_1d(np.asarray(n, dtype=np.int64)):
         e, total = eta[:k], energy[k]
@@ -242,45 +166,29 @@ def excess_bound(s: Setting, n: ArrayLike, start: float | None = None) -> Array:
     return np.array(result).reshape(np.shape(n))
 
 
-def average_excess_bound(
-    s: Setting, n: ArrayLike, post: bool = False, budgets: ArrayLike | None = None
-) -> Array:
-    """Theorem 6: bound of E F(average) - F*, projection allowed.
+def average_excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
+    """Theorem 6: bound of E F(average of theta_1, ..., theta_n) - F*, projection allowed.
 
-    (1/(2n)) [K_n/eta_n + sum_{k<=n} eta_k (C0^2 + 4 C0^2 d/mu_k^2)] for the average of
-    theta_0, ..., theta_{n-1}; ``post``, for that of theta_1, ..., theta_n, takes K_{n+1}/eta_{n+1} and
-    the sum from 2 to n + 1.
+    (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
     """
     last = int(np.max(n)) + 1
     eta = s.steps(last)
-    energy = s.energy(last, budgets)
-    sums = np.concatenate([[0.0], np.cumsum(eta * s.moments(last, budgets))])
+    energy = s.energy(last)
+    sums = np.concatenate([[0.0], np.cumsum(eta * s.second_moment())])
     k = np.asarray(n, dtype=np.int64)
-    if post:
-        return np.asarray((energy[k + 1] / eta[k] + sums[k + 1] - sums[1]) / (2 * k))
-    return np.asarray((energy[k] / eta[k - 1] + sums[k]) / (2 * k))
-
-
-def descent_bound(gap: float, smooth: float, eta: float, steps: int, error: float) -> float:
-    """Lemma 5 in its sharper form: gap/(eta T) + L eta/2 + 2 (mean error); holds on every path."""
-    return gap / (eta * steps) + smooth * eta / 2.0 + 2.0 * error
+    return np.asarray((energy[k + 1] / eta[k] + sums[k + 1] - sums[1]) / (2 * k))
 
 
 def momentum_bias_bound(
-    lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: float
+    lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: int
 ) -> float:
     """Lemma 11 with its start: E||m_t - grad F(w_t)|| for fresh orders."""
-    start = power(1.0 - alpha, int(t)) * lipschitz
+    start = power(1.0 - alpha, t) * lipschitz
     return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
 
 
-def reshuffling_bias_bound(lipschitz: float, smooth: float, alpha: float) -> float:
-    """Bound (ours) on the RMS distance of Algorithm 2 without noise to the momentum in fresh orders."""
-    return (6.4 * lipschitz + 3.2 * smooth) * math.sqrt(alpha)
-
-
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
-    """Variance per coordinate of mhat_t - m_t, exactly; of the reconstruction, where that is biased."""
+    """Variance per coordinate of mhat_t - m_t, exact, or of the reconstruction if that is biased."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
@@ -295,7 +203,7 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
     return settings["deviation"] ** 2  # fresh noise on every step
 
 
-def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
+def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
     """The theorem's rate without constants, logarithms and the term 1/sqrt(N).
 
     d^(1/4)/sqrt(eps N) for Algorithm 1, d^(1/3)/(eps N)^(2/3) for Algorithm 2.
@@ -308,51 +216,45 @@ def rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> fl
     return None
 
 
-def expected_noise(simulator: FiniteSum, steps: Sequence[int]) -> Array:
-    """E||noise|| at steps: exact in a fixed order, and wherever the momentum is not reconstructed."""
-    mean = chi_mean(simulator.problem.dimension)
-    plan = simulator.plan
-    return np.array([mean * math.sqrt(noise_variance(simulator.algorithm, plan, t)) for t in steps])
-
-
 def over_steps(values: Array) -> Array:
-    """A number for the last step alone: the mean over the checkpoints before it."""
+    """At the last checkpoint the mean over those before it, NaN at the others."""
     result = np.full(len(values), np.nan)
     if len(values) > 1:
         result[-1] = values[:-1].mean()
     return result
 
 
-def momentum_curves(
-    simulator: FiniteSum, checkpoints: ArrayLike
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Bounds of the noise and of the mean gradient norm at steps; the noise's mean norm, and the rate."""
+def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curves, Curves]:
+    """Bounds and limits of the noise norm and of the mean gradient norm."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
-    expected = expected_noise(simulator, steps)
+    mean = chi_mean(problem.dimension)
+    # Exact in a fixed order, and wherever the momentum is not reconstructed.
+    expected = np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
     reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
     biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
     # E||noise|| <= sqrt(E||noise||^2), whatever the law.
-    noise = expected * (math.sqrt(problem.dimension) / chi_mean(problem.dimension))
+    noise = expected * (math.sqrt(problem.dimension) / mean)
     if biased:
-        noise = noise + reshuffling_bias_bound(plan.lipschitz, plan.smoothness, plan.alpha)
+        # Bound (ours) of the RMS distance of Algorithm 2 without noise to the momentum in fresh orders.
+        noise = noise + (6.4 * plan.lipschitz + 3.2 * plan.smoothness) * math.sqrt(plan.alpha)
     bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
     limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
     gap = problem.gap()
     if reshuffled and gap is not None and algorithm.theta0 == 0.0:
         lipschitz, smooth = problem.lipschitz(), problem.smoothness()
         bias = [momentum_bias_bound(lipschitz, smooth, plan.alpha, plan.eta, plan.batches, t) for t in steps]
-        errors = over_steps(noise + np.array(bias))
+        error = float(over_steps(noise + np.array(bias))[-1])
         whole = np.full(len(steps), np.nan)
-        whole[-1] = descent_bound(gap, smooth, plan.eta, plan.steps, float(errors[-1]))
+        whole[-1] = gap / (plan.eta * plan.steps) + smooth * plan.eta / 2.0 + 2.0 * error
         bounds |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
-    law = rate(algorithm, problem, plan.n)
-    if law is not None:
-        limits["mean_gradient_norm"] = np.full(len(steps), law)
+    rate = theorem_rate(algorithm, problem, plan.n)
+    if rate is not None:
+        limits["mean_gradient_norm"] = np.full(len(steps), rate)
     return bounds, limits
 
 
-LOOPED = 5000  # steps up to which noise may vary
+LOOPED = 5000  # steps up to which a loop is as fast as powers of eigenvalues
 
 
 def second_moments(
@@ -361,41 +263,38 @@ def second_moments(
     b: int,
     eta: float,
     variance: float,
-    noise: ArrayLike,
+    noise: float,
     steps: int,
     kurtosis: float = 3.0,
 ) -> Array:
     """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
 
     c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
-    + eta^2 (sigma^2 l_i/b + tau_t^2), k the kurtosis.
+    + eta^2 (sigma^2 l_i/b + tau^2), k the kurtosis.
 
     Parameters
     ----------
     lambdas, start : array_like, shape (d,)
         Eigenvalues, and c(0).
-    variance : float
-        sigma^2.
-    noise : array_like
-        tau^2, one number, or one per step.
+    variance, noise : float
+        sigma^2 and tau^2.
     """
     lam = np.asarray(lambdas, dtype=float)
-    tau = np.asarray(noise, dtype=float)
     own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
     matrix = np.diag(own) + eta**2 / b * np.outer(lam, lam)
     c = np.empty((steps + 1, len(lam)))
     c[0] = np.asarray(start, dtype=float)
-    if tau.ndim == 0 and steps > LOOPED:
+    added = eta**2 * (variance * lam / b + noise)
+    if steps > LOOPED:
         # The matrix is symmetric: its powers follow from its eigenvalues.
         values, vectors = np.linalg.eigh(matrix)
-        rest = np.linalg.solve(np.eye(len(lam)) - matrix, eta**2 * (variance * lam / b + tau))
+        rest = np.linalg.solve(np.eye(len(lam)) - matrix, added)
         with np.errstate(over="ignore", under="ignore"):
             powers = values[None, :] ** np.arange(1, steps + 1)[:, None]
         c[1:] = rest + (powers * (vectors.T @ (c[0] - rest))) @ vectors.T
         return c
-    tau = np.broadcast_to(tau, (steps,))
     for t in range(steps):
-        c[t + 1] = matrix @ c[t] + eta**2 * (variance * lam / b + tau[t])
+        c[t + 1] = matrix @ c[t] + added
     return c
 
 
@@ -416,7 +315,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
 
 
 def squared_noise(path: OnePass) -> float:
-    """tau^2 of an algorithm with a fixed clipping norm; 0 without noise."""
+    """tau^2 of an algorithm with a fixed clipping norm (0 without noise)."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
         assert path.horizon is not None and algorithm.clip is not None
@@ -425,7 +324,7 @@ def squared_noise(path: OnePass) -> float:
 
 
 def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
-    """E zeta_t^2 for t = 1, ..., T, and the second moments that go with them.
+    """E zeta_t^2 for t = 1, ..., T, and their second moments of the iterates.
 
     Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
     queries as independent. A prediction, not a theorem.
@@ -492,7 +391,7 @@ def lemma_35(
     return bias + (share * len(lam) * float(relative.max()) + float(relative.sum())) / n
 
 
-def regression_limits(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
+def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
     """Mean risks that theory expects after some steps, without clipping, for simulated records.
 
     Exact at every T for fixed clipping and none, and for ordinary least squares with normal x; a
@@ -540,17 +439,15 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
     }
 
 
-def regression_bounds(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
+def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
     """Lemma 3.5 for single-record steps without privacy: it is proved where nothing is clipped."""
     problem, algorithm = path.problem, path.algorithm
     if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
         return {}
-    if path.randomiser.kind != "none":
-        return {}
-    if problem.stored_records() or algorithm.theta0 != 0.0:
+    if path.randomiser.kind != "none" or problem.stored_records() or algorithm.theta0 != 0.0:
         return {}
     start = math.fsum(w * w for w in problem.truth())
-    values: Sequence[float] = [
+    values = [
         lemma_35(
             problem.lambdas,
             problem.radius_square(),
@@ -565,7 +462,7 @@ def regression_bounds(path: OnePass, steps: ArrayLike) -> dict[str, Array]:
     return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
 
 
-def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, dict[str, Array]]:
+def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Curves]:
     """Proved upper bounds of the means of a trajectory, and their leading terms, by statistic.
 
     Parameters
@@ -579,8 +476,8 @@ def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, dic
     dict
         ``bound`` and ``limit``: curves by statistic, none where there is no theory.
     """
-    bounds: dict[str, Array] = {}
-    limits: dict[str, Array] = {}
+    bounds: Curves = {}
+    limits: Curves = {}
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
     elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
@@ -590,7 +487,7 @@ def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, dic
     return {"bound": bounds, "limit": limits}
 
 
-def setting_of(path: OnePass) -> Setting | None:
+def constants_of(path: OnePass) -> BoundConstants | None:
     """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
 
     The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
@@ -602,30 +499,24 @@ def setting_of(path: OnePass) -> Setting | None:
     if bound is None or smooth is None:
         return None
     start = math.fsum((algorithm.theta0 - t) ** 2 for t in problem.truth())
-    return Setting(
-        algorithm.c,
-        algorithm.gamma,
-        bound,
-        problem.dimension,
-        path.mechanism.smallest(),
-        start,
-        smoothness=smooth,
-    )
+    budget = path.mechanism.smallest()
+    steps = algorithm.c, algorithm.gamma
+    return BoundConstants(*steps, bound, problem.dimension, budget, start, smoothness=smooth)
 
 
-def one_pass_bounds(path: OnePass, n: ArrayLike) -> dict[str, Array]:
-    """Bounds by statistic, in their corrected forms.
+def one_pass_bounds(path: OnePass, n: ArrayLike) -> Curves:
+    """Theorem 6, and one of the others.
 
-    Theorem 6; Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
+    Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
     around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
     the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
     """
-    s = setting_of(path)
+    s = constants_of(path)
     if s is None:
         return {}
-    if isinstance(path.problem, Quadratic):  # whose gradient is unbounded
+    if isinstance(path.problem, Quadratic):  # its gradient is unbounded
         return quadratic_bound(path, path.problem, s, n)
-    found = {"avg_exc": average_excess_bound(s, n, post=True)}
+    found = {"avg_exc": average_excess_bound(s, n)}
     radius = getattr(path.algorithm, "radius", None)
     if radius is None:
         found["last_exc"] = excess_bound(s, n)
@@ -637,10 +528,10 @@ def one_pass_bounds(path: OnePass, n: ArrayLike) -> dict[str, Array]:
     return found
 
 
-def quadratic_bound(path: OnePass, problem: Quadratic, s: Setting, n: ArrayLike) -> dict[str, Array]:
+def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: ArrayLike) -> Curves:
     """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
 
-    Budgets that are alike in law for all users, unprojected iterates, and at most a million steps.
+    For budgets that have one law for all users, unprojected iterates, and at most a million steps.
     """
     last = int(np.max(n))
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
@@ -648,26 +539,23 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: Setting, n: ArrayLike)
     covariance = np.array(path.algorithm.step_covariance(problem, path.mechanism))
     etas = s.steps(last).tolist()
     distances = np.zeros(last + 1)
-    theta0 = path.algorithm.theta0
-    for h, centre, noise in zip(
-        problem.curvatures, problem.truth(), covariance.diagonal().tolist(), strict=True
-    ):
-        p = (theta0 - centre) ** 2
+    noises = covariance.diagonal().tolist()
+    for h, centre, noise in zip(problem.curvatures, problem.truth(), noises, strict=True):
+        p = (path.algorithm.theta0 - centre) ** 2
         values = [p]
         for eta in etas:
             p = (1 - eta * h) ** 2 * p + eta**2 * noise
             values.append(p)
         distances += np.array(values)
-    leading = leading_term(problem.curvature(), covariance, 0.0)
+    leading = leading_term(problem.curvature(), covariance)
     within = replace(s, convexity=min(problem.curvatures))
-    zero = np.zeros(last + 1)
     return {
-        name: average_bound(within, n, leading, distances, zero, 0.0, 0.0, post)
-        for name, post in (("avg_sq", True), ("avg_pre_sq", False))
+        "avg_sq": average_bound(within, n, leading, distances, post=True),
+        "avg_pre_sq": average_bound(within, n, leading, distances, post=False),
     }
 
 
-def one_pass_limits(path: OnePass, n: ArrayLike) -> dict[str, Array]:
+def one_pass_limits(path: OnePass, n: ArrayLike) -> Curves:
     """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
@@ -677,7 +565,7 @@ def one_pass_limits(path: OnePass, n: ArrayLike) -> dict[str, Array]:
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
         return {}
     k = np.asarray(n, dtype=float)
-    inverse = np.linalg.inv(h)
-    average = leading_term(h, covariance, 0.0) / k
-    last = path.algorithm.c / 2 * k**-path.algorithm.gamma * float(np.trace(inverse @ covariance))
+    average = leading_term(h, covariance) / k
+    trace = float(np.trace(np.linalg.inv(h) @ covariance))
+    last = path.algorithm.c / 2 * k**-path.algorithm.gamma * trace
     return {"last_sq": last, "avg_sq": average, "avg_pre_sq": average}

@@ -117,16 +117,10 @@ class Term:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The coverage of a cell as a sum; NaN where something is undefined.
+    """The coverage of a cell's finished rows as a sum; NaN where something is undefined.
 
-    Parameters
-    ----------
-    level : float in (0, 1)
-    rows : CellRows
-        Of one cell and coordinate, finished.
-    found : dict of str to ndarray, optional
-        Each value of :func:`effects`, of all replicates and without each group of :func:`left_out_groups`;
-        None if the rows do not differ.
+    ``found`` has each value of :func:`effects`, of all replicates and without each group of
+    :func:`left_out_groups`; None if the rows do not differ.
     """
 
     level: float
@@ -135,12 +129,10 @@ class Decomposition:
 
     @cached_property
     def coverage(self) -> float:
-        """Share of the finished rows that cover."""
         return float(np.mean(self.rows.covered)) if len(self.rows.ok) else math.nan
 
     @property
     def coverage_mcse(self) -> float:
-        """Monte Carlo standard error of the coverage."""
         count = len(self.rows.ok)
         return math.sqrt(self.coverage * (1 - self.coverage) / count) if count > 1 else math.nan
 
@@ -153,13 +145,12 @@ class Decomposition:
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """MCSE of the values by the delete-a-group jackknife."""
         if self.found is None:
             return self.values
         return {name: term_of(name, each).mcse for name, each in self.found.items()}
 
     def effects(self) -> dict[str, float]:
-        """The defined effects by cause; what works most towards the gap first."""
+        """The defined effects by cause."""
         sign = math.copysign(1.0, self.coverage - self.level)
         found = [(c, e) for c in CAUSES if math.isfinite(e := self.values[f"{c}_effect"])]
         return dict(sorted(found, key=lambda pair: -sign * pair[1]))
@@ -168,7 +159,7 @@ class Decomposition:
         """The cause with the largest effect towards the gap between coverage and level.
 
         ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
-        no effect exceeds two of its own MCSE; None where nothing is defined.
+        no effect exceeds two of its own MCSE; None if nothing is defined.
         """
         effects = self.effects()
         if not effects:
@@ -182,7 +173,7 @@ class Decomposition:
         return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
 
     def columns(self) -> dict[str, float | str | None]:
-        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`); null where undefined."""
+        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
         found: dict[str, float | str | None] = {}
         for name in DIAGNOSIS:
             for column, value in ((name, self.values[name]), (f"{name}_mcse", self.errors[name])):
@@ -196,7 +187,7 @@ class Decomposition:
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
-        """Terms that add up to coverage - level, with their values without each group; empty if undefined."""
+        """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
         if self.found is None or not self.effects():
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
@@ -228,7 +219,7 @@ class Decomposition:
 
     @cached_property
     def rest(self) -> Term | None:
-        """The sum of the terms within noise; None where nothing is left."""
+        """The sum of the terms within noise, if there are any."""
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
@@ -239,7 +230,7 @@ class Decomposition:
     def sentence(self, source: str | None = None) -> str:
         """The sum in a sentence.
 
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None where that is not known.
+        ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown.
         """
         if self.unmeasured:
             return (
@@ -251,7 +242,7 @@ class Decomposition:
         if not shown:
             return "Nothing can be said: it takes three finished replicates that differ."
         digits = max(3, len(f"{self.level:g}".partition(".")[2]))
-        amounts = rounded([term.effect for term in shown], self.coverage, self.level, digits)
+        amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
             f"{amount:+.{digits}f} ± {term.mcse:.{digits}f} ({self.words(term)})"
             for amount, term in zip(amounts, shown, strict=True)
@@ -284,7 +275,6 @@ class Decomposition:
         return f"mainly {said}"
 
     def words(self, term: Term) -> str:
-        """Text that names the effect of a term."""
         v = self.values
         by_design = not math.isfinite(v["variability_effect"])
         what = "lengths, which vary by design," if by_design else "mean length"
@@ -320,7 +310,7 @@ def cause(term: Term, source: str | None) -> str:
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
-    """The coverage of a cell as a sum; effects are computed now, the sum when it is asked for."""
+    """The coverage of a cell as a sum, whose terms are computed when they are asked for."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
@@ -341,25 +331,12 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The values of a diagnosis over the replicates ``kept``.
-
-    Parameters
-    ----------
-    rows : CellRows
-        Finished rows.
-    level : float
-    kept : ndarray of bool, shape (G, R)
-
-    Returns
-    -------
-    dict of str to ndarray, shape (G,)
-    """
+    """The values of a diagnosis, shape (G,), over finished rows: those in each row of ``kept``, (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)
 
     def mean(values: Floats | NDArray[np.bool_]) -> Floats:
-        """Mean over the kept replicates; values of shape (R,) or (G, R)."""
         result: Floats = np.sum(weights * values, axis=1)
         return result
 
@@ -381,9 +358,9 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
     if rows.has_se():
         length_effect = covers(average / (2 * s)) - level
-        variability_effect = mean(centred(z * length / average[:, None])) - level
+        variability_effect = mean(central_mass(z * length / average[:, None])) - level
     else:
-        length_effect = mean(centred(half)) - level
+        length_effect = mean(central_mass(half)) - level
         variability_effect = np.full(len(s), math.nan)
     shape = mean(np.abs(deviation) <= z * s[:, None]) - level
     together = mean(covers(half, shift[:, None]))
@@ -403,7 +380,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     }
 
 
-def centred(half: Floats) -> Floats:
+def central_mass(half: Floats) -> Floats:
     """Phi(half) - Phi(-half), in the same bits; half lengths are not negative.
 
     From 1.5 on, ndtr computes Phi(half) as 1 - Phi(-half).
@@ -411,16 +388,14 @@ def centred(half: Floats) -> Floats:
     below = ndtr(-half)
     above = 1.0 - below
     near = half < 1.5
-    if near.any():
-        above[near] = ndtr(half[near])
+    above[near] = ndtr(half[near])
     result: Floats = above - below
     return result
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:
-    """Share of hits among the replicates kept, a value for each row of ``kept``."""
-    result: Floats = np.array([np.mean(hits[k]) for k in kept])
-    return result
+    """Share of hits among the replicates of each row of ``kept``."""
+    return np.array([np.mean(hits[k]) for k in kept])
 
 
 def all_pairs(error: Floats, half: Floats) -> float:
@@ -430,12 +405,11 @@ def all_pairs(error: Floats, half: Floats) -> float:
 
 
 def term_of(name: str, values: Floats) -> Term:
-    """A term from its value and those without one group of replicates."""
     left = values[1:]
     return Term(name, float(values[0]), math.sqrt((len(left) - 1) * float(np.var(left))))
 
 
-def rounded(effects: Sequence[float], coverage: float, level: float, digits: int) -> list[float]:
+def round_terms(effects: Sequence[float], coverage: float, level: float, digits: int) -> list[float]:
     """Effects rounded so that with the rounded level they add up to the rounded coverage.
 
     Each is rounded down, and those that lose most are rounded up instead, until the sum is right.

@@ -1,8 +1,7 @@
-"""Design that the rows of a run are of, whatever commands have made them.
+"""Design of a run's rows: settings, whether they are a full factorial, and study files that give them.
 
-A run may grow, and its study.toml is the study of the last command. What is said of a run follows from its
-rows: their settings, whether they are a full factorial design, and study files that give them again. The
-study of the last command serves where its cells are those of the rows.
+A run may grow, and its study.toml is the study of the last command. It serves where its cells are those of
+the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.reading import toml_text
-from ldpflow.study.stored import problems, shown_study, stored_mapping, stored_study
+from ldpflow.study.stored import problem_tables, public_study, stored_mapping, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
 """What a study takes the product of, in the order in which blocks are joined."""
@@ -44,28 +43,18 @@ Block = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Design:
-    """What the rows of a run are of.
-
-    Parameters
-    ----------
-    study : mapping
-        The tables of a study file that has all values of the rows, without the values of a pilot.
-    factorial : bool
-        Whether the rows are all combinations of these values.
-    texts : tuple of str
-        Study files that together give the rows, in the order in which they can be run; empty where none are
-        known.
-    precision : mapping, optional
-        Targets that decided the number of replicates.
-    missing : tuple of (int, int), optional
-        Cells that have rows, and cells of the study, of a run that is not finished.
-    """
+    """What the rows of a run are of."""
 
     study: Mapping[str, Any]
+    """The tables of a study file that has all values of the rows, without the values of a pilot."""
     factorial: bool
+    """Whether the rows are all combinations of these values."""
     texts: tuple[str, ...]
+    """Study files that together give the rows, in an order in which they can be run; empty if unknown."""
     precision: Mapping[str, Any] | None = None
+    """Targets that decided the number of replicates."""
     missing: tuple[int, int] | None = None
+    """Cells that have rows, and cells of the study, of a run that is not finished."""
 
 
 def run_design(
@@ -75,24 +64,13 @@ def run_design(
     sessions: Sequence[Mapping[str, Any]],
     damaged: Damaged = "refuse",
 ) -> Design:
-    """The design of a run's rows.
-
-    Parameters
-    ----------
-    store : RunStore
-    summary, followed : pyarrow.Table
-        Summaries of the rows and of the trajectories.
-    sessions : sequence of mapping
-        provenance.json.
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
-    """
+    """The design of a run's rows, from summaries of them and of the trajectories and from provenance.json."""
     mapping = stored_mapping(store) or {}
     rows = Rows(store, summary, followed, damaged)
     study = stored_study(store)
     last = sessions[-1] if sessions else {}
     targets = last.get("precision")
-    tables, text = shown_study(mapping, store.read_study() or "")
+    tables, text = public_study(mapping, store.read_study() or "")
     design = Design(tables, True, (text,) if text else ())
     if not rows.cells or (mapping and study is None and len(sessions) == 1):
         return design if targets is None else replace(design, precision=targets)
@@ -110,7 +88,6 @@ def run_design(
 
 
 def places_of(study: Study) -> set[Place]:
-    """The cells and trajectories of a study."""
     found = set()
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
@@ -144,11 +121,10 @@ class Rows:
         self.seed = parts[0].meta["seed"] if parts else 0
 
     def fit(self, replicates: int) -> bool:
-        """Whether so many replicates make the rows."""
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
     def replicates(self) -> dict[Place, int]:
-        """Replicates that make the rows of each cell: one number for all of them, where there is one.
+        """Replicates that make the rows of each cell: one number for all of them, if there is one.
 
         Several make r rows of m replicates each; that of other cells of the path is preferred.
         """
@@ -165,7 +141,6 @@ class Rows:
         }
 
     def points(self, mapping: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-        """The cells, each by its values as canonical JSON."""
         tables = {path: tables_of(simulator) for path, simulator in self.paths.items()}
         replicates = self.replicates()
         for place, cell in self.cells.items():
@@ -184,10 +159,10 @@ class Rows:
             yield {name: canonical_json(value) for name, value in values.items()}
 
     def design(self, mapping: Mapping[str, Any], targets: Mapping[str, Any] | None) -> Design:
-        """The design from the rows alone; ``mapping`` is the study of the last command."""
+        """The design from the rows alone. ``mapping`` is the study of the last command."""
         points = list(self.points(mapping))
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
-        tables, _ = shown_study(self.study_of(whole, mapping), "")
+        tables, _ = public_study(self.study_of(whole, mapping), "")
         cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
         one = len(products(cells, AXES)) == 1
         same = all(len(whole[name]) == 1 for name in FIXED)
@@ -201,7 +176,7 @@ class Rows:
         return Design(tables, factorial, self.texts(blocks, mapping))
 
     def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
-        """Study files of the blocks; empty where they do not give the rows or a run cannot grow by them."""
+        """Study files of the blocks, none if they do not give the rows or a run cannot grow by them."""
         studies = [self.study_of(block, mapping) for block in blocks]
         made = [self.made_by(study) for study in studies]
         known = [places for places in made if places is not None]
@@ -210,10 +185,10 @@ class Rows:
             return ()
         if not designs_of(blocks[0]) >= {design for block in blocks for design in designs_of(block)}:
             return ()
-        return tuple(shown_study(study, toml_text(study))[1] for study in studies)
+        return tuple(public_study(study, toml_text(study))[1] for study in studies)
 
     def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
-        """The cells of a study; None where a component is not known here, none of an impossible study."""
+        """The cells of a study: None if a component is not known here, empty if the study is impossible."""
         if not all(simulator.parts() for simulator in self.paths.values()):
             return None
         try:
@@ -222,9 +197,10 @@ class Rows:
             return set()
 
     def study_of(self, block: Block, mapping: Mapping[str, Any]) -> dict[str, Any]:
-        """The tables of a study file of a block."""
         values = {name: [json.loads(text) for text in texts] for name, texts in block.items()}
-        files = {table.get("sha256"): table["file"] for table in problems(dict(mapping)) if "file" in table}
+        files = {
+            table.get("sha256"): table["file"] for table in problem_tables(dict(mapping)) if "file" in table
+        }
         for problem in values["problem"]:
             if problem.get("sha256") in files:
                 problem["file"] = files[problem["sha256"]]
@@ -254,7 +230,7 @@ def tables_of(simulator: Any) -> dict[str, dict[str, Any]]:
 
 
 def has_own_n(simulator: Any, mapping: Mapping[str, Any]) -> bool:
-    """Whether a path serves one n because a study says so; as the study does, if its parts are not known."""
+    """Whether a path serves one n because a study says so, as far as its parts are known."""
     if simulator.settings().get("n") is None:
         return False
     if not simulator.parts():
@@ -267,15 +243,15 @@ def entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     points = [{name: canonical_json(value) for name, value in table.items()} for table in tables]
     found = []
     for block in products(points):
-        entry = {name: in_order(map(json.loads, texts)) for name, texts in block.items()}
+        entry = {name: sorted(map(json.loads, texts), key=axis_order) for name, texts in block.items()}
         kinds = entry["kind"]
         found.append(entry | {"kind": kinds[0] if len(kinds) == 1 else kinds})
     return found
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
-    """Values of an axis: numbers by size, others as text."""
-    return sorted(values, key=lambda v: (v, "") if isinstance(v, (int, float)) else (math.inf, str(v)))
+def axis_order(value: Any) -> tuple[float, str]:
+    """Sort key of an axis: numbers by size, then others as text."""
+    return (value, "") if isinstance(value, (int, float)) else (math.inf, str(value))
 
 
 def designs_of(block: Block) -> set[str]:
@@ -291,14 +267,7 @@ def designs_of(block: Block) -> set[str]:
 def products(points: Iterable[Mapping[str, str]], axes: Sequence[str] | None = None) -> list[Block]:
     """Blocks whose combinations are these points, each once.
 
-    Two blocks that differ in one axis alone are joined, until no two do.
-
-    Parameters
-    ----------
-    points : iterable of mapping
-        Values by name; all equal points are one.
-    axes : sequence of str, optional
-        Names along which blocks are joined, in this order; all of them unless given.
+    Two blocks that differ in one axis alone are joined, axis by axis, until no two do.
     """
     blocks: list[Block] = [{name: (value,) for name, value in point.items()} for point in points]
     names = list(axes or dict.fromkeys(name for block in blocks for name in block))

@@ -1,6 +1,6 @@
 """Explanations of coverage, cell by cell, in sentences.
 
-For averages the bias that theory predicts for paths that do not arrive stands beside the measured one.
+For paths that do not arrive they compare predicted and measured bias of the average.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.results.arrival import Arrival, arrivals
+from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.decomposition import BY_CHANCE, decompose
-from ldpflow.results.measures import exploded, one_dominates
+from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
@@ -32,17 +32,9 @@ MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of one cell and coordinate.
+    """Sentences on one cell and coordinate, with its row of the summary.
 
-    Parameters
-    ----------
-    row : dict
-        The cell's row of the summary.
-    sentences : list of str
-        What makes coverage differ from nominal, the cautions of the method's own fit, and what looking
-        before the end does.
-    named, looked : int
-        Effects that are named, and those that were compared with two of their MCSE.
+    ``named`` of ``looked`` effects exceed two of their MCSE.
     """
 
     row: dict[str, Any]
@@ -56,30 +48,30 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
 
     The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
     estimates' distribution and the dependence of error and length (see
-    :mod:`ldpflow.results.decomposition`). For averages the predicted bias stands beside the measured one,
-    where a path does not arrive.
+    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive,
+    predicted and measured bias are compared.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates, damaged="refuse")
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
-        place(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
+        cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
     found: dict[int, Explanation] = {}
     for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
-            if place(key, keys.column_names) not in wanted:
+            if cell_identity(key, keys.column_names) not in wanted:
                 continue
-            at, row, arrival = wanted[place(key, keys.column_names)]
+            at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
             oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
             sentences = [
                 coverage.sentence(None if arrival is None else arrival.source()),
                 "" if arrival is None else arrival.sentence(),
                 *cautions(row, columns, row["path"] in vectors),
-                *failures(row),
+                *failure_sentences(row),
                 *oracle,
                 *dominance(row, one_dominates(cell)),
                 *extremes(row),
@@ -89,13 +81,13 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
     return [found[at] for at in range(len(rows))]
 
 
-def place(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
     """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
 
 def chance_note(found: Sequence[Explanation]) -> str:
-    """Sentence on the effects that chance alone would name in so many cells; empty without any."""
+    """Sentence on the effects that chance alone would name in so many cells."""
     looked = sum(one.looked for one in found)
     if not looked:
         return ""
@@ -106,8 +98,8 @@ def chance_note(found: Sequence[Explanation]) -> str:
     )
 
 
-def explained(store: RunStore, summary: pa.Table) -> pa.Table:
-    """The settings of a summary's rows and their explanation as a text; metadata: :func:`chance_note`."""
+def explanation_table(store: RunStore, summary: pa.Table) -> pa.Table:
+    """The settings of a summary's rows and their explanation as a text."""
     found = explain(store, summary)
     text = [" ".join(one.sentences) for one in found]
     settings = summary.column_names[: summary.column_names.index("truth")]
@@ -116,28 +108,16 @@ def explained(store: RunStore, summary: pa.Table) -> pa.Table:
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
-    """Diagnostics of a method's intervals, with advice.
+    """Sentences on diagnostics of a method's intervals that warn of something, with advice.
 
-    Parameters
-    ----------
-    row : mapping
-        A row of the summary.
-    columns : iterable of Column
-        The declared columns of the summary, for a method that is not installed.
-    vector : bool
-        Whether theta has several coordinates.
-
-    Returns
-    -------
-    list of str
-        Sentences; none for methods without diagnostics, nor where all is well.
+    ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
+    several coordinates.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
-def failures(row: Mapping[str, Any]) -> list[str]:
-    """Sentences about replicates without an interval: the coverage above is of the others."""
+def failure_sentences(row: Mapping[str, Any]) -> list[str]:
     if not row["failures"]:
         return []
     misses = row["coverage_failures_as_misses"]
@@ -175,7 +155,7 @@ def dominance(row: Mapping[str, Any], one: bool) -> list[str]:
 
 def extremes(row: Mapping[str, Any]) -> list[str]:
     """A sentence about paths that have grown beyond all use though they are finite."""
-    if not exploded(row):
+    if not has_exploded(row):
         return []
     return [
         f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
@@ -185,7 +165,6 @@ def extremes(row: Mapping[str, Any]) -> list[str]:
 
 
 def looks(row: Mapping[str, Any]) -> list[str]:
-    """Sentences about looking before the end, of a run that is monitored."""
     if (row.get("looks") or 0) < 2 or row.get("coverage_all_n") is None:
         return []
     every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
@@ -204,41 +183,28 @@ def looks(row: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted and measured bias of the average in one row of a summary.
-
-    Parameters
-    ----------
-    arrival : Arrival
-    measured : float
-        Bias over the standard error of the oracle.
-    start, truth : float
-        theta0 and theta*, unit of theta.
-    scale : float
-        The oracle's standard error over the empirical one.
-    gamma : float
-        Exponent of the steps; NaN where it is not known.
-    n : int
-        Users.
-    """
+    """Predicted and measured bias of the average in one row of a summary."""
 
     arrival: Arrival
     measured: float
+    """Bias over the standard error of the oracle."""
     start: float
+    """theta0, unit of theta."""
     truth: float
+    """theta*, unit of theta."""
     scale: float = 1.0
+    """The oracle's standard error over the empirical one."""
     gamma: float = math.nan
+    """Exponent of the steps; NaN if not known."""
     n: int = 0
 
     def source(self) -> str | None:
         """``start`` or ``steps``, whichever part of the predicted bias is larger.
 
-        None where predicted and measured bias differ in sign or by more than a factor of 2.
+        None if predicted and measured bias differ in sign or by more than a factor of 2.
         """
         predicted = self.arrival.bias
-        if predicted * self.measured <= 0:
-            return None
-        ratio = predicted / self.measured
-        if not 1 / FACTOR <= ratio <= FACTOR:
+        if predicted * self.measured <= 0 or not 1 / FACTOR <= predicted / self.measured <= FACTOR:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
@@ -255,19 +221,12 @@ class PredictedBias:
         if found.verdict == "steps_too_large":
             words += " for the average"
             remedy = self.against_steps()
-        k = (
-            f"{found.relaxation_times:.1f}"
-            if found.relaxation_times < 100
-            else f"{found.relaxation_times:,.0f}"
-        )
-        moved = (
-            ""
-            if math.isnan(found.last_mean)
-            else f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
-        )
-        start, steps, measured = (
-            self.scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
-        )
+        k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
+        moved = ""
+        if not math.isnan(found.last_mean):
+            moved = f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
+        biases = found.bias_start, found.bias_steps, self.measured
+        start, steps, measured = (self.scale * bias for bias in biases)
         return (
             f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
             f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
@@ -279,11 +238,6 @@ class PredictedBias:
         With c times r and m times the users the bias in standard errors is r m^(1/2 - gamma) times what it
         was, and the relaxation times are r m^(1 - gamma) times what they were: the r that leaves a bias of
         .1 leaves 25 relaxation times from m = (250 |bias| / K)^2 on, whatever gamma is.
-
-        Returns
-        -------
-        users, times : float
-            Users, at least those of the run, and c over that of the run.
         """
         bias = abs(self.arrival.bias_steps)
         more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
@@ -298,7 +252,6 @@ class PredictedBias:
         return self.n * math.exp(powers) if powers < 100 else math.inf
 
     def against_steps(self) -> str:
-        """What helps against a bias from the steps."""
         if math.isnan(self.gamma) or abs(self.arrival.bias_steps) <= BIAS:
             return "smaller steps, TR or another centre"
         users, times = self.smaller_steps()
@@ -315,31 +268,21 @@ class PredictedBias:
 
 
 def in_thousands(users: float) -> str:
-    """Users with two significant digits."""
     return f"{float(f'{users:.1e}'):,.0f}"
 
 
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted beside measured for rows of a summary.
+    """Predicted and measured bias of the rows of a summary.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-    paths : mapping of str to Simulator
-        By the rows' ``path``.
-
-    Returns
-    -------
-    list of PredictedBias or None
-        None for methods that are not around the average, and where nothing is predicted.
+    None for methods that are not around the average, and where nothing is predicted.
     """
     said = {method: says_average(method) for method in {row["method"] for row in rows}}
     may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
     asked = [row for row in rows if row["method"] in may_be]
     known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
-    found = dict(zip(known, arrivals([(paths[path], n) for path, n in known]), strict=True))
+    found = dict(zip(known, predict_simulators([(paths[path], n) for path, n in known]), strict=True))
     sure = [row for row in rows if said[row["method"]] and not row["failures"]]
     # Where there are several, a bundled one.
     averages = {paths_of(row): row for row in sorted(sure, key=lambda row: is_bundled(row["method"]))}
@@ -350,14 +293,14 @@ def predicted_biases(
             result.append(None)
             continue
         arrival = at[row["coordinate"]]
-        start = row.get("theta0")
+        settings = {name: math.nan if row.get(name) is None else row[name] for name in ("theta0", "gamma")}
         one = PredictedBias(
             arrival,
             bias / arrival.standard_error,
-            math.nan if start is None else start,
+            settings["theta0"],
             row["truth"],
             arrival.standard_error / spread,
-            math.nan if row.get("gamma") is None else row["gamma"],
+            settings["gamma"],
             row["n"],
         )
         result.append(one if around_average(row, averages.get(paths_of(row)), one) else None)
@@ -372,15 +315,8 @@ def paths_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: PredictedBias) -> bool:
     """Whether a method's estimates are the average of the iterates: as it says, else by the estimates.
 
-    Parameters
-    ----------
-    row : mapping
-        The method's row of the summary.
-    average : mapping or None
-        That of a method that says so, of the same paths, if the run has one.
-    found : Compared
-        Without such a row a method that is not bundled counts as one around the average if its bias
-        is the predicted one.
+    ``average`` is the row of a method on these paths that says so, if the run has one. Without it a method
+    that is not bundled counts as one around the average if its bias is the predicted one.
     """
     said = says_average(row["method"])
     if said is not None:
@@ -394,8 +330,8 @@ def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, fo
 def says_average(method: str) -> bool | None:
     """Whether a method is around the average, as its class says.
 
-    None where it does not: for a plug-in that is not loaded, and for one that inherits from a bundled class
-    and may have another centre.
+    None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
+    class and may have another centre.
     """
     kind = INTERVAL_METHODS.get(method)
     if kind is None:
@@ -405,11 +341,9 @@ def says_average(method: str) -> bool | None:
 
 
 def is_bundled(method: str) -> bool:
-    """Whether an interval method is one of ldpflow's own."""
     found = INTERVAL_METHODS.get(method)
     return found is not None and is_own(found)
 
 
 def is_own(kind: type) -> bool:
-    """Whether a class is one of ldpflow's own."""
     return kind.__module__.startswith("ldpflow.")

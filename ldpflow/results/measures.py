@@ -30,28 +30,19 @@ HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
 
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
-    """Performance measures per (path, cell, coordinate).
+    """Performance measures of cells, with schema :func:`summary_schema`.
+
+    Measures are over finished rows (status ok or range_end), those of length over rows with status ok, if
+    their formula does not say otherwise. Sums are exactly rounded, so that the result depends neither on the
+    order of rows nor on the processor.
 
     Parameters
     ----------
     keys : pyarrow.Table
-        What each cell is: columns :func:`ldpflow.results.columns.group_keys`.
+        Columns :func:`ldpflow.results.columns.group_keys`, a row for each cell.
     cells : sequence of CellRows
-        In the same order.
     null : float, optional
-        Value of theta that a test by the interval would reject; asks for power.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema :func:`summary_schema`: key columns, then measures, in the order of the cells. Measures are
-        over finished rows (status ok or range_end), those of length over rows with status ok, unless
-        their formula says otherwise.
-
-    Notes
-    -----
-    Sums are exactly rounded (:func:`math.fsum`) over rows sorted by replicate, so that the result
-    depends neither on the order of arrival nor on the processor.
+        Value of theta whose rejection is power.
     """
     found = [measures(cell, null) for cell in cells]
     checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
@@ -59,19 +50,19 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
     arrays = [
         keys[field.name].cast(field.type)
         if field.name in keys.column_names
-        else pa.array([usable(result.get(field.name)) for result in found], field.type)
+        else pa.array([finite_or_none(result.get(field.name)) for result in found], field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def usable(value: float | None) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """None for what has no value: absent, infinite or not a number."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
-    """All measures of one cell and coordinate; those without a value are absent or NaN."""
+    """All measures of one cell and coordinate."""
     replicates = len(rows.ok)
     finished = rows.finished()
     count = len(finished.ok)
@@ -99,7 +90,7 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
 
 
 def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
-    """Coverage, misses and length; at least one row."""
+    """Coverage, misses and length."""
     truth, length = rows.truth, rows.lengths()
     count = len(length)
     centre = total(rows.estimate) / count
@@ -113,7 +104,6 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
 
 
 def length_measures(length: Floats) -> dict[str, float]:
-    """Of those lengths that measure something; nothing without any."""
     result: dict[str, float] = {}
     count = len(length)
     if count == 0:
@@ -130,7 +120,7 @@ def length_measures(length: Floats) -> dict[str, float]:
 
 
 def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
-    """Diagnostics of the method, summarised as it declares; empty without values."""
+    """Diagnostics of the method, summarised as it declares."""
     result: dict[str, float] = {}
     for column, values in rows.diagnostics.items():
         known = values[~np.isnan(values)]
@@ -154,7 +144,7 @@ def summary_value(summary: Summary, values: Floats) -> float:
 
 
 def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
-    """Bias, empirical SE, skewness and MSE; at least one row."""
+    """Bias, empirical SE, skewness and MSE."""
     count = len(estimate)
     mean, variance = moments(estimate)
     # Errors first: the mean of estimates far from 0 would lose the digits of a small bias.
@@ -187,16 +177,8 @@ def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float
 
     Without replicate r, of deviation u_r, the sums of squares and of cubes about the new mean are
     R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. Where r has
-    most of the squares, the difference would have few digits left: the sums are taken again.
-
-    Parameters
-    ----------
-    u : ndarray
-        Deviations from the mean, of mean square 1.
-    skewness : float
-        g, the mean of u^3.
-    scale : float
-        Unit of u.
+    most of the squares, the difference would have few digits left: the sums are taken again. ``u`` has mean
+    square 1 in units of ``scale``; g, the skewness, is the mean of u^3.
     """
     count, squares = len(u), u * u
     second = count - count / (count - 1) * squares
@@ -253,15 +235,15 @@ def one_dominates(rows: CellRows) -> bool:
         return False
     with np.errstate(all="ignore"):
         deviations = (finished.estimate - total(finished.estimate) / len(finished.ok)) ** 2
-        return dominated(finished.se**2) or dominated(deviations)
+        return has_dominant(finished.se**2) or has_dominant(deviations)
 
 
-def dominated(values: Floats) -> bool:
+def has_dominant(values: Floats) -> bool:
     """Whether one of the values, none of which is negative, is more than half of their finite sum."""
     return bool(DOMINATES * total(values) < values.max() < math.inf)
 
 
-def exploded(row: Mapping[str, Any]) -> bool:
+def has_exploded(row: Mapping[str, Any]) -> bool:
     """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
     mean, median = row.get("length_mean"), row.get("length_median")
     if mean is None or median is None or not math.isfinite(mean):
@@ -304,7 +286,6 @@ def rate(name: str, hits: int, count: int) -> dict[str, float]:
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Wilson's 95% interval for a share."""
     share, z2 = hits / count, Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
@@ -323,7 +304,7 @@ def moments(values: Floats) -> tuple[float, float]:
 
 
 def total(values: Floats) -> float:
-    """Exactly rounded sum; infinite where it leaves the range of a double."""
+    """Exactly rounded sum, infinite if it leaves the range of a double."""
     pieces = (values[at : at + CHUNK] for at in range(0, len(values), CHUNK))
     try:
         return math.fsum(chain.from_iterable(map(same_sum, pieces)))

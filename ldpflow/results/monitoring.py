@@ -55,18 +55,9 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Looks:
-    """Intervals of R replicates at G numbers of users.
+    """Intervals of R replicates at G increasing n: flags of shape (R, G).
 
-    Parameters
-    ----------
-    n : ndarray of int64, shape (G,)
-        Increasing.
-    covered : ndarray of bool, shape (R, G)
-        Whether the interval holds the truth; False where there is none.
-    defined : ndarray of bool, shape (R, G)
-        Whether there is an interval: status ok.
-    short : ndarray of bool, shape (R, G)
-        Whether there is one and it is shorter than the target.
+    Where there is no interval (status not ok), all three are False. ``short``: shorter than the target.
     """
 
     n: NDArray[np.int64]
@@ -74,25 +65,21 @@ class Looks:
     defined: Flags
     short: Flags
 
-    def since(self, first_n: int, last_n: int) -> Looks:
-        """The looks at first_n <= n <= last_n."""
-        wanted = (self.n >= first_n) & (self.n <= last_n)
-        return Looks(self.n[wanted], self.covered[:, wanted], self.defined[:, wanted], self.short[:, wanted])
-
 
 def coverage_at_every_n(looks: Looks) -> dict[str, float]:
     """Coverage at all n at once, over replicates that are defined at all of them, and over all.
 
-    Nothing without a look; ``looks`` is how many there are.
+    ``looks`` is how many there are.
     """
-    if looks.n.size == 0:
-        return {}
-    whole: Flags = np.asarray(looks.defined.all(axis=1))
-    everywhere = int((looks.covered & looks.defined).all(axis=1).sum())
-    result = {"looks": float(len(looks.n))}
-    result |= rate("coverage_all_n_failures_as_misses", everywhere, looks.defined.shape[0])
-    if (count := int(whole.sum())) > 0:
-        result |= rate("coverage_all_n", everywhere, count)
+    return {"looks": float(len(looks.n))} | joint_coverage("coverage_all_n", looks.covered, looks.defined)
+
+
+def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float]:
+    """Share of rows with all flags ``covered``, among those with all ``defined`` and among all."""
+    hits = int(covered.all(axis=1).sum())
+    result = rate(f"{name}_failures_as_misses", hits, len(covered))
+    if (count := int(defined.all(axis=1).sum())) > 0:
+        result |= rate(name, hits, count)
     return result
 
 
@@ -101,15 +88,12 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
 
     ``stopped_share`` is over all replicates; the rest over those that have stopped.
     """
-    if looks.n.size == 0:
-        return {}
-    below = looks.short & looks.defined
-    stopped: Flags = np.asarray(below.any(axis=1))
+    stopped: Flags = np.any(looks.short, axis=1)
     count = int(stopped.sum())
     result = rate("stopped_share", count, looks.defined.shape[0])
     if count == 0:
         return result
-    first = below.argmax(axis=1)[stopped]
+    first = looks.short.argmax(axis=1)[stopped]
     hits = looks.covered[stopped, first]
     result |= rate("coverage_at_stop", int(hits.sum()), count)
     ends = looks.n[first].astype(np.float64)
@@ -121,11 +105,7 @@ def coverage_at_stop(looks: Looks) -> dict[str, float]:
 class Watch:
     """Collects, cell by cell, what the measures of monitoring need: a byte per row.
 
-    Parameters
-    ----------
-    first_n : int
-    target : callable
-        From a row of keys to the length at which a replicate stops, or None.
+    ``target`` takes a row of keys to the length at which a replicate stops, or None.
     """
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
@@ -135,7 +115,6 @@ class Watch:
         self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
 
     def observe(self, keys: pa.Table, cells: Sequence[CellRows]) -> None:
-        """Take in some cells and their keys (see :func:`ldpflow.results.summary.stored_cells`)."""
         self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if key["n"] < self.first_n:
@@ -151,13 +130,12 @@ class Watch:
     def observed(
         self, cells: Iterable[tuple[pa.Table, Sequence[CellRows]]]
     ) -> Iterator[tuple[pa.Table, Sequence[CellRows]]]:
-        """The same cells, taken in on the way."""
         for keys, rows in cells:
             self.observe(keys, rows)
             yield keys, rows
 
     def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """The measures of a row of the summary; none before ``first_n``."""
+        """The measures of a row of the summary."""
         found = self.families.get(self.family(row), {})
         wanted = sorted(n for n in found if n <= row["n"])
         if not wanted:
@@ -167,14 +145,14 @@ class Watch:
             shared = np.intersect1d(shared, found[n][0], assume_unique=True)
         if not len(shared):
             return {}
-        flags = np.stack([at(*found[n], shared) for n in wanted], axis=1)
+        flags = np.stack([flags_of(*found[n], shared) for n in wanted], axis=1)
         bits = [(flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT)]
         looks = Looks(np.array(wanted, dtype=np.int64), *bits)
         result = coverage_at_every_n(looks) | self.all_coordinates(row)
         return result | coverage_at_stop(looks) if self.target(row) is not None else result
 
     def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Joint coverage of all coordinates at this n; in the row of the first coordinate alone."""
+        """Joint coverage of all coordinates at this n, for the row of the first coordinate."""
         if row["coordinate"] != 0:
             return {}
         flags = []
@@ -186,18 +164,13 @@ class Watch:
         if len(flags) < 2:
             return {}
         bits = np.stack(flags, axis=1)
-        hits = int(((bits & COVERED) > 0).all(axis=1).sum())
-        result = rate("coverage_all_coordinates_failures_as_misses", hits, len(bits))
-        if (whole := int(((bits & DEFINED) > 0).all(axis=1).sum())) > 0:
-            result |= rate("coverage_all_coordinates", hits, whole)
-        return result
+        return joint_coverage("coverage_all_coordinates", (bits & COVERED) > 0, (bits & DEFINED) > 0)
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
         """Settings that cells of several n share: path, method, settings, level and coordinate."""
         return tuple((name, key[name]) for name in sorted(self.names) if key.get(name) is not None)
 
     def append_to(self, table: pa.Table) -> pa.Table:
-        """The summary with the columns of :data:`MONITORED`."""
         rows = [self.measures(row) for row in table.to_pylist()]
         for column in MONITORED:
             values = [row.get(column.name) for row in rows]
@@ -206,8 +179,7 @@ class Watch:
         return table
 
 
-def monitored() -> Iterator[Column]:
-    """Declarations of the columns."""
+def monitor_columns() -> Iterator[Column]:
     for name, meaning in MEANINGS.items():
         unit = "share" if name in RATES else "count" if name == "looks" else "users"
         yield Column(name, "double", unit, meaning)
@@ -218,12 +190,12 @@ def monitored() -> Iterator[Column]:
                 yield Column(f"{name}_{end}", "double", "share", words)
 
 
-MONITORED = tuple(monitored())
-"""Columns that the summary of a study with [monitor] has beside those of every summary."""
+MONITORED = tuple(monitor_columns())
+"""Further columns of the summary of a study with [monitor]."""
 
 
-def at(
+def flags_of(
     replicates: NDArray[np.int64], flags: NDArray[np.uint8], wanted: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The flags of the wanted replicates; both are sorted."""
+    """The flags of the wanted replicates (both sorted)."""
     return flags if len(replicates) == len(wanted) else flags[np.searchsorted(replicates, wanted)]

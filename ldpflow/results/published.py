@@ -1,6 +1,4 @@
-"""Published numbers as data: every number of a table with its printed standard error.
-
-Published numbers beside those of a run: z values, and one Holm test for all of them.
+"""Published tables as data, and the comparison of a run with them: z values, and one Holm test for all.
 
 For a published number p with standard error SE_p, printed to a unit whose half is h, and ours o:
 
@@ -9,32 +7,31 @@ For a published number p with standard error SE_p, printed to a unit whose half 
 h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison passes when no
 Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
 runs, however many numbers are compared and whatever their dependence. A comparison that passes refutes
-nothing; how much that says depends on its power.
+nothing: what it says depends on its power.
 
 The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
 make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
 of a coverage is at least sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
-
-Published tables as data, and the comparison of a run with them.
 """
 
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from statistics import NormalDist, median
+from typing import Any, Literal
+
+import pyarrow as pa
+from scipy.special import ndtr
 
 from ldpflow.errors import InputError
+from ldpflow.settings import closest
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
+Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 Cell = tuple[int, str, float, int, str, int]
 
@@ -71,21 +68,25 @@ METHOD: dict[str, dict[str, Any]] = {
     "SN": {},
 }
 
+# Our column and its standard error, for each published measure.
+COMPARED: dict[Measure, tuple[str, str]] = {
+    "coverage": ("coverage", "coverage_mcse"),
+    "length": ("length_mean", "length_mcse"),
+}
+
+# Where a published number stands, in the order of Place.cell.
+IDENTITY = ("problem", "tau", "coordinate", "method", "n")
+
+# What every summary has. Settings are columns only where some path of the run has them.
+NEEDED = (
+    *("problem", "coordinate", "method", "n", "replicates"),
+    *(column for columns in COMPARED.values() for column in columns),
+)
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number stands in print.
-
-    Parameters
-    ----------
-    table : int
-        Number of the table in the paper.
-    problem : str
-    tau : float
-    coordinate : int
-    method : str
-    n : int
-    """
+    """Where a number stands in print: the table in the paper, and the cell of the design."""
 
     table: int
     problem: str
@@ -96,37 +97,18 @@ class Place:
 
     @property
     def cell(self) -> Cell:
-        """As a tuple; coverage and length of one cell agree in it."""
+        """As a tuple, equal for coverage and length of one cell."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
 @dataclass(frozen=True)
 class PublishedNumber(Place):
-    """One printed number and the cell of the design that it stands in.
-
-    Parameters
-    ----------
-    measure : {"coverage", "length"}
-    value : float
-        As printed.
-    se : float
-        Its printed standard error.
-    half_unit : float
-        Half a unit of the last printed digit.
-    """
+    """One printed number, its printed standard error, and half a unit of its last digit."""
 
     measure: Measure
     value: float
     se: float
     half_unit: float
-
-    def settings(self) -> dict[str, Any]:
-        """Settings that a row must have to be this cell."""
-        return {**PROBLEM[self.problem], **STUDY, **METHOD[self.method]}
-
-    def default_settings(self) -> dict[str, Any]:
-        """Further settings, for summaries that have a column for them."""
-        return {**DEFAULTS, **PROBLEM_DEFAULTS[self.problem]}
 
 
 def load(name: str) -> list[PublishedNumber]:
@@ -143,53 +125,29 @@ def load(name: str) -> list[PublishedNumber]:
         If there are no tables of that name.
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.4)
-        hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), hint)
+        raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), closest(name, NAMES))
     text = (files("ldpflow.results") / NAMES[name]).read_text(encoding="utf-8")
-    numbers = []
-    for line in csv.DictReader(text.splitlines()):
-        for measure in MEASURES:
-            numbers.append(
-                PublishedNumber(
-                    table=int(line["table"]),
-                    problem=line["problem"],
-                    tau=float(line["tau"]),
-                    coordinate=int(line["coordinate"]),
-                    method=line["method"],
-                    n=int(line["n"]),
-                    measure=measure,
-                    value=float(line[measure]),
-                    se=float(line[f"{measure}_se"]),
-                    half_unit=(
-                        COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"])
-                    ),
-                )
-            )
-    return numbers
-
-
-Columns = Mapping[str, Any]
-
-# Our column and its standard error, for each published measure.
-COMPARED: dict[Measure, tuple[str, str]] = {
-    "coverage": ("coverage", "coverage_mcse"),
-    "length": ("length_mean", "length_mcse"),
-}
-
-# Where a published number stands, in the order of PublishedNumber.cell.
-IDENTITY = ("problem", "tau", "coordinate", "method", "n")
-
-# What every summary has. Settings are columns only where some path of the run has them.
-NEEDED = (
-    *("problem", "coordinate", "method", "n", "replicates"),
-    *(column for columns in COMPARED.values() for column in columns),
-)
+    return [
+        PublishedNumber(
+            table=int(line["table"]),
+            problem=line["problem"],
+            tau=float(line["tau"]),
+            coordinate=int(line["coordinate"]),
+            method=line["method"],
+            n=int(line["n"]),
+            measure=measure,
+            value=float(line[measure]),
+            se=float(line[f"{measure}_se"]),
+            half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"]),
+        )
+        for line in csv.DictReader(text.splitlines())
+        for measure in MEASURES
+    ]
 
 
 @dataclass(frozen=True)
 class Row(Place):
-    """A published number beside ours. ``path`` says which path of the run ours comes from."""
+    """A published number and ours, which comes from ``path`` of the run."""
 
     measure: Measure
     path: str | None
@@ -201,7 +159,7 @@ class Row(Place):
     half_unit: float
     z: float
     p_value: float
-    p_adjusted: float
+    p_adjusted: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -252,12 +210,10 @@ class Comparison:
 
     @property
     def refuted(self) -> bool:
-        """Whether the Holm test rejects some number."""
         return any(row.p_adjusted < self.level_of_test for row in self.rows)
 
     @property
     def verdict(self) -> str:
-        """Outcome of the test in words."""
         if not self.rows:
             return "nothing to compare"
         if self.refuted:
@@ -284,8 +240,6 @@ class Comparison:
         first step of Holm's test at level a; of coverage a difference of shares, of length a share of
         the printed length.
         """
-        from statistics import NormalDist, median
-
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
@@ -296,14 +250,10 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        """The rows as an Arrow table, one column per field."""
-        import pyarrow as pa
-
-        integers = ("table", "coordinate", "n", "replicates")
-        strings = ("problem", "method", "measure", "path")
-        types = {**dict.fromkeys(integers, pa.int64()), **dict.fromkeys(strings, pa.string())}
-        names = Row.__dataclass_fields__
-        schema = pa.schema([(name, types.get(name, pa.float64())) for name in names])
+        types = dict.fromkeys(Row.__dataclass_fields__, pa.float64())
+        types |= dict.fromkeys(("table", "coordinate", "n", "replicates"), pa.int64())
+        types |= dict.fromkeys(("problem", "method", "measure", "path"), pa.string())
+        schema = pa.schema(list(types.items()))
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 
@@ -333,7 +283,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
-    found: list[tuple[PublishedNumber, Columns, float, float, float]] = []
+    rows: list[Row] = []
     missing: dict[Cell, MissingCell] = {}
     for number in published:
         candidates = at_hand.get(number.cell[1:], [])
@@ -342,35 +292,20 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             missing.setdefault(number.cell, why_missing(number, candidates))
         for row in matching:
             ours, se = our_number(number, row)
-            if math.isfinite(ours) and math.isfinite(se):
-                spread = math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
-                found.append((number, row, ours, se, (ours - number.value) / spread))
-            else:
+            if not (math.isfinite(ours) and math.isfinite(se)):
                 reason = f"the run's {number.measure} or its standard error is not a number"
                 missing.setdefault(number.cell, MissingCell(*number.cell, "unusable", reason))
-    p_values = [two_sided(z) for *_, z in found]
-    rows = [
-        Row(
-            *number.cell,
-            measure=number.measure,
-            path=row.get("path"),
-            replicates=row["replicates"],
-            ours=ours,
-            ours_se=se,
-            printed=number.value,
-            printed_se=number.se,
-            half_unit=number.half_unit,
-            z=z,
-            p_value=p,
-            p_adjusted=adjusted,
-        )
-        for (number, row, ours, se, z), p, adjusted in zip(found, p_values, holm(p_values), strict=True)
-    ]
+                continue
+            z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
+            place = *number.cell, number.measure, row.get("path"), row["replicates"]
+            printed = number.value, number.se, number.half_unit
+            rows.append(Row(*place, ours, se, *printed, z, two_sided(z)))
+    adjusted = holm([row.p_value for row in rows])
+    rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))
 
 
 def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
-    """Our value and standard error in one row of the summary; NaN for null."""
     value, se = (
         math.nan if row[column] is None else float(row[column]) for column in COMPARED[number.measure]
     )
@@ -383,13 +318,12 @@ def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
 
 def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
     """Settings in which a row is not the published cell: (in the run, in print) by name."""
+    asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
+    defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
     result = {}
-    for name, printed in number.settings().items():
-        if not agree(row.get(name), printed):
-            result[name] = (row.get(name), printed)
-    for name, printed in number.default_settings().items():
+    for name, printed in (asked | defaults).items():
         value = row.get(name)
-        if value is not None and not agree(value, printed):
+        if (name in asked or value is not None) and not agree(value, printed):
             result[name] = (value, printed)
     if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
         del result["M"]  # the default, floor(n^(1/4)), typed out
@@ -397,7 +331,7 @@ def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, A
 
 
 def agree(value: Any, printed: Any) -> bool:
-    """Whether two settings mean the same; vectors may come as lists or as JSON."""
+    """Whether two settings are equal. Vectors may come as lists or as JSON."""
     if isinstance(printed, tuple):
         if isinstance(value, str):
             value = json.loads(value)
@@ -406,7 +340,6 @@ def agree(value: Any, printed: Any) -> bool:
 
 
 def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
-    """Description of a published cell that no row of the run matches."""
     if not candidates:
         return MissingCell(*number.cell, "absent", "not in the run")
     nearest = min((differences(number, row) for row in candidates), key=len)
@@ -419,8 +352,6 @@ def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> Missi
 
 def two_sided(z: float) -> float:
     """P(|Z| >= |z|), Z standard normal."""
-    from scipy.special import ndtr
-
     return float(2.0 * ndtr(-abs(z)))
 
 

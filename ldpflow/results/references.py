@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jinja2
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic.fields import FieldInfo
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
@@ -26,8 +27,14 @@ from ldpflow.study import GROUPS
 MEASURES = "morris2019"
 """Key of the paper on the measures and their errors."""
 
-TABLES = ("problem", "mechanism", "algorithm", "protocol", "method")
-"""Tables of a study file whose components follow papers."""
+TITLES = {
+    "problem": "problem",
+    "mechanism": "mechanism",
+    "algorithm": "algorithm",
+    "protocol": "protocol",
+    "method": "interval methods",
+}
+"""Tables of a study file whose components follow papers, and what a text calls them."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
@@ -48,7 +55,7 @@ class Reference(NamedTuple):
 
 
 def read_bib(text: str) -> dict[str, Reference]:
-    """Entries of BibTeX by key; a field stands on a line of its own, and the last line is a brace."""
+    """Entries of BibTeX by key. A field stands on a line of its own, and the last line is a brace."""
     found = {}
     for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
         fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
@@ -58,12 +65,10 @@ def read_bib(text: str) -> dict[str, Reference]:
 
 @cache
 def references() -> dict[str, Reference]:
-    """The bundled references by key."""
     return read_bib(files("ldpflow.results").joinpath("references.bib").read_text(encoding="utf-8"))
 
 
 def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
-    """The entries of a table of a study file."""
     found = study.get(table, [])
     return [found] if isinstance(found, Mapping) else list(found)
 
@@ -78,7 +83,7 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key; None where a component of a plug-in names none, or is not loaded."""
+    """References of a kind by key. None if a component of a plug-in names none, or is not loaded."""
     component = GROUPS[table].get(kind)
     names = getattr(component, "cites", ())
     if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
@@ -90,9 +95,8 @@ def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
 
 
 def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
-    """References of a study by key; that of the measures comes first."""
     found = {MEASURES: references()[MEASURES]}
-    for table in TABLES:
+    for table in TITLES:
         for kind in kinds_of(study, table):
             found |= cites_of(table, kind) or {}
     return found
@@ -100,11 +104,10 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
 
 def unreferenced(study: Mapping[str, Any]) -> list[str]:
     """Kinds of a study whose references are not known, those of plug-ins."""
-    return [kind for table in TABLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
+    return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
 
 def bibtex(study: Mapping[str, Any]) -> str:
-    """BibTeX of ldpflow and of the methods that a study uses."""
     own = (
         "@misc{ldpflow,\n  author = {{The ldpflow authors}},\n  title = {ldpflow: {Monte Carlo} studies of "
         "confidence intervals from locally private stochastic gradient descent},\n"
@@ -120,13 +123,13 @@ def label(reference: Reference) -> str:
     return f"{who}, {reference.fields['year']}"
 
 
-def cited(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
+def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     """Kinds of a study that follow papers, by the papers in the words of :func:`label`.
 
     ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
-    for table in TABLES[1:]:  # the text describes the problem
+    for table in [*TITLES][1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
             papers = tuple(map(label, (cites_of(table, kind) or {}).values()))
             if papers and own == (kind in OWN.get(table, ())):
@@ -146,16 +149,6 @@ def own_variants(study: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-# The paragraph
-
-TITLES = {
-    "problem": "problem",
-    "mechanism": "mechanism",
-    "algorithm": "algorithm",
-    "protocol": "protocol",
-    "method": "interval methods",
-}
-
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
 """Settings that the paragraph names also at their default."""
 
@@ -168,49 +161,40 @@ MOST_VECTORS = 4
 def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
     """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
 
-    Parameters
-    ----------
-    design : Design
-        The settings of the rows.
-    summary : pyarrow.Table
-        A row per cell and coordinate; no rows for a study of trajectories alone.
-    sessions : sequence of mapping
-        What provenance.json has.
+    From the settings of the rows, a summary (no rows for a study of trajectories alone), and provenance.json.
     """
     study = design.study
     parts = [
-        f"{title} {enumerated([entry_words(table, entry) for entry in entries(study, table)])}"
+        f"{title} {enumerate_words([entry_words(table, entry) for entry in entries(study, table)])}"
         for table, title in TITLES.items()
         if entries(study, table)
     ]
-    parts.append(f"n = {values(study['grid']['n'])} users")
+    parts.append(f"n = {values_text(study['grid']['n'])} users")
     if entries(study, "method"):
-        parts.append(f"nominal level {values(study['grid']['level'])}")
+        parts.append(f"nominal level {values_text(study['grid']['level'])}")
     last = sessions[-1] if sessions else {}
     versions = {"ldpflow": "?", "python": "?"} | dict(last.get("versions") or {})
     named = [f"{name} {versions[name]}" for name in ("numpy", "numba", "scipy") if name in versions]
-    targets = [entry.get("precision") or {} for entry in sessions]
+    targets: list[Mapping[str, Any]] = []
+    for entry in sessions:
+        target = entry.get("precision") or {}
+        aimed = any(target.get(name) is not None for name in ("target_mcse", "target_length"))
+        if aimed and target not in targets:
+            targets.append(target)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters["enumerated"] = enumerated
+    environment.filters["enumerated"] = enumerate_words
     template = files("ldpflow.results").joinpath("methods.txt.jinja").read_text(encoding="utf-8")
     text = environment.from_string(template).render(
         factorial=design.factorial,
         missing=design.missing,
         parts=parts,
-        cited=cited(study, own=False),
-        own=cited(study, own=True),
+        cited=citing_kinds(study, own=False),
+        own=citing_kinds(study, own=True),
         variants=own_variants(study),
         own_n=own_n(summary),
-        precision=[
-            dict(t)
-            for t in dict.fromkeys(
-                tuple(t.items())
-                for t in targets
-                if (t.get("target_mcse"), t.get("target_length")) != (None, None)
-            )
-        ],
+        precision=targets,
         seed=study["seed"],
-        several=[kind for kind in kinds_of(study, "method") if takes_several(kind)],
+        several=[kind for kind in kinds_of(study, "method") if makes_joint_rows(kind)],
         versions=versions if sessions else None,
         packages=named,
         processor=(last.get("machine") or {}).get("processor"),
@@ -220,7 +204,7 @@ def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mappin
 
 
 def own_n(summary: pa.Table) -> str | None:
-    """Which n have paths of their own: every, some or none; None for one n."""
+    """Which n have paths of their own: every, some or none (None for one n)."""
     if "n" not in summary.column_names or pc.count_distinct(summary["n"]).as_py() < 2:
         return None
     shared = summary["horizon"].null_count if "horizon" in summary.column_names else summary.num_rows
@@ -242,8 +226,7 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
     }
 
 
-def takes_several(kind: str) -> bool:
-    """Whether a row of an interval method is made of several replicates, as far as the method is known."""
+def makes_joint_rows(kind: str) -> bool:
     method = INTERVAL_METHODS.get(kind)
     return method is not None and method.runs is not IntervalMethod.runs
 
@@ -252,51 +235,46 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     """Kind and settings of an entry: those that vary or are not at their default, and some that are."""
     kinds = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
     classes = [GROUPS[table].get(kind) for kind in kinds]
-    settings = [
-        f"{name} = {values(value, is_vector_setting(name, classes))}"
-        for name, value in entry.items()
-        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes))
-    ]
-    return f"{enumerated(kinds)} ({', '.join(settings)})" if settings else enumerated(kinds)
-
-
-def is_vector_setting(name: str, classes: Sequence[type[Settings] | None]) -> bool:
-    """Whether one value of a setting is a list, as its class says."""
-    fields = [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
-    return any(is_vector(field.annotation) for field in fields)
+    settings = []
+    for name, value in entry.items():
+        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes)):
+            vector = any(is_vector(field.annotation) for field in fields_of(name, classes))
+            settings.append(f"{name} = {values_text(value, vector)}")
+    return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
 
 
 def at_default(name: str, value: object, classes: Sequence[type[Settings] | None]) -> bool:
-    """Whether a setting has one value, the default of all its classes; unknown ones have none."""
+    """Whether a setting has one value, the default of all its classes."""
     if None in classes:
         return False
-    given = plain(value)
-    fields = [kind.model_fields.get(name) for kind in classes if kind is not None]
-    defaults = [plain(field.get_default()) for field in fields if field is not None]
+    given = as_lists(value)
+    defaults = [as_lists(field.get_default()) for field in fields_of(name, classes)]
     return all(default in (given, [given]) or [default] == given for default in defaults)
 
 
-def plain(value: object) -> Any:
-    """A value with lists in the place of tuples."""
-    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+def fields_of(name: str, classes: Sequence[type[Settings] | None]) -> list[FieldInfo]:
+    return [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
 
 
-def values(value: object, vector: bool = False) -> str:
-    """One value or several; vectors in brackets, a few of them."""
+def as_lists(value: object) -> Any:
+    return [as_lists(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def values_text(value: object, vector: bool = False) -> str:
+    """One value or several, vectors in brackets."""
     found = value if isinstance(value, list) else [value]
     if vector and not all(isinstance(one, list) for one in found):
         found = [found]
     if len(found) > MOST_VECTORS and any(isinstance(one, list) for one in found):
         return f"{len(found)} vectors"
-    return enumerated([word(one) for one in found])
+    return enumerate_words([value_text(one) for one in found])
 
 
-def word(value: object) -> str:
-    """A value as a text has it."""
+def value_text(value: object) -> str:
     if isinstance(value, list):
-        return f"({', '.join(map(word, value))})"
+        return f"({', '.join(map(value_text, value))})"
     if isinstance(value, Mapping):
-        return f"({', '.join(f'{name} {word(own)}' for name, own in value.items())})"
+        return f"({', '.join(f'{name} {value_text(own)}' for name, own in value.items())})"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (
@@ -304,6 +282,5 @@ def word(value: object) -> str:
     )
 
 
-def enumerated(words: Sequence[str]) -> str:
-    """Words with commas and, before the last, an "and"."""
+def enumerate_words(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

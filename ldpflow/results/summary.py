@@ -1,13 +1,9 @@
-"""Cells of a stored run, a few at a time: what can be measured without holding a path.
+"""Summary of a stored run: a row per cell and coordinate, from the stored rows alone.
 
-The rows of a part are sorted by replicate, and every replicate has every cell of the part, so that
-the place of a value follows from the footer: nothing is sorted, and keys are read once, to be checked.
-A cell's values must be together (for medians, and for sums that do not depend on the parts); the cells
-of a path need not be. Each group of cells takes one pass over the parts.
-
-The summary: one row per cell and coordinate, wide, every parameter a column.
-
-It is computed from the stored rows alone, so that it can be made again at any time.
+Cells are read a few at a time. The rows of a part are sorted by replicate, and every replicate has every cell
+of the part, so that the place of a value follows from the footer: nothing is sorted, and keys are read once,
+to be checked. A cell's values must be together (for medians, and for sums that do not depend on the parts);
+the cells of a path need not be. Each group of cells takes one pass over the parts.
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.store.dataset import Damaged, Dataset, each_once, overlapping
+from ldpflow.store.dataset import Damaged, Dataset, deduplicate, overlapping_parts
 from ldpflow.store.part import Part, Ranges, UnreadablePart, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, cell_id, cell_keys
@@ -55,7 +51,21 @@ from ldpflow.study.reading import read_monitor
 from ldpflow.study.stored import stored_mapping
 
 HELD_ROWS = 5 * 2**20
-"""Rows held at a time, of as many cells as that are; of one cell and coordinate where it has more."""
+"""Rows held at a time, of several cells; of one cell and coordinate if it has more."""
+
+RELATIVE = {
+    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
+    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
+    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+}
+"""Lengths next to that of the interval with the true asymptotic variance."""
+
+Simulators = Mapping[str, Simulator[Any, Any]]
+
+DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
+
+FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
+"""Columns that come first, present or not."""
 
 
 def stored_cells(
@@ -67,29 +77,15 @@ def stored_cells(
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
     """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    Parameters
-    ----------
-    store : RunStore
-    path_key : str, optional
-        All paths unless given.
-    wanted : collection of str, optional
-        Ids of cells; all unless given.
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+    ``wanted`` are ids of cells, by default all. ``damaged``: as of
+    :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
 
     Yields
     ------
     keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate; sorted, among those that have the
-        same replicates.
+        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those that have the same
+        replicates.
     cells : list of CellRows
-        In the same order.
-
-    Raises
-    ------
-    InputError
-        If a part cannot be used and that is refused, or a row is stored twice with different values
-        (names both parts).
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
@@ -111,15 +107,13 @@ class PathReader:
         self.keys = pa.schema([("path", pa.string()), *(schema.field(name) for name in names)])
 
     def drop(self, part: Part, reason: str) -> None:
-        """Leave a part out from here on."""
         self.parts.remove(part)
         self.dataset.leave_out(UnreadablePart(part.name, reason), self.damaged)
 
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-        """See :func:`stored_cells`."""
-        shared = overlapping(self.parts)
+        shared = overlapping_parts(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
-        for _ in each_once(self.loaded(doubled), self.dataset.load):
+        for _ in deduplicate(self.loaded(doubled), self.dataset.load):
             pass  # raises where repeated rows differ
         for ranges, keys in self.alike(wanted):
             size = sum(last - first for first, last in ranges)
@@ -161,8 +155,8 @@ class PathReader:
             first = starts[inside] + part.first - inside[0]
             here = slice(first, first + part.last - part.first)
             place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = run([at for at, (cell, _) in enumerate(units) if cell in place])
-            columns = run([place[cell] + coordinate for cell, coordinate in units if cell in place])
+            to = as_slice([at for at, (cell, _) in enumerate(units) if cell in place])
+            columns = as_slice([place[cell] + coordinate for cell, coordinate in units if cell in place])
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
@@ -185,7 +179,7 @@ class PathReader:
             present[to, here] = True
         # What all replicates share takes no memory.
         absent = np.broadcast_to(np.nan, size)
-        held = values | {"ok": ok, "replicate": np.broadcast_to(numbers(ranges), shape)}
+        held = values | {"ok": ok, "replicate": np.broadcast_to(replicate_numbers(ranges), shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
         # A part that its footer promised may be unreadable, and its rows absent.
         some = present.any(axis=1)
@@ -213,7 +207,7 @@ class PathReader:
     def loaded(
         self, parts: list[Part], columns: Sequence[str] | None = None
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Parts and their rows; those that cannot be read are left out from here on."""
+        """Parts and their rows. Those that cannot be read are left out from here on."""
         bad: list[UnreadablePart] = []
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
@@ -221,7 +215,6 @@ class PathReader:
 
 
 def fault(table: pa.Table, part: Part) -> str | None:
-    """Reason why the rows of a part cannot be summarised, or None."""
     finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
     if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
         return "covered is given or absent against its status"
@@ -229,41 +222,19 @@ def fault(table: pa.Table, part: Part) -> str | None:
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 
 
-def numbers(ranges: Ranges) -> NDArray[np.int64]:
-    """The replicates of ranges, in order."""
+def replicate_numbers(ranges: Ranges) -> NDArray[np.int64]:
     return np.concatenate([np.arange(first, last) for first, last in ranges])
 
 
-def run(indices: list[int]) -> list[int] | slice:
-    """Indices that follow each other as a slice, which costs no copy."""
+def as_slice(indices: list[int]) -> list[int] | slice:
     first, last = indices[0], indices[-1]
     return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
-
-
-RELATIVE = {
-    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
-    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
-    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
-}
-"""Lengths next to that of the interval with the true asymptotic variance."""
-
-Simulators = Mapping[str, Simulator[Any, Any]]
-
-DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
-
-FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
-"""Columns that come first, present or not."""
 
 
 def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     """Trajectories over replicates, with the parameters of their path and theory's lines.
 
-    Returns
-    -------
-    pyarrow.Table
-        One row per path, n, step and stat: the path's parameters; replicates, failures, mean, mcse, q05, q50,
-        q95, max; ``theory_bound``, a proved upper bound of the mean, and ``theory_limit``, its leading
-        term, null where there is none (see ldpflow.results.curves).
+    One row per path, n, step and stat (see :data:`ldpflow.results.trajectories.SUMMARY_COLUMNS`).
     """
     measured = trajectories.summarise(rows)
     described = {name: path.columns() for name, path in paths.items()}
@@ -276,7 +247,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
     names = parameter_names(paths, described)
-    table = with_settings(measured.select(["path"]), names, [described[key] for key in keys])
+    table = add_settings(measured.select(["path"]), names, [described[key] for key in keys])
     for name in measured.column_names[1:]:
         table = table.append_column(measured.schema.field(name), measured[name])
     for column, by_place in theory.items():
@@ -300,15 +271,16 @@ def parameter_names(paths: Simulators, described: Mapping[str, dict[str, Any]]) 
     return [*names, *derived]
 
 
-def with_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
+def add_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
     """The table with the parameters of its rows' paths as columns."""
     for name in names:
         values = [row.get(name) for row in per_row]
-        # A column of nulls has no type of its own, and readers would each choose another.
-        empty = all(value is None for value in values)
-        kind = pa.float64() if empty or name in {"epsilon", "mu", "delta"} else None
+        kind = None
         if name in {"privacy_unit", "neighbouring"}:
             kind = pa.string()
+        # A column of nulls has no type of its own, and readers would each choose another.
+        elif name in {"epsilon", "mu", "delta"} or all(value is None for value in values):
+            kind = pa.float64()
         table = table.append_column(name, pa.array(values, type=kind))
     return table
 
@@ -318,32 +290,23 @@ def summary_of(
 ) -> pa.Table:
     """Measures and diagnosis of every cell, with the parameters of its path.
 
-    Parameters
-    ----------
-    cells : iterable of (keys, cells)
-        As of :func:`ldpflow.results.summary.stored_cells`: each cell once.
-        Rows are let go of before the next are asked for.
-    paths : mapping of str to Simulator
-        By the column ``path`` of the keys.
-    null : float, optional
-        Value of theta whose rejection is power.
-
-    Returns
-    -------
-    pyarrow.Table
-        Parameters of the path, columns of the cell, :data:`ldpflow.results.columns.COLUMNS`, then
-        :data:`RELATIVE` and the diagnosis (:mod:`ldpflow.results.decomposition`).
+    The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
+    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are let
+    go of before the next are asked for. ``null`` is a value of theta whose rejection is power.
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
-    for piece, more in map(partial(measured_and_derived, paths=paths, null=null), cells):
+    for piece, more in map(partial(measure_cells, paths=paths, null=null), cells):
         pieces.append(piece)
         derived += more
-    measured = together(pieces)
+    # A further column that a group of cells lacks is null.
+    measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
+    keys = group_keys(measured.schema)
+    measured = measured.select([*keys, *(name for name in measured.column_names if name not in keys)])
     described = {name: path.columns() for name, path in paths.items()}
     names = parameter_names(paths, described)
     per_row = [described[name] for name in measured["path"].to_pylist()]
-    table = with_settings(measured.select(["path"]), names, per_row)
+    table = add_settings(measured.select(["path"]), names, per_row)
     for name in measured.column_names:
         if name != "path":
             table = table.append_column(measured.schema.field(name), measured[name])
@@ -354,17 +317,10 @@ def summary_of(
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
     order += [n for n in names if n not in order and n != "delta"]
-    return table.sort_by([(n, "ascending") for n in (*order, *group_keys(measured.schema)[1:])])
+    return table.sort_by([(n, "ascending") for n in (*order, *keys[1:])])
 
 
-def together(pieces: list[pa.Table]) -> pa.Table:
-    """Measures of several groups of cells; a further column that a group lacks is null."""
-    table = pa.concat_tables(pieces, promote_options="default").combine_chunks()
-    keys = group_keys(table.schema)
-    return table.select([*keys, *(name for name in table.column_names if name not in keys)])
-
-
-def measured_and_derived(
+def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
     """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""
@@ -377,7 +333,6 @@ def measured_and_derived(
 
 
 def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """The columns of :data:`RELATIVE` for a row of measures."""
     if law is None:
         return dict.fromkeys(RELATIVE)
     oracle = oracle_length(law, row["coordinate"], row["n"], row["level"])
@@ -396,13 +351,7 @@ def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float
 
 
 def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    """The paths that have rows, by the name of their partition, from what the parts say of themselves.
-
-    Raises
-    ------
-    InputError
-        If the settings in a part are not those of its path, or a part cannot be used and that is refused.
-    """
+    """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
     found: dict[str, Simulator[Any, Any]] = {}
     for part in dataset.scan(damaged=damaged):
         name = f"p{part.path_key}"
@@ -425,8 +374,8 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
     """The summary of what a run has stored, computed from its rows, some cells at a time.
 
-    What is done about parts that cannot be used: see `Dataset.scan`. What is held at a
-    time does not grow with the number of cells: see :data:`ldpflow.results.summary.HELD_ROWS`.
+    ``damaged``: as of :meth:`ldpflow.store.dataset.Dataset.scan`. What is held at a time does not grow with
+    the number of cells (:data:`HELD_ROWS`).
     """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
@@ -443,7 +392,7 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor]; None where its study has none."""
+    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
@@ -460,7 +409,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of the trajectories that a run has stored; no rows where it has none."""
+    """The summary of the trajectories that a run has stored."""
     rows = trajectories.read_trajectories(store, damaged=damaged)
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     return trajectory_summary_of(rows, paths)

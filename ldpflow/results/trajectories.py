@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,7 @@ SUMMARY_COLUMNS = (
     Column("q95", "double", "of stat", "95% quantile"),
     Column("max", "double", "of stat", "largest"),
 )
-"""Columns of the summary of trajectories beside those of a path."""
+"""Columns of the summary of trajectories that are not those of a path."""
 
 THEORY = (
     Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
@@ -49,34 +50,23 @@ KEYS = ("path", "n", "step", "replicate")
 
 
 def statistics_of(schema: pa.Schema) -> dict[str, Column]:
-    """The declared columns of trajectories that are statistics, by name."""
     columns = declared_columns(schema, MEASURED)
     return {name: column for name, column in columns.items() if name not in (*KEYS, "status")}
 
 
 def meanings(schema: pa.Schema) -> dict[str, str]:
-    """Everything that the summary of trajectories may hold, and what it is."""
-    found = {name: column.meaning for name, column in statistics_of(schema).items()}
-    return found | {
-        name: f"mean of {stat} along a path, over its checkpoints but the last"
-        for name, stat in MEANS.items()
+    """Meaning of every statistic in the summary of trajectories."""
+    along = "along a path, over its checkpoints but the last"
+    return {name: column.meaning for name, column in statistics_of(schema).items()} | {
+        name: f"mean of {stat} {along}" for name, stat in MEANS.items()
     }
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
 
-    Parameters
-    ----------
-    store : RunStore
-    damaged : "refuse" or list
-        What is done about parts that cannot be used, as of :meth:`ldpflow.store.dataset.Dataset.scan`.
-
-    Raises
-    ------
-    InputError
-        If a part cannot be used and that is refused, or a row is stored twice with different values: under
-        two lists of checkpoints, too.
+    Refuses a row that is stored twice with different values, under two lists of checkpoints too. ``damaged``:
+    as of :meth:`ldpflow.store.dataset.Dataset.scan`.
     """
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
@@ -99,14 +89,9 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 
 
 def summarise(rows: pa.Table) -> pa.Table:
-    """Mean, its MCSE, and quantiles over the replicates that did not diverge.
+    """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    Returns
-    -------
-    pyarrow.Table
-        One row per path, n, step and stat (those that the path has, and MEANS): replicates, failures,
-        mean, mcse, q05, q50, q95 (Hyndman and Fan type 7), max. Null where nothing is left;
-        sums are exactly rounded.
+    One row per path, n, step and stat, those that the path has and :data:`MEANS`. Sums are exactly rounded.
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
@@ -116,10 +101,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
     known = {name: rows[name].is_valid().to_numpy() for name in statistics}
-    change = np.ones(len(n), dtype=bool)
-    change[1:] = (n[1:] != n[:-1]) | (step[1:] != step[:-1]) | (paths[1:] != paths[:-1])
-    edges = [*np.flatnonzero(change), len(n)]
-    for first, last in pairwise(edges):
+    for first, last in runs_of(paths, n, step):
         good = ok[first:last]
         for stat in statistics:
             if not known[stat][first:last].any():
@@ -133,8 +115,15 @@ def summarise(rows: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(found, schema=SUMMARY)
 
 
+def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last place (exclusive) of equal consecutive rows."""
+    count = len(columns[0])
+    fresh = np.ones(count, dtype=bool)
+    fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return pairwise([*np.flatnonzero(fresh).tolist(), count])
+
+
 def moments(x: np.ndarray) -> dict[str, float]:
-    """Mean, MCSE and quantiles of values over replicates; nothing where there are none."""
     if not len(x) or not np.isfinite(x).all():
         return {}
     mean = math.fsum(x.tolist()) / len(x)
@@ -155,11 +144,9 @@ def means_along(
     values: dict[str, np.ndarray],
     known: dict[str, np.ndarray],
 ) -> list[dict[str, Any]]:
-    """Rows of :data:`MEANS`, for every path and n with several steps; sorted input."""
+    """Rows of :data:`MEANS`, for every path and n with several steps, from sorted input."""
     found = []
-    change = np.ones(len(n), dtype=bool)
-    change[1:] = (n[1:] != n[:-1]) | (paths[1:] != paths[:-1])
-    for first, last in pairwise([*np.flatnonzero(change), len(n)]):
+    for first, last in runs_of(paths, n):
         end = step[last - 1]
         inside = np.arange(first, last)[step[first:last] < end]
         for name, stat in MEANS.items():

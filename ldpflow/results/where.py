@@ -17,9 +17,9 @@ from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""Most values of a column that an error lists; of more it names the ends,"""
+"""Values of a column that an error lists at most; of more it names the ends."""
 MOST_LOOKED = 100_000
-"""and looks at so many rows of a part."""
+"""Rows of a part in which it looks for them."""
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -55,7 +55,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     return Reader(text, schema).expression()
 
 
-def chosen(
+def select_rows(
     table: pa.Table,
     where: str | None = None,
     sort: str | Sequence[str] | None = None,
@@ -78,38 +78,26 @@ def chosen(
         Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
     """
     if where is not None:
-        table = select_rows(where, table)
+        reader = Reader(where, table.schema)
+        found = table.filter(reader.expression())
+        if table.num_rows and not found.num_rows:
+            raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
+        table = found
     if sort:
         order = []
         for name in read_names(sort, "sort"):
-            known(name.removeprefix("-"), table.schema, "sort")
+            check_column(name.removeprefix("-"), table.schema, "sort")
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
         names = read_names(columns, "columns")
         for name in names:
-            known(name, table.schema, "columns")
+            check_column(name, table.schema, "columns")
         table = table.select(names)
     return table
 
 
-def select_rows(where: str, table: pa.Table) -> pa.Table:
-    """The rows of a table that meet a condition.
-
-    Raises
-    ------
-    InputError
-        If there are rows, and none meets it; the error says what there is.
-    """
-    reader = Reader(where, table.schema)
-    found = table.filter(reader.expression())
-    if table.num_rows and not found.num_rows:
-        raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
-    return found
-
-
 def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
-    """What columns hold, as a sentence: ``n has 100, 1000.``"""
     held: dict[str, set[Any]] = {name: set() for name in names}
     for table in tables:
         for name, values in held.items():
@@ -125,40 +113,35 @@ def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
 
 
 def read_names(names: str | Sequence[str], field: str) -> list[str]:
-    """Names of columns, one or several, as a list."""
     found = [names] if isinstance(names, str) else names
     if not isinstance(found, (list, tuple)) or not all(isinstance(name, str) for name in found):
         raise InputError(field, names, "names of columns")
     return list(found)
 
 
-def matching(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
+def settings_condition(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
     """The condition that columns equal these values, or are among them where a list is given."""
-    found: pc.Expression | None = None
+    found = []
     for name, value in settings.items():
-        known(name, schema, name)
-        values = value if isinstance(value, (list, tuple)) else [value]
-        one = isin(name, values, schema)
-        found = one if found is None else found & one
-    return found
+        check_column(name, schema, name)
+        found.append(is_among(name, value if isinstance(value, (list, tuple)) else [value], schema))
+    return reduce(operator.and_, found) if found else None
 
 
-def known(name: str, schema: pa.Schema, field: str) -> None:
-    """Refuse a name that is no column."""
+def check_column(name: str, schema: pa.Schema, field: str) -> None:
     if name not in schema.names:
         raise InputError(field, name, "a column of the table", nearest(name, schema.names))
 
 
-def isin(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
-    """Whether a column has one of the values."""
+def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
     kind = schema.field(name).type
     try:
-        return pc.field(name).isin(pa.array([converted(v, kind) for v in values], kind))
+        return pc.field(name).isin(pa.array([to_column_type(v, kind) for v in values], kind))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InputError("where", values, f"values of {name}, which is {kind}") from None
 
 
-def converted(value: Any, kind: pa.DataType) -> Any:
+def to_column_type(value: Any, kind: pa.DataType) -> Any:
     """1e5 is how people write an integer."""
     if pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -174,26 +157,20 @@ class Reader:
         self.columns: list[str] = []
 
     def expression(self) -> pc.Expression:
-        """The whole condition; ``columns`` then has the names in it."""
-        if not isinstance(self.text, str):
-            raise self.refuse()
         try:
             return self.read(ast.parse(self.text.strip(), mode="eval").body)
-        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             raise self.refuse() from None
 
     def column(self, name: str) -> pa.DataType:
-        """The type of a column that the condition names."""
-        known(name, self.schema, "where")
+        check_column(name, self.schema, "where")
         self.columns.append(name)
         return self.schema.field(name).type
 
     def refuse(self, allowed: str = FORM, hint: str = "") -> InputError:
-        """The error about the condition."""
         return InputError("where", self.text, allowed, hint)
 
     def read(self, node: ast.expr) -> pc.Expression:
-        """A condition."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 return reduce(OPERATORS[type(op)], map(self.read, values))
@@ -217,9 +194,9 @@ class Reader:
             raise self.refuse()
         match op:
             case ast.In() if several:
-                return isin(left.id, value, self.schema)
+                return is_among(left.id, value, self.schema)
             case ast.NotIn() if several:
-                return ~isin(left.id, value, self.schema)
+                return ~is_among(left.id, value, self.schema)
             case ast.Eq() | ast.Is() if value is None:
                 return column.is_null()
             case ast.NotEq() | ast.IsNot() if value is None:
@@ -242,7 +219,7 @@ def stored_rows(
         return store.replicates.iterate(columns=columns, damaged="refuse")
 
     for table in tables():
-        filters = matching(settings, table.schema)
+        filters = settings_condition(settings, table.schema)
         if where is not None:
             reader = Reader(where, table.schema)
             own = reader.expression()
@@ -254,4 +231,4 @@ def stored_rows(
     if named and not any(table.num_rows for table in found):
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
         raise InputError(field, value, SOME_ROW, describe_values(named, tables(named)))
-    return chosen(pa.concat_tables(found), columns=columns)
+    return select_rows(pa.concat_tables(found), columns=columns)

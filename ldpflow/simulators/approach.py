@@ -1,4 +1,4 @@
-"""What theory says about a simulator: its limit law, and what decides whether its path arrives."""
+"""Limit law of a simulator, and the quantities that decide whether its path passes its burn-in."""
 
 from __future__ import annotations
 
@@ -18,15 +18,9 @@ Matrix = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class LimitLaw:
-    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step) or ``most_steps``.
+    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step), or ``most_steps``.
 
-    Parameters
-    ----------
-    variances : tuple of float, length d
-        Diagonal of Sigma; NaN where it is not known.
-    users_per_step : int
-    most_steps : int, optional
-        Steps of a path whose last users are not asked.
+    ``variances`` is the diagonal of Sigma, NaN if unknown; a path with ``most_steps`` leaves users out.
     """
 
     variances: tuple[float, ...]
@@ -34,28 +28,16 @@ class LimitLaw:
     most_steps: int | None = None
 
     def steps(self, n: int) -> int:
-        """Steps that n users make."""
         steps = n // self.users_per_step
         return steps if self.most_steps is None else min(steps, self.most_steps)
 
 
 @dataclass(frozen=True)
 class Approach:
-    """One path of a quantile problem, as far as its arrival depends on it.
+    """One path of a quantile problem: steps c i^-gamma from theta0, each of ``records`` records.
 
-    Parameters
-    ----------
-    law : Law
-        Of a record.
-    tau : float in (0, 1)
-    noise : float
-        Variance that the mechanism adds to the gradient -tau + 1{X <= theta} of one record.
-    c, gamma, theta0 : float
-        Steps c i^-gamma and the start, in the unit of the data.
-    steps : int
-        Steps of the run, each of ``records`` records.
-    records : int
-        Records whose gradients a step averages.
+    ``law`` is that of a record, ``noise`` the variance that the mechanism adds to the gradient
+    -tau + 1{X <= theta} of one record. c and theta0 are in the unit of the data.
     """
 
     law: Law
@@ -76,16 +58,8 @@ class Approach:
 class LinearApproach:
     """One path of another problem, near theta*: its mean gradient is G (theta - theta*).
 
-    Parameters
-    ----------
-    curvature : d x d
-        G.
-    distance : tuple of float, length d
-        theta0 - theta*.
-    variances : tuple of float, length d
-        Diagonal of the asymptotic covariance per step.
-    c, gamma : float
-    steps : int
+    ``curvature`` is G, ``distance`` theta0 - theta*, ``variances`` the diagonal of the asymptotic covariance
+    per step.
     """
 
     curvature: Matrix
@@ -98,10 +72,7 @@ class LinearApproach:
 
 @singledispatch
 def limit_law(simulator: Any) -> LimitLaw | None:
-    """Asymptotic law of the estimate, or None where there is none to compare lengths with.
-
-    A family that has one registers a function of its own.
-    """
+    """Asymptotic law of the estimate, or None; a family that has one registers a function of its own."""
     return None
 
 
@@ -129,7 +100,7 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
 
 def approach(simulator: Any, n: int) -> Approach | None:
-    """Quantities that decide whether a quantile's path arrives in n users; None for other problems."""
+    """Path of n users of a quantile problem; None for other problems."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, target = simulator.algorithm, simulator.problem.quantile_target()
@@ -151,7 +122,7 @@ def approach(simulator: Any, n: int) -> Approach | None:
 
 
 def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
-    """Quantities that decide it near theta*, for a path with a known curvature; None for others."""
+    """Path of n users near theta*; None without decaying steps or a known curvature."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, curvature = simulator.algorithm, simulator.problem.curvature()
@@ -179,7 +150,7 @@ def declares_decay(path: OnePass) -> bool:
 
 
 def with_epsilon(simulator: Any, epsilon: float) -> Any:
-    """The simulator with another budget, or None where its budget is not one number."""
+    """The simulator with another budget, or None if its budget is not one number."""
     for table, part in simulator.parts().items():
         if table in ("mechanism", "protocol") and "epsilon" in type(part).model_fields:
             return replace(simulator, **{table: part.model_copy(update={"epsilon": epsilon})})

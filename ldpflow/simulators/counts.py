@@ -36,15 +36,7 @@ COUNTS_OF_A_SEARCH = 3000
 
 @dataclass(frozen=True)
 class Counts(Simulator[Request, CountsRecord]):
-    """Problem and protocol at one number of users.
-
-    Parameters
-    ----------
-    problem : Quantile
-    protocol : Protocol
-    horizon : int
-        n, users asked.
-    """
+    """Problem and protocol at one number ``horizon`` of users."""
 
     family: ClassVar[str] = "counts"
     tables: ClassVar[tuple[str, ...]] = ("problem", "protocol")
@@ -61,7 +53,6 @@ class Counts(Simulator[Request, CountsRecord]):
 
     @property
     def taus(self) -> tuple[float, ...]:
-        """Levels of the quantiles."""
         return (self.problem.tau,)
 
     def privacy(self) -> PrivacyStatement:
@@ -89,11 +80,9 @@ class Counts(Simulator[Request, CountsRecord]):
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
         if problem.units is not None:
             hint = "The range and the grid of a protocol are in the unit of the data."
-            raise InputError("problem.units", problem.units.written(), "nothing with a protocol", hint)
-        if problem.brought():
-            hint = (
-                "Protocols draw counts of reports, and have the distribution functions of bundled laws alone."
-            )
+            raise InputError("problem.units", problem.units.model_dump(), "nothing with a protocol", hint)
+        if problem.used_components():
+            hint = "Protocols draw counts of reports, from distribution functions of bundled laws alone."
             raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
         least = protocol.least_users()
         if users[0] < least:

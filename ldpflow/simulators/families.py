@@ -1,11 +1,7 @@
-"""Families of simulators, and the simulator that stored settings describe.
-
-Simulators as the parts of a run describe them: enough to read results without the component's code.
-"""
+"""Families of simulators, and simulators from the settings and descriptions that a run stores."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
@@ -16,7 +12,7 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.problems.tables import data_files_closed
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, canonical_json, unknown_names
+from ldpflow.settings import Settings, unknown_names
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum
@@ -35,10 +31,10 @@ PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
 }
-"""Parts of simulators: the kinds of every table of a study file that is not about intervals."""
+"""Kinds of parts of simulators, by their table in a study file."""
 
 ACTING = ("algorithm", "protocol")
-"""The tables of what acts on a problem: their kinds name the family that runs them."""
+"""Tables of what acts on a problem; their kinds name the family that runs them."""
 
 
 def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
@@ -70,7 +66,7 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 @dataclass(frozen=True)
 class Described:
-    """A simulator as it was when its rows were written, for readers of results.
+    """A simulator as its rows' metadata describe it, for readers of results without its components' code.
 
     Parameters
     ----------
@@ -84,35 +80,26 @@ class Described:
     facts: Mapping[str, Any]
     family: ClassVar[str] = "described"
 
-    @property
-    def key(self) -> str:
-        """Key of the path."""
-        return hashlib.sha256(canonical_json(dict(self.stored_settings)).encode()).hexdigest()[:16]
+    key = Simulator.key
 
     def settings(self) -> dict[str, Any]:
-        """Settings that make the key."""
         return dict(self.stored_settings)
 
     def columns(self) -> dict[str, Any]:
-        """Parameters of its rows in a summary."""
         return dict(self.facts["columns"])
 
     def derived(self) -> dict[str, Any]:
-        """Those of the columns that follow from settings."""
         return {name: self.facts["columns"].get(name) for name in self.facts["derived"]}
 
     def parts(self) -> dict[str, Any]:
-        """None of its components is known here."""
         return {}
 
     def users_key(self) -> str:
-        """Key of the users that its replicates meet."""
         return str(self.facts["users_key"])
 
 
 @limit_law.register
 def limit_law_described(simulator: Described) -> LimitLaw | None:
-    """Limit law as stored with the rows."""
     law = simulator.facts["limit_law"]
     return None if law is None else LimitLaw(**law | {"variances": tuple(law["variances"])})
 
@@ -126,7 +113,7 @@ def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple
 
 
 def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
-    """Description of a simulator in a part's metadata, for readers without its code; numbers as in JSON."""
+    """Facts of a simulator for a part's metadata, as JSON."""
     law = limit_law(simulator)
     return {
         "columns": simulator.columns(),
@@ -138,10 +125,9 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def described_simulator(meta: Mapping[str, Any]) -> Any:
-    """The simulator that a part's metadata names, or the description stored there.
+    """The simulator of a part's metadata, or its description if a kind is unknown or a setting names a file.
 
-    A plug-in's code is not looked for, and no data file is opened: where kinds are not registered, or
-    settings name a file, the description serves.
+    A plug-in's code is not looked for, and no data file is opened.
 
     Raises
     ------
@@ -149,12 +135,10 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
         If there is neither.
     """
     settings = meta["path_settings"]
-    if unknown_kinds(settings):
+    if unknown_kinds(settings) or names_file(settings):
         return Described(settings, meta["described"])
     with data_files_closed():
-        if not names_file(settings):
-            return simulator_from_settings(settings)
-        return Described(settings, meta["described"])
+        return simulator_from_settings(settings)
 
 
 def names_file(settings: Mapping[str, Any]) -> bool:
@@ -171,14 +155,12 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
         Naming ``plugin``, if a kind comes from a plug-in that is not loaded.
     """
     try:
-        unknown = unknown_kinds(settings)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InputError("run", str(error), "settings of a path that this version knows") from None
-    if unknown:
-        raise InputError("plugin", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
-    check_digests(settings)
-    try:
+        if unknown := unknown_kinds(settings):
+            raise InputError("plugin", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
+        check_digests(settings)
         return simulator_from_settings(settings)
+    except InputError:
+        raise
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError("run", message, "settings of a path that this version knows") from None
@@ -187,12 +169,7 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 def check_digests(settings: Mapping[str, Any]) -> None:
     """Refuse stored settings that name a data file without its digest, which every run of ours has.
 
-    A file is read no further than to compare its digest: settings in a run of unknown origin show
-    nothing of it.
-
-    Raises
-    ------
-    InputError
+    A file is read no further than to compare its digest: settings of unknown origin show nothing of it.
     """
     for table, part in settings.items():
         if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
@@ -200,7 +177,7 @@ def check_digests(settings: Mapping[str, Any]) -> None:
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
-    """Tables and kinds that no registered component has, and names that none of their settings allows."""
+    """Tables with kinds that are not registered, and unknown names of settings."""
     if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
         raise ValueError("settings of a path that are no tables")
     found = []

@@ -1,6 +1,6 @@
-"""Empirical risk of a data set: its records, F and its gradient, and the minimum of a convex F.
+"""Simulators of empirical risk minimisation: a fixed data set, visited for many epochs.
 
-Simulators of empirical risk minimisation: a fixed data set, visited for many epochs.
+Its records, the empirical risk F and its gradient, and the minimum of a convex F.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Array = NDArray[np.float64]
+
 MOST_ITERATIONS = 5000
 
 
 @dataclass(frozen=True)
 class Records:
-    """The records of LANES replicates: flat x (record, coordinate) and y, and where a lane's begin."""
+    """Records of LANES replicates: flat x (record, coordinate), y, and the first record of each lane."""
 
     n: int
     rows: NDArray[np.float64]
@@ -44,18 +46,8 @@ class Records:
     base: NDArray[np.int64]
 
 
-def prepare(problem: FiniteSumProblem) -> None:
-    """Compile what draws the records and evaluates the risk, or load it from the cache."""
-    finite_sum_kernel.risk_kernel(problem)
-    if problem.file is None:
-        finite_sum_kernel.records_kernel(problem)
-
-
 def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Sequence[int]) -> Records:
-    """The first n records of the file, or n synthetic ones for every replicate.
-
-    A replicate's first n records are the same for every larger n.
-    """
+    """The first n records of the file, or of the synthetic ones of every replicate."""
     if problem.file is not None:
         x, y = problem.records
         return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))
@@ -72,9 +64,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
     return Records(n, rows, targets, np.arange(LANES, dtype=np.int64) * n)
 
 
-def risk(
-    problem: FiniteSumProblem, records: Records, points: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def risk(problem: FiniteSumProblem, records: Records, points: NDArray[np.float64]) -> tuple[Array, Array]:
     """F and its gradient at points of shape (K, d, R): shapes (K, R), (K, d, R); R <= LANES."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
@@ -108,7 +98,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[
         square = np.zeros(lanes)
         for j in range(problem.dimension):
             square += gradients[0, j] * gradients[0, j]
-        # A lane that has arrived keeps what it had then: rows must not depend on the others.
+        # A lane that is done keeps what it had then: rows must not depend on the others.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():
             break
@@ -122,16 +112,12 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[
     return best
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class ErmRecord:
     """Record of the paths of R replicates.
 
     Parameters
     ----------
-    plan : RunPlan
     times : ndarray, shape (K,)
     iterates, estimates, momenta : ndarray, shape (K, d, R)
         w_t, the private momentum mhat_t and the secret m_t.
@@ -145,17 +131,17 @@ class ErmRecord:
 
     plan: RunPlan
     times: NDArray[np.int64]
-    iterates: NDArray[np.float64]
-    estimates: NDArray[np.float64]
-    momenta: NDArray[np.float64]
-    last: NDArray[np.float64]
+    iterates: Array
+    estimates: Array
+    momenta: Array
+    last: Array
     chosen_times: NDArray[np.int64]
-    chosen: NDArray[np.float64]
+    chosen: Array
 
 
 @dataclass(frozen=True)
 class RiskRecord(Record):
-    """Record of an algorithm of many epochs, and the data sets that its risk is an average over."""
+    """Record of an algorithm of many epochs, and its data sets."""
 
     seed: int
     replicates: NDArray[np.int64]
@@ -172,17 +158,10 @@ class RiskRecord(Record):
 
 @dataclass(frozen=True)
 class FiniteSum(Simulator[Request, RiskRecord]):
-    """An algorithm of many epochs on a fixed data set of n records, private by itself.
+    """An algorithm of many epochs on a fixed data set of n = ``horizon`` records, private by itself.
 
-    There is no true parameter, and no interval: results are the risk and its gradient along the path.
+    There is no true parameter and no interval: results are the risk and its gradient along the path.
     Checkpoints count steps.
-
-    Parameters
-    ----------
-    problem : FiniteSumProblem
-    algorithm : FiniteSumAlgorithm
-    horizon : int
-        n, records.
     """
 
     family: ClassVar[str] = "finite_sum"
@@ -195,7 +174,6 @@ class FiniteSum(Simulator[Request, RiskRecord]):
 
     @property
     def plan(self) -> RunPlan:
-        """Steps, step length and noise of a run."""
         return plan_of(self.problem, self.algorithm, self.horizon)
 
     def parts(self) -> dict[str, Any]:
@@ -227,12 +205,8 @@ class FiniteSum(Simulator[Request, RiskRecord]):
             allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
             raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
         if independent_n:
-            raise InputError(
-                "grid.independent_n",
-                True,
-                f"false for {problem.kind}",
-                "A data set's first records are those of every larger one.",
-            )
+            hint = "A data set's first records are those of every larger one."
+            raise InputError("grid.independent_n", True, f"false for {problem.kind}", hint)
         for n in users:
             algorithm.check(problem, n)
             yield cls(problem, algorithm, n), (n,)
@@ -242,12 +216,9 @@ class FiniteSum(Simulator[Request, RiskRecord]):
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         if methods:
-            raise InputError(
-                "method.kind",
-                ", ".join(dict.fromkeys(method.kind for method in methods)),
-                f"no interval method for {self.problem.kind}",
-                "It has no true parameter to cover; a study of it has [trajectory] alone.",
-            )
+            kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
+            hint = "It has no true parameter to cover; a study of it has [trajectory] alone."
+            raise InputError("method.kind", kinds, f"no interval method for {self.problem.kind}", hint)
 
     def cost(self, request: Request, replicates: int) -> Cost:
         steps = max(request.checkpoints) * replicates
@@ -257,11 +228,13 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return Cost(steps, steps * d * NANOSECONDS_PER_COORDINATE * 1e-9, size)
 
     def setting_order(self) -> tuple[str, ...]:
-        """Names of the algorithm's settings, in the order in which the kernel has them."""
+        """Names of the algorithm's settings in the kernel's order."""
         return tuple(self.algorithm.kernel_settings(self.plan))
 
     def prepare(self, request: Request) -> None:
-        prepare(self.problem)
+        finite_sum_kernel.risk_kernel(self.problem)
+        if self.problem.file is None:
+            finite_sum_kernel.records_kernel(self.problem)
         finite_sum_kernel.finite_sum_kernel(self.problem, self.algorithm, self.setting_order())
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
@@ -272,10 +245,9 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return RiskRecord(seed, np.asarray(replicates, dtype=np.int64), data, run)
 
     def trajectories(self, record: RiskRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        """The empirical risk and its gradient along a path and at its output; NaN where there is none.
+        """The empirical risk and its gradient along a path and, at the last step, of its output w_tau.
 
-        The output w_tau, one a replicate, stands at the last step. The excess risk needs the minimum,
-        which is computed where the risk is convex.
+        Excess risk needs the minimum, which is computed if the risk is convex.
         """
         run, steps = record.run, np.array(checkpoints, dtype=np.int64)
         at = np.searchsorted(run.times, steps)
@@ -315,16 +287,13 @@ def run_erm(
 
     Parameters
     ----------
-    problem, algorithm, plan, records
-    seed : int
-        The study's seed.
+    problem, algorithm, plan, records, seed, replicates
     key : str
         The path's key: roles ``tree``, ``order`` and ``output``.
-    replicates : sequence of int
     times : sequence of int
-        Steps at which to record; T is added where it lacks.
+        Steps at which to record, besides T.
     start : sequence of float, optional
-        w_1, where not all its coordinates are the algorithm's ``theta0``.
+        w_1, if not all its coordinates are the algorithm's ``theta0``.
     **parts
         Other functions for parts of the kernel, see ldpflow.simulators.finite_sum_kernel.
     """
@@ -361,7 +330,7 @@ def run_erm(
     )
     count = len(replicates)
 
-    def shaped(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shaped(values: Array) -> Array:
         return values.reshape(*values.shape[:-1], d, LANES)[..., :count]
 
     return ErmRecord(

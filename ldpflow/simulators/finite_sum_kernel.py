@@ -26,7 +26,7 @@ from ldpflow.components.problems import finite_sum as synthetic
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.numerics import kernels, register_array
 from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass_kernel import drawing
@@ -47,7 +47,6 @@ LOSS = ("loss", "derivative", "separable_loss", "separable")
 
 @lru_cache(maxsize=256)
 def problem_case(problem: FiniteSumProblem) -> Case:
-    """Case of the kernels of a problem."""
     layout = layout_of(problem.kernel_parameters())
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -67,7 +66,6 @@ def steps_case(
     settings: tuple[str, ...],
     others: tuple[tuple[str, Any], ...],
 ) -> Case:
-    """Case of the kernel of an algorithm; ``others`` replace parts of it."""
     from ldpflow.numerics.noise_nodes import draw_order, draw_subset, node_normals
 
     values: dict[str, Any] = {
@@ -95,15 +93,10 @@ def finite_sum_kernel(
 ) -> Callable[..., None]:
     """The compiled kernel of an algorithm on a problem.
 
-    Parameters
-    ----------
-    problem, algorithm
-    settings : tuple of str
-        Names of the algorithm's settings, in their order.
-    **others
-        Other functions for parts of the kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
+    ``settings`` are names of the algorithm's settings in their order, ``others`` functions for parts of the
+    kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
     """
-    return compiled(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
+    return compile_kernel(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
 
 
 @lru_cache(maxsize=256)
@@ -115,11 +108,10 @@ def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, sett
 @lru_cache(maxsize=256)
 def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
     """The compiled kernel that evaluates F and its gradient."""
-    return compiled(risk, problem_case(problem), RISK)
+    return compile_kernel(risk, problem_case(problem), RISK)
 
 
 def records_case(problem: FiniteSumProblem) -> Case:
-    """Case of the kernel that draws synthetic records."""
     variates = problem.variates()
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -133,7 +125,7 @@ def records_case(problem: FiniteSumProblem) -> Case:
 @lru_cache(maxsize=256)
 def records_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
     """The compiled kernel that draws synthetic records."""
-    return compiled(synthetic.all_records, records_case(problem), DATA)
+    return compile_kernel(synthetic.all_records, records_case(problem), DATA)
 
 
 def run(  # type: ignore[no-untyped-def]

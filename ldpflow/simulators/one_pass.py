@@ -1,7 +1,4 @@
-"""Memory of the records of a path, counted before anything is allocated.
-
-Simulators of one-pass algorithms: every user is met once.
-"""
+"""Simulators of one-pass algorithms: every user is met once."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.bootstrap import BlockBootstrap
-from ldpflow.components.intervals.record import Array, PathRecord, Record, joined
+from ldpflow.components.intervals.record import Array, PathRecord, Record, join_records
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems import BaseProblem, Problem
@@ -51,67 +48,48 @@ BUDGET = 128 * 2**20
 BYTES_PER_TIME = 16 * LANES
 """Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
 
+NANOSECONDS_PER_COORDINATE = 3.0
+"""First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""
 
-def recorded_times(
-    algorithm: Algorithm, methods: Iterable[tuple[int, Any]]
-) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Upper bound of the number of times that a path records for its intervals, and its largest part.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    methods : iterable of (int, IntervalMethod)
-        Steps and method.
-
-    Returns
-    -------
-    total : int
-        Times that two methods share are counted twice, except for the same set of times.
-    largest : tuple of int, int, IntervalMethod
-        Times, steps and method of the largest part.
-    """
-    counts: dict[object, tuple[int, int, IntervalMethod]] = {}
-    for steps, method in methods:
-        # BB with another B has the same times; so has the same M at the same steps.
-        key = (steps, method.kind, method.times_settings())
-        if key not in counts:
-            counts[key] = (method.count_times(steps, algorithm), steps, method)
-    largest = max(counts.values(), key=lambda part: part[0])
-    return sum(count for count, _, _ in counts.values()), largest
+SHARE_OF_SUM = 0.25
+"""First guess of how much longer a step takes for each running sum."""
 
 
 def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension: int) -> None:
-    """Refuse a path whose record does not fit, with the numbers.
+    """Refuse a path whose record does not fit, naming the setting that makes most of the times.
 
-    Raises
-    ------
-    InputError
-        Naming the setting that makes most of the times.
+    Parameters
+    ----------
+    total : int
+        Times to be recorded.
+    largest : tuple of int, int, IntervalMethod
+        Times, steps and method of the largest part.
+    dimension : int
     """
     fit = BUDGET // (BYTES_PER_TIME * dimension)
     if total <= fit:
         return
     count, steps, method = largest
     what = f"{method.kind} makes {count:,} of the {total:,} times to be recorded"
-    field, value, hint = "method.kind", str(method.kind), "Fewer n or fewer methods would fit."
+    value: object = method.kind
+    field, hint = "method.kind", "Fewer n or fewer methods would fit."
     if isinstance(method, BlockBootstrap):
-        field, value = "method.beta", repr(method.beta)
+        field, value = "method.beta", method.beta
         what = f"BB with beta = {method.beta} makes {count:,} blocks of the {total:,} times needed"
         least = math.ceil(100 * (1 - math.log(fit) / math.log(steps))) / 100
+        hint = "Fewer values of n or beta in one study would fit."
         if least > method.beta:
             hint = f"At this n, beta >= {least:.2f} would fit."
-        else:
-            hint = "Fewer values of n or beta in one study would fit."
     elif isinstance(method, BatchMeans):
-        field, value = "method.M", repr(method.M)
-        hint = f"M <= {fit - 1:,} would fit."
+        field, value, hint = "method.M", repr(method.M), f"M <= {fit - 1:,} would fit."
+    coordinates = "coordinate" if dimension == 1 else "coordinates"
+    size = readable(total * dimension * BYTES_PER_TIME)
     raise InputError(
         field,
-        float(value) if field == "method.beta" else value,
-        f"at most {fit:,} recorded times on a path with {dimension} "
-        + ("coordinate" if dimension == 1 else "coordinates"),
-        f"{what} with {steps:,} steps: {readable(total * dimension * BYTES_PER_TIME)} for "
-        f"{LANES} replicates; the budget is {readable(BUDGET)}. {hint}",
+        value,
+        f"at most {fit:,} recorded times on a path with {dimension} {coordinates}",
+        f"{what} with {steps:,} steps: {size} for {LANES} replicates; the budget is {readable(BUDGET)}. "
+        f"{hint}",
     )
 
 
@@ -124,13 +102,6 @@ def readable(size: float) -> str:
     return f"{size:.4g} PiB"
 
 
-NANOSECONDS_PER_COORDINATE = 3.0
-"""First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""
-
-SHARE_OF_SUM = 0.25
-"""First guess of how much longer a step takes for each running sum."""
-
-
 @dataclass(frozen=True)
 class PathRequest(Request):
     """Request for a path; its times are computed on first use."""
@@ -139,7 +110,6 @@ class PathRequest(Request):
 
     @cached_property
     def sums(self) -> list[str]:
-        """Names of the running sums."""
         d = self.path.dimension
         return sorted({name for (_, method), _ in methods_of(self.cells) for name in method.running_sums(d)})
 
@@ -155,7 +125,6 @@ class PathRequest(Request):
 
     @property
     def recorded(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Times, and the marked ones of them, in order: the union over cells and checkpoints."""
         return recorded_by(self.path, self.cells, self.checkpoints)
 
 
@@ -186,10 +155,10 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     ----------
     problem, mechanism, algorithm : Problem, Mechanism, Algorithm
     horizon : int, optional
-        n, where paths of different n are meant to differ (``independent_n``, or an algorithm whose
-        settings depend on the horizon); None where one path serves every n.
+        n, if paths of different n differ: ``independent_n``, or an algorithm whose settings depend on the
+        horizon.
     units : Units, optional
-        What the study gives steps and start in. They are in the unit of the data here.
+        Unit in which the study gives steps and start.
     """
 
     family: ClassVar[str] = "one_pass"
@@ -223,7 +192,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     @cached_property
     def randomiser(self) -> Mechanism:
-        """The mechanism as the algorithm uses it: shared between its paths, or brought by itself."""
+        """The mechanism as the algorithm uses it: shared between its paths, or its own."""
         return self.algorithm.randomiser(self.mechanism)
 
     def measures(self) -> tuple[Column, ...]:
@@ -236,7 +205,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
-        """Standard variates that one record takes; none where no record is drawn."""
+        """Standard variates that one record takes."""
         return () if self.mechanism.replaces_data() else self.problem.variates()
 
     def public_key(self) -> str:
@@ -261,11 +230,12 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         problem, units = problem.in_own_unit()
         if units is not None:
             algorithm = algorithm.in_units(units)
-        least = 1 if algorithm.depends_on_horizon() else algorithm.records_per_step()
+        horizons = algorithm.depends_on_horizon()
+        least = 1 if horizons else algorithm.records_per_step()
         if users[0] < least:
             hint = f"One step of {algorithm.kind} takes that many users."
             raise InputError("grid.n", users[0], f"at least {least:,}", hint)
-        if independent_n or algorithm.depends_on_horizon():
+        if independent_n or horizons:
             for n in users:
                 yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n, units), (n,)
         else:
@@ -286,29 +256,21 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         gamma = self.algorithm.step_exponent()
         # Constant steps have a limit law of their own, and it is theirs to warn of.
         if methods and 0.0 < gamma <= 0.5:
-            raise InputError(
-                "algorithm.gamma",
-                gamma,
-                "a number in (1/2, 1) where a study has interval methods",
-                "A study with [trajectory] alone may use all of (0, 1).",
-            )
+            hint = "A study with [trajectory] alone may use all of (0, 1)."
+            allowed = "a number in (1/2, 1) where a study has interval methods"
+            raise InputError("algorithm.gamma", gamma, allowed, hint)
         if cells:
-            check_budget(*self.recorded_times(cells), self.dimension)
+            check_budget(*recorded_times(self.algorithm, self.computations(cells)), self.dimension)
         elif methods and (self.algorithm.has_intervals or not followed):
-            reasons = dict.fromkeys(f"{method.kind}: {method.lacking(self)}." for method in methods)
-            raise InputError(
-                "method.kind",
-                ", ".join(dict.fromkeys(method.kind for method in methods)),
-                f"a method for {self.algorithm.kind}",
-                " ".join(reasons)
-                if self.algorithm.has_intervals
-                else "It makes too few steps for intervals; a study with [trajectory] alone may have it.",
-            )
+            hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
+            if self.algorithm.has_intervals:
+                hint = " ".join(dict.fromkeys(f"{m.kind}: {m.lacking(self)}." for m in methods))
+            kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
+            raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 
-    def recorded_times(self, cells: Sequence[Cell]) -> tuple[int, tuple[int, int, IntervalMethod]]:
-        """Upper bound of the times recorded for cells, and its largest part."""
-        methods = [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
-        return recorded_times(self.algorithm, methods)
+    def computations(self, cells: Sequence[Cell]) -> list[tuple[int, IntervalMethod]]:
+        """Steps and method of each computation that cells take."""
+        return [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
         return PathRequest(tuple(cells), tuple(checkpoints), path=self)
@@ -322,7 +284,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
-        times = self.recorded_times(request.cells)[0] if request.cells else 0
+        times = recorded_times(self.algorithm, self.computations(request.cells))[0] if request.cells else 0
         size = (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
         return Cost(self.steps(users) * replicates, seconds, size)
 
@@ -331,7 +293,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def run(self, seed: int, replicates: Sequence[int], request: PathRequest) -> PathRecord:
         parts = [replicates[at : at + LANES] for at in range(0, len(replicates), LANES)]
-        return joined(
+        return join_records(
             [run_path(self, seed, part, request.times, request.marked, request.sums) for part in parts]
         )
 
@@ -354,16 +316,21 @@ def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algori
 
 
 def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
-    """The compiled kernel; the first call of a process compiles it or loads it from the cache."""
+    """The compiled kernel."""
     if PERTURBED in sums:
         kernel_of(path, (), perturbed=True)
     return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def noise_roles(path: OnePass) -> list[str | None]:
+    return roles_of(path.randomiser.variates(path.problem))
+
+
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
     states = []
-    for role in roles_of(path.randomiser.variates(path.problem)):
+    for role in noise_roles(path):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
@@ -375,11 +342,11 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
-    from ldpflow.numerics.noise_nodes import draw_order
-
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
         return state
+    from ldpflow.numerics.noise_nodes import draw_order
+
     count = path.problem.stored_records()
     order = np.empty(count * LANES, dtype=np.int64)
     draw_order(order, state, 0, count)
@@ -392,6 +359,19 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
     if path.problem.stored_records():
         return path.problem.table().reshape(-1)
     return drawing_parameters(path.data_variates())
+
+
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
+    """What a kernel only reads: parameters of data, noise, problem, mechanism and algorithm, and theta*."""
+    return (
+        data_parameters(path),
+        drawing_parameters(noise_variates(path, perturbed)),
+        flat(path.problem.kernel_parameters()),
+        flat(path.randomiser.kernel_parameters(path.problem)),
+        flat(path.algorithm.kernel_parameters(path.horizon)),
+        path.truth(),
+    )
 
 
 def count_of(path: OnePass, name: str) -> int:
@@ -416,11 +396,7 @@ def run_path(
 
     Parameters
     ----------
-    path : OnePass
-    seed : int
-        The study's seed.
-    replicates : sequence of int
-        At most LANES indices.
+    path, seed, replicates
     times : sequence of int
         Sorted, distinct step indices to record, the last one being the length of the run.
     marked : sequence of int
@@ -430,15 +406,20 @@ def run_path(
     perturbation : int
         k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
     users : ndarray, optional
-        State that the users are drawn from; that of seed and replicates unless given.
+        State that the users are drawn from; default that of seed and replicates.
     origin : ndarray, shape (d,), optional
-        Point that sums are taken around; theta* unless given.
+        Point that sums are taken around; default theta*.
     """
     if PERTURBED in sums:
-        return with_perturbed_paths(path, seed, replicates, times, marked, sums)
+        own = [name for name in sums if name != PERTURBED]
+        record = run_path(path, seed, replicates, times, marked, own)
+        numbers = range(1, path.algorithm.perturbed_paths() + 1)
+        others = [run_path(path, seed, replicates, marked, perturbation=k).prefix_sums for k in numbers]
+        marks = np.asarray(marked, dtype=np.int64)
+        running_sums = record.running_sums | {PERTURBED: np.stack(others)}
+        return replace(record, running_sums=running_sums, marked_times=marks)
     perturbed = perturbation > 0
     kernel = kernel_of(path, tuple(sums), perturbed)
-    mechanism = path.randomiser
     mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
     d = path.problem.dimension
     count = sum(RUNNING_SUMS[name].count(d) for name in sums)
@@ -450,16 +431,13 @@ def run_path(
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
     kept = np.empty((len(marks), count * d * LANES))
-    origin = np.array(path.problem.truth()) if origin is None else origin
+    *parameters, truth = kernel_parameters(path, perturbed)
+    origin = truth if origin is None else origin
     run_kernel(
         kernel,
         data_states(path, seed, replicates) if users is None else users.copy(),
         noise_states(path, mechanism_key, seed, replicates),
-        data_parameters(path),
-        drawing_parameters(noise_variates(path, perturbed)),
-        flat(path.problem.kernel_parameters()),
-        flat(mechanism.kernel_parameters(path.problem)),
-        flat(path.algorithm.kernel_parameters(path.horizon)),
+        *parameters,
         origin,
         grid,
         rows,
@@ -480,28 +458,6 @@ def run_path(
         running_sums=by_name(kept, sums, d, lanes),
         marked_times=marks,
         extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
-    )
-
-
-def with_perturbed_paths(
-    path: OnePass,
-    seed: int,
-    replicates: Sequence[int],
-    times: Sequence[int],
-    marked: Sequence[int],
-    sums: Sequence[str],
-) -> PathRecord:
-    """The record of a path, and the prefix sums of its perturbed paths under their name."""
-    own = [name for name in sums if name != PERTURBED]
-    record = run_path(path, seed, replicates, times, marked, own)
-    beside = [
-        run_path(path, seed, replicates, marked, perturbation=k).prefix_sums
-        for k in range(1, path.algorithm.perturbed_paths() + 1)
-    ]
-    return replace(
-        record,
-        running_sums=record.running_sums | {PERTURBED: np.stack(beside)},
-        marked_times=np.asarray(marked, dtype=np.int64),
     )
 
 
@@ -533,7 +489,7 @@ def path_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int,
         "avg_exc": excess_loss(path.problem, average),
         "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail else None,
     }
-    columns |= {name: own_number(path, record, name, steps) for name in record.extras}
+    columns |= {name: measure_values(path, record, name, steps) for name in record.extras}
     users = np.array(checkpoints, dtype=np.int64)
     return trajectory_table(record.replicates, users, steps, columns, finite, path.measures())
 
@@ -546,11 +502,28 @@ def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> 
     return excess_loss(path.problem, average)
 
 
-def own_number(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
-    """An algorithm's number at the checkpoints; of a running sum the mean per step since the last one."""
+def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
+    """A measure at the checkpoints; of a running sum the mean per step since the last one."""
     values: Array = record.extras[name][np.searchsorted(record.times, steps)]
     if not next(column for column in path.measures() if column.name == name).running:
         return values
     before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
     lengths = np.diff(steps, prepend=0)
     return np.asarray((values - before) / lengths[:, None])
+
+
+def recorded_times(
+    algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
+) -> tuple[int, tuple[int, int, IntervalMethod]]:
+    """Upper bound of the times that are recorded; times, steps and method of its largest part.
+
+    Times that two methods share count twice, except for equal sets of times.
+    """
+    counts: dict[object, tuple[int, int, IntervalMethod]] = {}
+    for steps, method in computations:
+        # BB with another B has the same times.
+        key = (steps, method.kind, method.times_settings())
+        if key not in counts:
+            counts[key] = (method.count_times(steps, algorithm), steps, method)
+    parts = counts.values()
+    return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])

@@ -12,19 +12,12 @@ After step i a recursion calls ``kernel.add_iterate`` in every lane, and where i
 ``kernel.keep_path``; one whose private gradients may be summed up calls ``keep_step``, ``end_step`` and
 ``restart`` of :mod:`ldpflow.numerics.running_sums` too. Arrays are flat over (coordinate, lane).
 
-A recursion takes what its loops use out of the record first, and counts the times reached itself: with a
-record for an argument in the loop over the lanes, kernels of many coordinates take up to twice the time,
-and a step of the paper's quantile half as long again where a called function counts.
+A recursion takes what its loops use out of the record first, and counts the times reached itself. With a
+record for an argument in the loop over the lanes, kernels of many coordinates take up to twice the time, and
+a step of the paper's quantile half as long again if a called function counts.
 
-Drawing the variates of a chunk of steps: what a problem or a mechanism asks for becomes calls.
-
-Columns, gamma laws and mixtures are drawn from tables.
-
-Making the kernel of a one-pass path: its recursion with a gradient, a randomiser and running sums.
-
-Each of them is a plain function in the file of its component (ldpflow.components.problems, .mechanisms,
-.algorithms, or a plug-in's); what all kernels share stands in .one_pass and .running_sums. The case says
-which of them go together, and which numbers are known beforehand.
+Each function is plain Python in the file of its component (ldpflow.components.problems, .mechanisms,
+.algorithms, or a plug-in's). The case says which of them go together, and which numbers are known beforehand.
 """
 
 from __future__ import annotations
@@ -46,7 +39,7 @@ from ldpflow.components.problems.laws import Law, Variate
 from ldpflow.numerics import fill_uniform, private_bit, register_array, running_sums
 from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
-from ldpflow.numerics.kernels import cache_folder, compiled, read_private, write_private
+from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import LANES, PLANE, STRIDE
@@ -152,7 +145,7 @@ def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
     """The part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
-    groups = alike(variates)
+    groups = sampler_groups(variates)
     values = {
         "GROUPS": len(groups),
         "FIRST": tuple(first for first, _ in groups),
@@ -166,24 +159,22 @@ def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
     return Part(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
 
 
-def alike(variates: Sequence[Variate]) -> list[tuple[int, int]]:
+def sampler_groups(variates: Sequence[Variate]) -> list[tuple[int, int]]:
     """Runs of variates (first, last + 1) that one loop draws: the same sampler for each, no table."""
     groups: list[tuple[int, int]] = []
+    previous: object = None
     for v, variate in enumerate(variates):
-        before = variates[v - 1]
-        if (
-            v > 0
-            and not is_tabulated(variate)
-            and (sampler_of(variate), variate.role) == (sampler_of(before), before.role)
-        ):
+        found = sampler_of(variate), variate.role
+        if found == previous and not is_tabulated(variate):
             groups[-1] = groups[-1][0], v + 1
         else:
             groups.append((v, v + 1))
+        previous = found
     return groups
 
 
 def places_of(variates: Sequence[Variate]) -> list[tuple[int, int]]:
-    """Where the table of each variate lies in the parameters; empty where it has none."""
+    """Start and end of the table of each variate in the parameters."""
     places = []
     end = len(variates)
     for variate in variates:
@@ -211,7 +202,6 @@ def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
 
 
 def is_tabulated(variate: Variate) -> bool:
-    """Whether a draw needs a table and not one number."""
     return variate.name in ("gamma", "empirical", "mixture")
 
 
@@ -248,13 +238,11 @@ def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
 
 
 def components(variate: Variate) -> list[Law]:
-    """The laws of a mixture."""
     assert variate.law is not None
     return [part.law for part in variate.law.components]
 
 
 def table_of(variate: Variate) -> Floats:
-    """The table of a variate."""
     if variate.name == "gamma":
         return gamma_table(variate.parameter)
     law = variate.law
@@ -415,7 +403,7 @@ def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
 @lru_cache(maxsize=1024)
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
     """The compiled kernel of a path, or of a perturbed one."""
-    return compiled(run, kernel_case(path, sums, perturbed), SIGNATURE)
+    return compile_kernel(run, kernel_case(path, sums, perturbed), SIGNATURE)
 
 
 @lru_cache(maxsize=1024)

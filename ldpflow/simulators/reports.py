@@ -1,7 +1,6 @@
-"""Reports of one replicate, one by one: what every user is asked, and the private gradient of every user.
+"""Reports of one replicate: what every user is asked, and the private gradient of every user.
 
-The same streams, gradient, randomiser and recursion as in a sweep, in one lane: theta has the bits of the
-simulated path.
+Streams, gradient, randomiser and recursion are those of a sweep, in one lane: theta has the bits of the path.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
@@ -92,7 +91,6 @@ def keep_rows(  # type: ignore[no-untyped-def]
 
 
 def rows_kernel(path: OnePass) -> Any:
-    """The compiled kernel that keeps all rows of a path."""
     case = kernel_case(path, ())
     changed: dict[str, Any] = {}
     if path.mechanism.replaces_data():
@@ -102,11 +100,10 @@ def rows_kernel(path: OnePass) -> Any:
             "randomise": part_of(path.randomiser, "randomise_probability"),
         }
     case = case.with_values(changed).with_layout("steps", layout_of(step_settings(path)))
-    return compiled(keep_rows, case, SIGNATURE)
+    return compile_kernel(keep_rows, case, SIGNATURE)
 
 
 def step_settings(path: OnePass) -> Parameters:
-    """Values of the kernel's argument ``steps``, by name."""
     algorithm = path.algorithm
     return {
         "c": algorithm.step_constant(),
@@ -125,7 +122,6 @@ def reports_of(
     path : OnePass
         LDP-SGD or mini-batch SGD with noise on every record, not projected.
     seed, replicate, n : int
-        n users.
 
     Yields
     ------

@@ -1,10 +1,7 @@
-"""Threads that compute batches take turns in Python and run kernels at the same time.
+"""One batch of replicates of one simulator, from seed to rows. Plain: no Ray, no files.
 
-Components need not be safe for threads then: those of plug-ins too may use mpmath's global precision.
-
-Rows of results from records: the columns of the store, computed from intervals.
-
-One batch of replicates of one simulator, from seed to rows. Plain: no Ray, no files.
+Threads that compute batches take turns in Python and run kernels at the same time. So components need not be
+safe for threads: those of plug-ins too may use mpmath's global precision.
 """
 
 from __future__ import annotations
@@ -34,9 +31,7 @@ TURN = threading.Lock()
 
 
 class Held(threading.local):
-    """Whether this thread has its turn."""
-
-    yes = False
+    yes = False  # whether this thread has its turn
 
 
 HELD = Held()
@@ -67,13 +62,13 @@ def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
 
 @lru_cache(maxsize=8)  # every batch of a path has the same cells
 def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:
-    """Schema of the rows of these cells: further columns are those that their methods declare."""
+    """Schema of the rows of these cells, with the columns that their methods declare."""
     return schema_of(columns_of(cell.method for cell in cells))
 
 
 @lru_cache(maxsize=8)
 def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBatch:
-    """The columns that depend on the cell alone, a row for each cell; null where a method has none."""
+    """Columns that depend on the cell alone, a row for each cell."""
     per_cell = [cell.columns() for cell in cells]
     fields = [rows_schema(cells).field(name) for name in names]
     values = [
@@ -83,10 +78,7 @@ def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBat
 
 
 def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
-    """The rows of one record: by replicate, then in the cells' order, then by coordinate.
-
-    A row of methods that take several replicates as one has the number of the row in its place.
-    """
+    """Rows of one record by replicate, or number of the row if it takes several, cell and coordinate."""
     d, runs = len(record.truth), cells[0].runs
     rows = record.replicates[::runs] // runs
     count = len(rows)
@@ -96,14 +88,15 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
     columns |= {name: np.full(shape, np.nan) for name in checks}
     diverged, range_end = np.empty(shape, dtype=bool), np.zeros(shape, dtype=bool)
     at = 0
-    given = {True: record, False: record.without_truth()}
+    without_truth = record.without_truth()
     for (n, method), group in methods_of(cells):
+        levels = [cell.level for cell in group]
         try:
-            levels = [cell.level for cell in group]
-            result = method.intervals_once(given[method.reads_truth()], n, levels)
+            result = method.intervals_once(record if method.reads_truth() else without_truth, n, levels)
         except TruthRefused as error:
             raise LdpflowError(f"{place_of(method)}: {error}") from None
-        check_intervals(method, result, (len(group), d, count))
+        if (fault := fault_in(method, result, (len(group), d, count))) is not None:
+            raise LdpflowError(f"{place_of(method)}: {fault}")
         here = slice(at, at + len(group))
         at += len(group)
         columns["estimate"][here] = result.estimate
@@ -112,9 +105,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
         columns["upper"][here] = result.upper
         for name, values in result.diagnosis.items():
             columns[name][here] = values
-        diverged[here] = ~method.finite(record, n, [cell.level for cell in group]).reshape(count, runs).all(
-            axis=1
-        )
+        diverged[here] = ~method.finite(record, n, levels).reshape(count, runs).all(axis=1)
         if result.range_end is not None:
             range_end[here] = result.range_end
     return table_of(record.truth, rows, cells, columns, diverged, range_end)
@@ -124,37 +115,17 @@ def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int])
     """Fault in a method's result for (levels, d, rows): shape, name or swapped limits; None without one."""
     if not isinstance(found, Intervals):
         return f"intervals() returned a {type(found).__name__}; it has to be an lf.Intervals"
-    several = (shape[1:], shape)
-    expected = {
-        "estimate": several,
-        "se": several,
-        "lower": (shape,),
-        "upper": (shape,),
-        "range_end": (shape,),
-    }
     declared = {column.name for column in method.diagnostics}
     for name in found.diagnosis:
         if name not in declared:
             return f"intervals() returns {name!r}, which is not in its diagnostics"
-    for name, value in ({name: getattr(found, name) for name in expected} | found.diagnosis).items():
-        allowed = expected.get(name, several)
+    names = ("estimate", "se", "lower", "upper", "range_end")
+    for name, value in ({name: getattr(found, name) for name in names} | found.diagnosis).items():
+        allowed = (shape,) if name in ("lower", "upper", "range_end") else (shape[1:], shape)
         absent = value is None and name in ("se", "range_end")
         if not absent and np.shape(value) not in allowed:
             return f"{name} has shape {np.shape(value)}; it has to be {' or '.join(map(str, allowed))}"
     return "a lower limit lies above the upper one" if (found.lower > found.upper).any() else None
-
-
-def check_intervals(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> None:
-    """Refuse intervals with a wrong shape or swapped limits: they would be stored as if they were right.
-
-    Raises
-    ------
-    LdpflowError
-        Naming file and class of the method, and what is wrong.
-    """
-    fault = fault_in(method, found, shape)
-    if fault is not None:
-        raise LdpflowError(f"{place_of(method)}: {fault}")
 
 
 def place_of(method: IntervalMethod) -> str:
@@ -179,8 +150,7 @@ def table_of(
     lower, upper = columns["lower"], columns["upper"]
     undefined = ~(np.isfinite(lower) & np.isfinite(upper))
     failed = diverged | undefined
-    lower[failed] = np.nan
-    upper[failed] = np.nan
+    lower[failed] = upper[failed] = np.nan
     covered = (lower <= theta) & (theta <= upper)
     status = np.where(diverged, 2, np.where(undefined, 1, np.where(range_end, 3, 0))).astype(np.int8)
     length = np.where(range_end, np.nan, upper - lower)
@@ -206,26 +176,19 @@ def table_of(
         "length": pa.array(flat(length)),
         "status": names.take(pa.array(flat(status))),
     }
-    arrays = []
     schema = rows_schema(tuple(cells))
     others = tuple(name for name in schema.names if name not in data)
     settings = settings_of(tuple(cells), others).take(cell_of_row)
-    for field in schema:
-        if field.name in data:
-            values = data[field.name]
-            arrays.append(values if values.type == field.type else values.cast(field.type))
-        else:
-            arrays.append(settings.column(field.name))
-    return pa.Table.from_arrays(arrays, schema=schema)
+    data |= {name: settings.column(name) for name in others}
+    return pa.Table.from_arrays([data[field.name].cast(field.type) for field in schema], schema=schema)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows ``first`` to ``last`` (exclusive) of a simulator, and what is wanted in them.
+    """Rows ``first`` to ``last`` (exclusive) of a simulator: one replicate each, or :attr:`runs` of them.
 
-    A row is a replicate, or :attr:`runs` consecutive ones. ``cells`` and ``checkpoints`` (users, or
-    steps where an algorithm counts those, at which the trajectory is kept): one of them may be empty.
-    ``witnesses`` are cells whose rows are stored already: they are computed again to be compared.
+    ``cells`` or ``checkpoints`` may be empty. The rows of ``witnesses`` are stored: they are computed again
+    to be compared.
     """
 
     simulator: Simulator[Any, Any]
@@ -256,10 +219,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The rows of a batch (schema of the store, sorted by replicate) and what they cost.
-
-    ``kernel_seconds`` is CPU time spent in the recursion, ``seconds`` that of the whole batch.
-    """
+    """Rows of a batch in the schema of the store, sorted by replicate, and CPU time, all and in kernels."""
 
     rows: pa.Table
     steps: int
@@ -270,11 +230,7 @@ class BatchResult:
 
 @turn()
 def simulate(batch: Batch) -> BatchResult:
-    """Run a batch, LANES rows at a time.
-
-    The rows depend on the seed, the simulator, the replicate and the cell only: not on the batch, nor
-    on the other cells.
-    """
+    """Run a batch, LANES rows at a time; rows depend on seed, simulator, replicate and cell only."""
     started = time.thread_time()
     cells = batch.cells + batch.witnesses
     request = batch.simulator.needs(cells, batch.checkpoints)

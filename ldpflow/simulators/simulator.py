@@ -1,7 +1,4 @@
-"""A cell of a simulator: n, interval method and level; one row of results per replicate and coordinate.
-
-Base class of simulators: a problem with what acts on it, able to run replicates.
-"""
+"""Base class of simulators: a problem with what acts on it, able to run replicates; cells and requests."""
 
 from __future__ import annotations
 
@@ -27,16 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a simulator.
-
-    Parameters
-    ----------
-    n : int
-        Users.
-    method : IntervalMethod
-    level : float in (0, 1)
-        Nominal coverage.
-    """
+    """Users, interval method and nominal coverage: one row of results per replicate and coordinate."""
 
     n: int
     method: IntervalMethod
@@ -49,27 +37,26 @@ class Cell:
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
-        """The cell that has these key columns; absent and null settings are left out."""
+        """The cell with these key columns."""
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
-            needed = f"It defines method {columns['method']}."
-            raise InputError("plugin", None, "the plug-in of the run", needed)
-        method = kind.from_values(columns)
-        return cls(columns["n"], method, columns["level"])
+            hint = f"It defines method {columns['method']}."
+            raise InputError("plugin", None, "the plug-in of the run", hint)
+        return cls(columns["n"], kind.from_values(columns), columns["level"])
 
     def columns(self) -> dict[str, Any]:
-        """The key columns of the cell's rows; settings a method does not have are absent."""
+        """Key columns of the cell's rows."""
         settings = self.method.setting_values()
         return {"n": self.n, "method": self.method.kind, **settings, "level": self.level}
 
 
 def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
-    """Cells that differ in level only, together; in the order in which they come."""
+    """Cells by n and method, in their order."""
     return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
 
 
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
-    """Cells by how many replicates make one of their rows; each number of them has batches of its own."""
+    """Cells by the replicates that make one of their rows; each number has batches of its own."""
     found: dict[int, tuple[Cell, ...]] = {}
     for cell in cells:
         found[cell.runs] = (*found.get(cell.runs, ()), cell)
@@ -78,22 +65,14 @@ def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
 
 @dataclass(frozen=True)
 class Request:
-    """Request for replicates; a family adds times, running sums or counts.
-
-    Parameters
-    ----------
-    cells : tuple of Cell
-        Intervals.
-    checkpoints : tuple of int
-        Where the statistics of a trajectory are kept: users, or steps of an algorithm of many epochs.
-    """
+    """Cells whose intervals are wanted, and checkpoints of a trajectory: users, or steps of many epochs."""
 
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
     @property
     def sums(self) -> Sequence[str]:
-        """Names of the running sums; none in a family that has no path."""
+        """Names of the running sums."""
         return ()
 
 
@@ -124,8 +103,8 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     """A problem with what acts on it: runs replicates and returns their record.
 
     A family of simulators is a frozen dataclass that extends this class. Its fields are its components, by
-    their tables, and ``horizon``. It is registered in :data:`ldpflow.simulators.families.FAMILIES` under its
-    ``family``; a kind of algorithm or protocol names the family that runs it.
+    their tables, and ``horizon``. :data:`ldpflow.simulators.families.FAMILIES` has it under its ``family``,
+    which a kind of algorithm or protocol names.
     """
 
     family: ClassVar[str]
@@ -136,12 +115,10 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     """Whether interval methods can have anything to do in the family."""
 
     horizon: int | None
-    """n, where replicates at different n differ; None where one simulator serves every n."""
+    """n, if replicates at different n differ; None if one simulator serves every n."""
 
     units: Units | None = None
-    """Unit in which a study gave steps and start; None for the unit of the data, which they have here."""
-
-    # What it is.
+    """Unit in which a study gave steps and start, if not that of the data, which they have here."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
@@ -180,7 +157,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Guarantee of everything that a replicate releases."""
 
     def columns(self) -> dict[str, Any]:
-        """Parameters of its rows in a summary; what a kind does not have is absent."""
+        """Parameters of its rows in a summary."""
         statement = self.privacy()
         private = statement.notion != "none"
         columns: dict[str, Any] = {
@@ -198,14 +175,12 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         for table, part in self.parts().items():
             columns[table] = part.kind
             columns |= part.setting_values()
-        # Where users' budgets differ the largest; none for a baseline that has settings for a budget.
+        # A part's setting of that name may be none of the guarantee.
         return columns | promised | self.derived()
 
     def derived(self) -> dict[str, Any]:
-        """Those of the columns that follow from settings."""
+        """Columns that follow from settings."""
         return {}
-
-    # Where it stands in a study.
 
     @classmethod
     @abstractmethod
@@ -221,27 +196,14 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """
 
     def interval_record(self) -> type[Record] | None:
-        """Class of the record that interval methods get, or None where they have nothing to do."""
+        """Class of the record that interval methods get, or None."""
         return None
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         """Refuse a study's interval methods, or cells whose record does not fit into memory.
 
-        Parameters
-        ----------
-        methods : sequence of IntervalMethod
-            All of the study.
-        cells : tuple of Cell
-            Cells of the methods that apply.
-        followed : bool
-            Whether the study keeps trajectories too.
-
-        Raises
-        ------
-        InputError
+        ``cells`` are those of the methods that apply; ``followed``: the study keeps trajectories too.
         """
-
-    # Running.
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> RequestT:
         """Request for cells and checkpoints; cheap until it runs."""
@@ -259,14 +221,11 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Run replicates: at most LANES rows of ``request.cells``, whole rows."""
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """Where a trajectory of ``users`` is kept: about ``points`` of them, the first one at ``first``.
-
-        None in a family without trajectories.
-        """
+        """About ``points`` checkpoints of a trajectory of ``users`` from ``first`` on; () without one."""
         return ()
 
     def measures(self) -> tuple[Column, ...]:
-        """Columns of its trajectories beside those of every simulator."""
+        """Further columns of its trajectories."""
         return ()
 
     def trajectories(self, record: RecordT, checkpoints: tuple[int, ...]) -> pa.Table:
@@ -276,13 +235,12 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
 @dataclass(frozen=True)
 class Plan:
-    """A simulator, and the cells and the checkpoints of the trajectory that a study wants from it."""
+    """A simulator, and the cells and checkpoints that a study wants from it."""
 
     simulator: Simulator[Any, Any]
     cells: tuple[Cell, ...]
     checkpoints: tuple[int, ...] = ()
 
     def request(self) -> Request:
-        """Request for all cells and checkpoints."""
         request: Request = self.simulator.needs(self.cells, self.checkpoints)
         return request

@@ -1,8 +1,7 @@
-"""Error trajectories: how far theta is from theta* along a path, at a list of checkpoints.
+"""Error trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
 
-Every statistic is a function of the path record at a time: squared distances of the last iterate and of
-the averages, and their excess loss F(theta) - F(theta*). The expectation over y given x is exact, that
-over x a mean over a fixed evaluation set of covariates, the same for every path, seed and replicate.
+The expectation over y given x is exact, that over x a mean over a fixed evaluation set of covariates, the
+same for every path, seed and replicate.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ldpflow.columns import Column
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants, register_array
 from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
 from ldpflow.simulators.rows import run_kernel
@@ -57,17 +56,7 @@ def evaluation_set(problem: Problem) -> Array:
 
 
 def excess_loss(problem: Problem, theta: Array) -> Array | None:
-    """F(theta) - F(theta*), or None for a problem whose loss is not implemented.
-
-    Parameters
-    ----------
-    problem : Problem
-    theta : ndarray, shape (points, d, R), R <= LANES
-
-    Returns
-    -------
-    ndarray, shape (points, R), or None
-    """
+    """F(theta) - F(theta*), shape (points, R), at theta of shape (points, d, R); None without a loss."""
     points, d, count = theta.shape
     hessian = problem.exact_hessian()
     if hessian is not None:
@@ -96,18 +85,19 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
 
 
 def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
-    """A problem's kernel function ``loss_gap``; None without one, and where records are stored ones."""
+    """A problem's kernel function ``loss_gap``; None without one, and for stored records."""
     return None if problem.stored_records() else part_of(problem, "loss_gap", required=False)
 
 
 @lru_cache(maxsize=256)
 def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
-    """The compiled kernel, or None without a kernel function ``loss_gap``."""
     loss_gap = loss_gap_of(problem)
     if loss_gap is None:
         return None
     layouts = (("problem", layout_of(problem.kernel_parameters())),)
-    return compiled(mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE)
+    return compile_kernel(
+        mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE
+    )
 
 
 def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no-untyped-def]
@@ -137,7 +127,7 @@ def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no
 
 
 def excess_loss_seconds(problem: Problem) -> float:
-    """Rough CPU time of the excess loss of one theta: zero unless it is a mean over the evaluation set."""
+    """Rough CPU time of the excess loss of one theta as a mean over the evaluation set, else zero."""
     if problem.exact_hessian() is not None or loss_gap_of(problem) is None:
         return 0.0
     fixed = getattr(problem, "covariates", "normal") == "one"
@@ -161,9 +151,9 @@ def trajectory_table(
     columns : mapping of str to ndarray, shape (points, R)
         Statistics by name; a row of NaN is null.
     finite : ndarray, shape (points, R)
-        Where a replicate has not diverged.
+        False for a diverged replicate.
     measures : sequence of Column
-        Statistics that the simulator declares beside those of every one.
+        Further statistics.
     """
     import pyarrow as pa
 

@@ -83,14 +83,12 @@ class PathState:
     further: tuple[Column, ...] = ()
 
     def keep(self, pending: list[Pending]) -> None:
-        """Replace the pending rows."""
         self.pending = pending
         self.rows = sum(batch.rows.table.num_rows for batch in pending)
         self.nbytes = sum(batch.nbytes for batch in pending)
         self.since = min((batch.since for batch in pending), default=float("inf"))
 
     def append(self, batch: Pending) -> None:
-        """One more."""
         self.pending.append(batch)
         self.rows += batch.rows.table.num_rows
         self.nbytes += batch.nbytes
@@ -103,19 +101,17 @@ class Aggregator:
     Parameters
     ----------
     root : str, path or RunStore
-        The run.
     max_rows, max_bytes : int
-        Adjacent batches of one cell set are published together once they hold this much.
+        Size from which on adjacent batches of one cell set are published together.
     max_age : float
-        Seconds after which a batch is published with the next call, neighbours or not.
+        Seconds after which a batch is published with the next call.
     clock : callable
         Monotonic seconds.
 
     Notes
     -----
-    A batch that comes twice is counted and published once, also when it comes to an aggregator
-    that has lost its memory: the first batch of a path reads what is stored. Rows that are stored
-    already must be equal to the stored ones.
+    A batch that comes twice is counted and published once, also by an aggregator that has lost its memory:
+    the first batch of a path reads what is stored. Stored rows must be equal to those that come again.
     """
 
     def __init__(
@@ -134,23 +130,9 @@ class Aggregator:
         self.paths: dict[str, PathState] = {}
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
-        """Take a batch.
+        """Take a batch of complete rows; returns what is published now, of this batch and others.
 
-        Parameters
-        ----------
-        path_key : str
-        first, last : int
-            Replicates of the batch, ``last`` exclusive.
-        table : pyarrow.Table
-            Complete rows in the schema of a part.
-        meta : PartMeta
-            One meta per path.
-
-        Returns
-        -------
-        list of Published
-            What this call has published, of this and other batches; for a batch that is stored
-            already, the batch itself.
+        ``last`` is exclusive. A batch that is stored already counts as published now.
 
         Raises
         ------
@@ -159,13 +141,15 @@ class Aggregator:
         InputError
             If rows differ from the stored ones; nothing of this batch is taken.
         StorageError
-            If a part cannot be written; its batches are kept and tried again with the next call.
+            If a part cannot be written. Its batches are tried again with the next call.
         """
         rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         state = self._state(path_key)
-        stored = [cell for cell in rows.cells if self._is_published(state, cell, first, last)]
+        stored = [
+            cell for cell in rows.cells if not subtract(first, last, state.published.get(cell_id(cell), []))
+        ]
         if stored:
             self._compare(path_key, rows, stored)
         if len(stored) == len(rows.cells):
@@ -179,20 +163,15 @@ class Aggregator:
         return self.publish_due()
 
     def publish_due(self) -> list[Published]:
-        """Publish what has reached a threshold of rows, bytes or age."""
         return self._publish(everything=False)
 
     def flush(self) -> list[Published]:
-        """Publish all that is pending."""
         return self._publish(everything=True)
 
     def statistics(self) -> pa.Table:
-        """Counts and sums per (path, cell, coordinate), stored and pending rows together.
+        """Counts and sums per (path, cell, coordinate) of stored and pending rows.
 
-        Returns
-        -------
-        pyarrow.Table
-            Schema :func:`statistics_schema`; ``replicates`` counts failures in.
+        In the schema :func:`statistics_schema`. ``replicates`` includes failures.
         """
         found = []
         for path_key, state in self.paths.items():
@@ -216,19 +195,15 @@ class Aggregator:
             self.paths[path_key] = state
         return self.paths[path_key]
 
-    def _is_published(self, state: PathState, cell: Mapping[str, Any], first: int, last: int) -> bool:
-        return not subtract(first, last, state.published.get(cell_id(cell), []))
-
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
-        """Raise unless the rows of these cells are those that are stored."""
+        """Refuse rows of these cells that are not the stored ones."""
         within = rows.first, rows.last
-        stored = self.store.replicates.read(path_key, within=within, damaged=[])
-        stored = stored.drop_columns("path")
+        stored = self.store.replicates.read(path_key, within=within, damaged=[]).drop_columns("path")
         again = "rows computed again", of_cells(rows.table, cells)
         check_equal(REPLICATE_ROWS, ("stored rows", of_cells(stored, cells)), again)
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
-        """Count the rows not received before; whether there are any."""
+        """Add rows that have not come before to the statistics; returns whether there are any."""
         fresh = np.zeros((rows.last - rows.first, len(rows.cells), rows.rows_per_cell), dtype=bool)
         for at, cell in enumerate(map(cell_id, rows.cells)):
             before = state.received.get(cell, [])
@@ -246,15 +221,15 @@ class Aggregator:
         for path_key, state in self.paths.items():
             if not (everything or self._due(state.rows, state.nbytes, now - state.since)):
                 continue
-            for run in adjacent(state.pending):
+            for run in group_adjacent(state.pending):
                 size = sum(batch.rows.table.num_rows for batch in run)
                 nbytes = sum(batch.nbytes for batch in run)
                 age = now - min(batch.since for batch in run)
                 if not (everything or self._due(size, nbytes, age)):
                     continue
-                rows = CompleteRows.joined([batch.rows for batch in run])
+                rows = CompleteRows.concatenate([batch.rows for batch in run])
                 self.store.replicates.publish(path_key, rows, run[0].meta)
-                # Only now: a write that fails must leave the batches pending.
+                # After the write: one that fails must leave the batches pending.
                 gone = set(map(id, run))
                 state.keep([batch for batch in state.pending if id(batch) not in gone])
                 span = (rows.first, rows.last)
@@ -264,18 +239,15 @@ class Aggregator:
         return published
 
     def _due(self, rows: int, nbytes: int, age: float) -> bool:
-        """Whether neighbours that hold this much, the oldest this old, are published."""
         return rows >= self.max_rows or nbytes >= self.max_bytes or age >= self.max_age
 
 
-def adjacent(pending: list[Pending]) -> list[list[Pending]]:
-    """Batches of one cell set whose replicates follow each other, together."""
+def group_adjacent(pending: list[Pending]) -> list[list[Pending]]:
+    """Group batches of one cell set whose replicates follow each other."""
     runs: list[list[Pending]] = []
     for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
-        follows = (
-            runs and runs[-1][-1].cell_set == batch.cell_set and runs[-1][-1].rows.last == batch.rows.first
-        )
-        if follows:
+        before = runs[-1][-1] if runs else None
+        if before and (before.cell_set, before.rows.last) == (batch.cell_set, batch.rows.first):
             runs[-1].append(batch)
         else:
             runs.append([batch])
@@ -283,7 +255,6 @@ def adjacent(pending: list[Pending]) -> list[list[Pending]]:
 
 
 def tally(state: PathState, rows: pa.Table) -> None:
-    """Add rows to the running statistics."""
     ok = pc.is_in(rows["status"], pa.array(FINISHED))
     length = pc.if_else(ok, pc.subtract(rows["upper"], rows["lower"]), 0.0)
     cell_names = cell_keys(rows.schema)

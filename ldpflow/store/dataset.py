@@ -1,4 +1,4 @@
-"""The parts of a run that hold one kind of rows: written, found, read, each row once.
+"""The parts of a run that hold one kind of rows: writing, finding and reading them, each row once.
 
 ::
 
@@ -24,7 +24,7 @@ from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.files import LARGEST, RunFiles, ahead, in_parallel
+from ldpflow.store.files import LARGEST, RunFiles, map_parallel, read_ahead
 from ldpflow.store.part import (
     MOST_ROWS,
     CompleteRows,
@@ -33,6 +33,7 @@ from ldpflow.store.part import (
     Ranges,
     UnreadablePart,
     arrange,
+    cell_ids,
     intersect,
     parse_footer,
     parse_rows,
@@ -43,19 +44,19 @@ from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
-"""A part below the folder of its kind. What has another name is not ours to read or to move."""
+"""Names of parts below the folder of their kind. No other file is read or moved."""
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Rows from which on a part is cut when parts are merged, at a multiple of 64 replicates."""
+"""Rows from which on merged parts are cut, at multiples of 64 replicates."""
 
 MANY, SMALL = 32, 100_000
 """Parts of a path, and mean rows of each, from and below which they are merged."""
 
 Damaged = Literal["refuse"] | list[UnreadablePart]
-"""What a reader does about parts that cannot be used: refuse, or leave them out and list them."""
+"""What a reader does about parts that cannot be used: refuse, or leave out and list them."""
 
 Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]], Iterator[UnreadablePart]]
 """Parts and paths that cannot be used, contradict the run or are missing from it."""
@@ -64,13 +65,11 @@ Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]]
 class Dataset:
     """The parts of one kind of rows of a run.
 
-    Names of parts follow from their content, so that writing a part twice, by whichever process, is
-    harmless.
+    Names of parts follow from their content, so that two processes may write one part.
 
     Parameters
     ----------
     files : RunFiles
-        The run.
     kind : Kind
     expected : callable
         Compares parts with what else the run holds.
@@ -78,7 +77,7 @@ class Dataset:
     Attributes
     ----------
     further : tuple of Column
-        Columns beside those of every run that new parts have, see :meth:`declare`.
+        Columns that new parts have beyond those of every run, see :meth:`declare`.
     """
 
     def __init__(self, files: RunFiles, kind: Kind, expected: Expected) -> None:
@@ -94,16 +93,16 @@ class Dataset:
     # Writing
 
     def declare(self, columns: Iterable[Column], parts: Sequence[Part]) -> None:
-        """Give all parts of the run these columns beside its own: those to come, and those stored.
+        """Add columns to all parts of the run, those to come and those stored.
 
-        Plain readers take a run's columns from one of its parts, so that all must have the same. Parts
-        that lack some are written anew under their name, with nulls.
+        Plain readers take a run's columns from one of its parts, so all must have the same. Parts that lack
+        some are written anew under their name, with nulls.
 
         Parameters
         ----------
         columns : iterable of Column
         parts : sequence of Part
-            All that are stored; the run's lock must be held.
+            All stored ones; the run's lock must be held.
 
         Raises
         ------
@@ -124,23 +123,7 @@ class Dataset:
     def write(
         self, path_key: str, rows: pa.Table, meta: PartMeta, cells: Sequence[Mapping[str, Any]] | None = None
     ) -> str:
-        """Publish rows of one path as a part.
-
-        Parameters
-        ----------
-        path_key : str
-            16 hex digits.
-        rows : pyarrow.Table
-            Complete rows in any order; absent nullable columns are null.
-        meta : PartMeta
-        cells : sequence of mappings, optional
-            What every replicate has, of a kind whose rows do not tell.
-
-        Returns
-        -------
-        str
-            Name relative to the run directory: ``<kind>/path=p<key>/part-<first>-<last>-<cell set
-            hash>.parquet``, where ``last`` is exclusive.
+        """Publish complete rows of one path, in any order, as a part; its name below the run directory.
 
         Raises
         ------
@@ -154,7 +137,7 @@ class Dataset:
         schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
-        data = serialise(rows.with_table(table), path_key, meta)
+        data = serialise(replace(rows, table=table), path_key, meta)
         if data.size > LARGEST or table.num_rows > MOST_ROWS:
             raise ValueError(f"{name} has {table.num_rows:,} rows, {data.size:,} bytes: more than a part may")
         self.files.publish(name, data)
@@ -163,8 +146,8 @@ class Dataset:
     def compact(self, path_keys: Iterable[str]) -> None:
         """Merge the parts of paths into few large ones, each row once; the run's lock must be held.
 
-        New parts are published before old ones are deleted: a reader, or a kill, in between finds rows
-        twice and never none. The next compaction ends that.
+        New parts are published before old ones are deleted: a reader in between, or after a kill, finds rows
+        twice and never none.
 
         Raises
         ------
@@ -176,8 +159,8 @@ class Dataset:
             damaged: list[UnreadablePart] = []
             parts = self.scan(key, damaged=damaged)
             pieces = tiles(parts)
-            existing = {(part.first, part.last, ids(part.cells)): part.name for part in parts}
-            kept = {existing.get((first, last, ids(cells)), "") for first, last, cells in pieces}
+            existing = {(part.first, part.last, cell_ids(part.cells)): part.name for part in parts}
+            kept = {existing.get((first, last, cell_ids(cells)), "") for first, last, cells in pieces}
             if "" in kept:
                 runs = {cell: count for part in parts for cell, count in part.runs.items()}
                 origin = replace(parts[0].origin(), runs=runs)
@@ -185,7 +168,7 @@ class Dataset:
                 rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
                 for bad in damaged:
                     raise self.unusable(bad)
-                if (first, last, ids(cells)) not in existing:
+                if (first, last, cell_ids(cells)) not in existing:
                     kept.add(self.publish(key, arrange(self.kind, of_cells(rows, cells)), origin))
             for part in parts:
                 if part.name not in kept:
@@ -203,18 +186,18 @@ class Dataset:
         Parameters
         ----------
         path_key : str, optional
-            All paths unless given.
+            Default: all paths.
         damaged : "refuse" or list
             What is done about parts that cannot be used: a list gets them, and the others are returned.
-            ``"refuse"`` is for whatever shows results: it asks in addition for the rows that the
-            run's summary counts, and for parts of one seed and of one origin for each path.
+            ``"refuse"`` is for results: it asks in addition for the rows that the run's summary counts, and
+            for parts of one seed and of one origin for each path.
 
         Raises
         ------
         InputError
             If that is refused; names the part or path.
         """
-        found = in_parallel(self._footer, self._names(path_key))
+        found = map_parallel(self._footer, self._names(path_key))
         parts = [part for part in found if isinstance(part, Part)]
         parts.sort(key=lambda part: (part.path_key, part.first, part.name))
         bad = [part for part in found if isinstance(part, UnreadablePart)]
@@ -223,21 +206,21 @@ class Dataset:
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
-        """Note a part that cannot be used, or refuse to go on."""
+        """List a part that cannot be used, or refuse to go on."""
         if damaged == "refuse":
             raise self.unusable(bad)
         damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
-        """Replicates that are stored, by cell id: sorted disjoint half-open ranges.
+        """Stored replicates by cell id, from footers: sorted disjoint half-open ranges.
 
-        Footers alone are read. Parts that cannot be used count as absent and are warned of.
+        Parts that cannot be used count as absent and are warned of.
         """
         unreadable: list[UnreadablePart] = []
         parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
             warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
-        return finished_of(parts)
+        return replicates_by_cell(parts)
 
     # Reading
 
@@ -269,11 +252,11 @@ class Dataset:
         Parameters
         ----------
         path_key : str, optional
-            All paths unless given.
+            Default: all paths.
         columns : sequence of str, optional
-            Columns to return; all unless given.
+            Default: all.
         within : (int, int), optional
-            Replicates wanted, the last exclusive; other parts are not read.
+            Range of replicates, the last exclusive.
         damaged : "refuse" or list
             As of :meth:`scan`.
 
@@ -294,14 +277,14 @@ class Dataset:
         names = list(schema.names if columns is None else columns)
         if within is not None:
             parts = [part for part in parts if part.first < within[1] and within[0] < part.last]
-        shared = overlapping(parts)
+        shared = overlapping_parts(parts)
         for key, group in groupby(parts, key=lambda part: part.path_key):
             here = list(group)
             alone = [part for part in here if part.name not in shared]
             doubled = [part for part in here if part.name in shared]
             for part, table in chain(
                 self.loaded(alone, damaged=damaged),
-                each_once(self.loaded(doubled, damaged=damaged), self.load),
+                deduplicate(self.loaded(doubled, damaged=damaged), self.load),
             ):
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
@@ -312,8 +295,8 @@ class Dataset:
         self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
     ) -> Iterator[tuple[Part, pa.Table]]:
         """Parts and their rows, in order; a few files are read ahead, one part is held."""
-        for part, data in ahead(lambda part: self._bytes(part), parts):
-            table = parsed(part, data, columns)
+        for part, data in read_ahead(self._read, parts):
+            table = parse_rows(data, part, columns)
             if isinstance(table, UnreadablePart):
                 self.leave_out(table, damaged)
             else:
@@ -321,13 +304,14 @@ class Dataset:
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
         """Rows of a part, checksums verified."""
-        return parsed(part, self._bytes(part), None)
+        return parse_rows(self._read(part), part)
 
-    def _bytes(self, part: Part) -> pa.Buffer | UnreadablePart | None:
+    def _read(self, part: Part) -> pa.Buffer | UnreadablePart:
         try:
-            return self.files.read(part.name)
+            data = self.files.read(part.name)
         except InputError as error:
             return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
+        return UnreadablePart(part.name, REMOVED) if data is None else data
 
     def unusable(self, part: UnreadablePart) -> DamagedRun:
         """Error for a part that has to be read and cannot be."""
@@ -340,32 +324,34 @@ class Dataset:
         """(path key, name) of every part in the folder of the kind, or in one of its partitions."""
         wanted = None if path_key is None else f"{PARTITION}{path_key}"
         parts = []
-        for name in self._listed(wanted):
+        for name, is_regular in self._list(wanted):
             match = PLACE.fullmatch(name)
-            if match is not None and wanted in (None, PARTITION + match[1]):
+            if is_regular and match is not None and wanted in (None, PARTITION + match[1]):
                 parts.append((match[1], f"{self.kind.folder}/{name}"))
         return sorted(parts)
 
     def foreign(self) -> list[str]:
         """Files in the folder of the parts that are no parts: links, and files that no sweep writes."""
         return sorted(
-            f"{self.kind.folder}/{name}" for name in self._listed(None, True) if not PLACE.fullmatch(name)
+            f"{self.kind.folder}/{name}" + ("" if is_regular else " (no regular file)")
+            for name, is_regular in self._list(None)
+            if not (is_regular and PLACE.fullmatch(name))
         )
 
-    def _listed(self, wanted: str | None, links: bool = False) -> list[str]:
-        """Names of regular files in the folders of the kind, or in one of them; links on request."""
+    def _list(self, wanted: str | None) -> list[tuple[str, bool]]:
+        """Names in the folders of the kind, or in one of them, and whether each is of a regular file."""
         if self.files.local:
-            return list(regular(Path(self.files.full(self.kind.folder)), wanted, links))
+            return list(list_local(Path(self.files.full(self.kind.folder)), wanted))
         below = self.files.full(self.kind.folder if wanted is None else f"{self.kind.folder}/{wanted}")
         selector = fs.FileSelector(below, allow_not_found=True, recursive=True)
         infos = self.files.filesystem.get_file_info(selector)
         start = self.files.full(self.kind.folder) + "/"
-        return [info.path.removeprefix(start) for info in infos if info.type == fs.FileType.File]
+        return [(info.path.removeprefix(start), True) for info in infos if info.type == fs.FileType.File]
 
     def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
         path_key, name = file
         try:
-            source = self.files.opened(name)
+            source = self.files.open(name)
         except InputError:
             return UnreadablePart(name, "it is no regular file")
         except FileNotFoundError:
@@ -374,7 +360,7 @@ class Dataset:
             size = source.size()
             want = min(size, FOOTER_GUESS)
             while True:
-                # Reading at an offset: errors of the network surface here, not in the parser.
+                # By offset, so that errors of the network surface here and not in the parser.
                 tail = source.read_at(want, size - want)
                 found = parse_footer(self.kind, tail, size, name, path_key)
                 if not isinstance(found, int):
@@ -382,35 +368,25 @@ class Dataset:
                 want = found
 
 
-def regular(folder: Path, wanted: str | None, links: bool) -> Iterator[str]:
-    """Regular files in the folders of a folder, or in one of them; no link is followed."""
+def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
+    """:meth:`Dataset._list` of a local folder; no link is followed."""
+    if folder.is_symlink():
+        yield "", False
     if folder.is_symlink() or not folder.is_dir():
-        if links and folder.is_symlink():
-            yield ""
         return
     with os.scandir(folder) as inside:
         entries = [entry for entry in inside if wanted is None or entry.name == wanted]
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             with os.scandir(entry) as files:
-                for file in files:
-                    if links or file.is_file(follow_symlinks=False):
-                        link = file.is_symlink() or not file.is_file(follow_symlinks=False)
-                        yield f"{entry.name}/{file.name}" + (" (no regular file)" if link else "")
-        elif links or entry.is_file(follow_symlinks=False):
-            yield entry.name
+                yield from (
+                    (f"{entry.name}/{file.name}", file.is_file(follow_symlinks=False)) for file in files
+                )
+        else:
+            yield entry.name, entry.is_file(follow_symlinks=False)
 
 
-def parsed(
-    part: Part, data: pa.Buffer | UnreadablePart | None, columns: Sequence[str] | None
-) -> pa.Table | UnreadablePart:
-    """Rows of a part from its bytes; of some columns only those are verified."""
-    if data is None:
-        return UnreadablePart(part.name, REMOVED)
-    return data if isinstance(data, UnreadablePart) else parse_rows(data, part, columns)
-
-
-def finished_of(parts: Iterable[Part]) -> dict[str, Ranges]:
+def replicates_by_cell(parts: Iterable[Part]) -> dict[str, Ranges]:
     """Replicates of several parts by cell id."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     for part in parts:
@@ -420,7 +396,6 @@ def finished_of(parts: Iterable[Part]) -> dict[str, Ranges]:
 
 
 def with_path(table: pa.Table, path_key: str) -> pa.Table:
-    """The table with the partition as its first column."""
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
 
@@ -430,9 +405,9 @@ COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
 Read = tuple[Part, pa.Table]
 
 
-def crowded(parts: Sequence[Part]) -> list[str]:
+def paths_to_compact(parts: Sequence[Part]) -> list[str]:
     """Keys of the paths that have rows in two parts, or many small parts."""
-    shared = overlapping(parts)
+    shared = overlapping_parts(parts)
     rows: dict[str, list[int]] = {}
     for part in parts:
         rows.setdefault(part.path_key, []).append(part.num_rows)
@@ -440,7 +415,7 @@ def crowded(parts: Sequence[Part]) -> list[str]:
     return sorted(many | {part.path_key for part in parts if part.name in shared})
 
 
-def overlapping(parts: Sequence[Part]) -> set[str]:
+def overlapping_parts(parts: Sequence[Part]) -> set[str]:
     """Names of the parts that share a (path, cell, replicate) with another part."""
     by_cell: dict[tuple[str, str], list[Part]] = {}
     for part in parts:
@@ -458,15 +433,10 @@ def overlapping(parts: Sequence[Part]) -> set[str]:
     return found
 
 
-def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
     """Parts of one path with the rows that no part before has; one at a time is held.
 
-    Parameters
-    ----------
-    parts : iterable of (part, rows)
-        Whole parts in the full schema.
-    load : callable
-        Reads an earlier part again, to be compared with.
+    ``load`` reads an earlier part again, to be compared with.
 
     Raises
     ------
@@ -493,20 +463,15 @@ def each_once(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreadabl
         yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
 
 
-def of_replicates(
-    rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int] | None = None
-) -> pa.Table:
-    """Rows of the replicates first to last (exclusive) of a whole part; of all cells or of these."""
+def of_replicates(rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int]) -> pa.Table:
+    """Rows of the replicates first to last (exclusive) of a whole part, and of cells by number."""
     width = len(part.cells) * part.rows_per_cell
     inside = rows.slice((first - part.first) * width, (last - first) * width)
-    if cells is None:
-        return inside
     at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
     return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
 
 
 def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """The rows of these cells (key columns)."""
     chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
     for cell in map(cell_columns, cells):
         here = pa.array(np.ones(rows.num_rows, dtype=bool))
@@ -519,12 +484,12 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
-    """Compare two names with the same rows, in any order.
+    """Refuse two named tables, in any order of rows, that differ.
 
     Raises
     ------
     InputError
-        If they differ; names both and the first row in which they do.
+        Naming both and the first row in which they differ.
     """
     schema = kind.schema([one[1].schema, other[1].schema])
     keys = [(name, "ascending") for name in kind.row_keys(schema)]
@@ -545,20 +510,15 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
         )
 
 
-def ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Identifiers of a set of cells."""
-    return frozenset(map(cell_id, cells))
-
-
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
     """Ranges and cells that cover what the parts cover, once, in as few pieces as they allow."""
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
-    covered = finished_of(parts)
+    covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}
     pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
     for first, last in pairwise(sorted(ends)):
         cells = [known[cell] for cell, ranges in covered.items() if intersect(ranges, first, last)]
-        if pieces and pieces[-1][1] == first and ids(pieces[-1][2]) == ids(cells):
+        if pieces and pieces[-1][1] == first and cell_ids(pieces[-1][2]) == cell_ids(cells):
             first = pieces.pop()[0]
         if cells:
             pieces.append((first, last, cells))

@@ -19,7 +19,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import DamagedRun, InputError, StorageError, redacted
+from ldpflow.errors import DamagedRun, InputError, StorageError, redact
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a put, beyond those that the object store's own client makes."""
@@ -30,7 +30,7 @@ UNFINISHED = re.compile(r".*\.(\d{1,9})\.[0-9a-f]{8}", re.DOTALL)
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
-"""Error numbers of places that this user cannot write to at all."""
+"""Error numbers of places that this user can never write to."""
 
 LARGEST = 2**29
 """Most bytes of a file of a run; a sweep's parts have some ten million."""
@@ -39,22 +39,24 @@ OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems that have no folders to be made beforehand."""
 
 
+PLACES = "a directory, or an s3:// or gs:// address"
+
+
 def address_of(root: object) -> str:
-    """The text of a directory or URI.
+    """Text of a directory or URI.
 
     Raises
     ------
     InputError
         If it is no path, or not in UTF-8.
     """
-    allowed = "a directory, or an s3:// or gs:// address"
     if not isinstance(root, (str, os.PathLike)):
-        raise InputError("out", root, allowed)
+        raise InputError("out", root, PLACES)
     address = os.fsdecode(root)
     try:
         address.encode()
     except UnicodeEncodeError:
-        raise InputError("out", address, f"{allowed}, in UTF-8") from None
+        raise InputError("out", address, f"{PLACES}, in UTF-8") from None
     return address
 
 
@@ -62,22 +64,20 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
     address = address_of(root)
     if not address.strip() or "\0" in address:
-        raise InputError("out", address, "a directory, or an s3:// or gs:// address")
+        raise InputError("out", address, PLACES)
     if "://" not in address:
         try:
             return fs.LocalFileSystem(), os.path.abspath(address)
         except OSError:
             hint = "The current directory is gone: change to another one."
-            raise InputError("out", address, "a directory, or an s3:// or gs:// address", hint) from None
+            raise InputError("out", address, PLACES, hint) from None
     if address.startswith("s3://") and "allow_delayed_open" not in address:
         # Without it even a small object is a multipart upload instead of one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
     try:
         filesystem, base = fs.FileSystem.from_uri(address)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError(
-            "out", os.fspath(root), "a directory, or an s3:// or gs:// address", str(error)
-        ) from error
+        raise InputError("out", os.fspath(root), PLACES, str(error)) from error
     if not base:
         raise InputError("out", os.fspath(root), "an address with a bucket", "s3://bucket/run")
     return filesystem, base
@@ -98,11 +98,9 @@ class LocalFile(io.FileIO):
     """A file with the two methods of Arrow's files that are used here, without Arrow's threads."""
 
     def size(self) -> int:
-        """Bytes of the file."""
         return os.fstat(self.fileno()).st_size
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Bytes from an offset."""
         return os.pread(self.fileno(), nbytes, offset)
 
 
@@ -114,14 +112,14 @@ class RunFiles:
     root : str or path
         A directory (made on first writing) or a URI that :mod:`pyarrow.fs` understands.
     filesystem : pyarrow.fs.FileSystem, optional
-        Where ``root`` lies; found from ``root`` unless given.
+        Default: that of ``root``.
 
     Attributes
     ----------
     address : str
-        ``root`` as given; it may hold credentials and is for opening the run alone.
+        ``root`` as given, to open the run; it may hold credentials.
     root : str
-        The same for messages and records, credentials replaced.
+        ``root`` for messages and records, credentials replaced.
 
     Raises
     ------
@@ -136,7 +134,7 @@ class RunFiles:
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         self.address = address_of(root)
-        self.root = redacted(self.address)
+        self.root = redact(self.address)
         if filesystem is None:
             self.filesystem, base = open_filesystem(root)
         else:
@@ -147,20 +145,19 @@ class RunFiles:
             raise InputError("out", self.root, "a directory or a name that is still free")
 
     def full(self, name: str) -> str:
-        """The path of a file of the run inside :attr:`filesystem`."""
+        """Path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
     def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
-        """The bytes of a file of the run, or None where there is none.
+        """Bytes of a file of the run; None if there is none.
 
         Raises
         ------
         InputError
-            If it is no regular file of the run, such as a link to another place, or has more than ``most``
-            bytes.
+            If it is no regular file of the run, such as a link, or has more than ``most`` bytes.
         """
         try:
-            with self.opened(name) as file:
+            with self.open(name) as file:
                 size = file.size()
                 if size > most:
                     allowed = f"at most {most:,} bytes, the most that a sweep writes"
@@ -172,15 +169,15 @@ class RunFiles:
         except FileNotFoundError:
             return None
 
-    def opened(self, name: str) -> LocalFile | pa.NativeFile:
-        """A file of the run, opened for reading without waiting: no link is followed, and no pipe opened."""
+    def open(self, name: str) -> LocalFile | pa.NativeFile:
+        """Open a file of the run for reading, without following links or waiting for pipes."""
         if not self.local:
             return self.filesystem.open_input_file(self.full(name))
         self.check_folders(name)
         return LocalFile(self.descriptor(name, os.O_RDONLY))
 
     def descriptor(self, name: str, flags: int) -> int:
-        """A descriptor of a regular file of the run; no link is followed, and a pipe does not wait."""
+        """Open a regular file of the run, without following links or waiting for pipes."""
         try:
             found = os.open(self.full(name), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         except OSError as error:
@@ -193,7 +190,7 @@ class RunFiles:
         return found
 
     def check_folders(self, name: str) -> None:
-        """Refuse a file of the run in a folder that is a link: it would lie outside the run."""
+        """Refuse a file of the run in a folder that is a link: it may lie outside the run."""
         folder = self.base
         for step in name.split("/")[:-1] if self.local else ():
             folder = f"{folder}/{step}"
@@ -201,7 +198,6 @@ class RunFiles:
                 raise self.not_ours(folder.removeprefix(self.base + "/"))
 
     def not_ours(self, name: str) -> InputError:
-        """The error about something in a run that no sweep has put there."""
         return DamagedRun(
             "run", self.full(name), "regular files and folders in a run directory", "Remove it by hand."
         )
@@ -212,7 +208,7 @@ class RunFiles:
         Raises
         ------
         InputError
-            If the place cannot be written to by this user at all.
+            If this user can never write to the place.
         StorageError
             For anything that may pass, such as a full disk; the old file, if any, is intact.
         """
@@ -224,12 +220,12 @@ class RunFiles:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turn what the system says into a message that names the run.
+        """Turn errors of the system into errors that name the run.
 
         Raises
         ------
         InputError
-            If the place cannot be used by this user at all.
+            If this user can never use the place.
         StorageError
             For anything that may pass.
         """
@@ -301,8 +297,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Map over threads, in order; all results at once."""
+def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Results in order, computed in threads."""
     items = list(items)
     if len(items) < 2:
         return [function(item) for item in items]
@@ -310,7 +306,7 @@ def in_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> li
         return list(pool.map(function, items))
 
 
-def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
+def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
     """Items and results in order, the next few computed in threads while one is used."""
     waiting: deque[tuple[Item, Future[Result]]] = deque()
     pool = ThreadPoolExecutor(AHEAD)

@@ -14,13 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ldpflow.errors import InputError, redacted
+from ldpflow.errors import InputError, redact
 from ldpflow.store.files import has_ended
 from ldpflow.store.run_store import RunStore
 
 FILE = "lock"
-LARGEST = 2**16
-"""Bytes of the lock that are read."""
+LARGEST = 2**16  # bytes of the lock that are read
 
 BEAT_SECONDS = 15.0
 STALE_SECONDS = 60.0
@@ -33,12 +32,12 @@ class RunLock:
     ----------
     store : RunStore
     command : str, optional
-        What the holder is doing; this process's command line unless given.
+        What the holder does. Default: this process's command line.
 
     Attributes
     ----------
     took_over : dict or None
-        The holder (host, pid, started, command) that died without releasing the lock, if one did.
+        Holder (host, pid, started, command) that died without releasing the lock.
 
     Raises
     ------
@@ -60,7 +59,7 @@ class RunLock:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "command": redacted(shlex.join(sys.argv) if command is None else command),
+            "command": redact(shlex.join(sys.argv) if command is None else command),
         }
         self._descriptor: int | None = None
         self._released = threading.Event()
@@ -145,13 +144,13 @@ class RunLock:
 
 
 def dead(holder: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this host that has ended: no need to wait for its beat."""
+    """Whether the holder was a process of this host that has ended."""
     pid = holder.get("pid")
     return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
 
 
 def holder_in(text: bytes) -> dict[str, Any] | None:
-    """The holder that a lock names; None for an empty or unreadable one."""
+    """Holder that a lock names; None if it is empty or unreadable."""
     try:
         holder = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,15 +1,13 @@
-"""Parquet files with page checksums, and a checksum of the whole between the pages and the footer.
+"""A part: the rows of a range of replicates of one path for a set of cells, as a sealed Parquet file.
 
-Page checksums protect the values alone: not the headers of the pages, and not the footer. So two SHA-256
-sums lie before the footer, where Parquet allows any bytes and other readers do not look: of the pages, and of
-that sum and the footer. A scan verifies the footers it reads; a reader of rows verifies all. Statistics
-are not written: a plain reader would skip rows by them.
+A part is complete: every replicate of its range has every cell of its set. So its footer alone says what is
+finished, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from its
+content.
 
-A part: the rows of a range of replicates of one path for a set of cells, as a Parquet file.
-
-A part is complete: every replicate of its range has every cell of its set. So its footer alone says what
-is finished, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows
-from its content.
+Parquet's page checksums protect neither the headers of pages nor the footer. So a seal of two SHA-256 sums
+lies before the footer, where Parquet allows any bytes: of the pages, and of that sum and the footer. A scan
+verifies the footers, a reader of rows everything. Statistics are not written: a plain reader would skip rows
+by them.
 """
 
 from __future__ import annotations
@@ -36,14 +34,9 @@ DIGITS = 64
 SEAL = 2 * DIGITS
 """Bytes of both sums, in hexadecimal digits."""
 
-NO_SEAL = (
-    "the checksum of its footer does not hold: it was damaged, or another program or a version before 0.3 "
-    "wrote it"
-)
-
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """A table as the bytes of a Parquet file with page checksums and a seal."""
+    """Bytes of a Parquet file with page checksums and a seal."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -60,7 +53,6 @@ def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
 
 
 def digest(*pieces: memoryview | bytes) -> bytes:
-    """SHA-256 of several pieces, in hexadecimal digits."""
     total = hashlib.sha256()
     for piece in pieces:
         total.update(piece)
@@ -73,13 +65,7 @@ def footer_length(end: memoryview | bytes) -> int:
 
 
 def sealed_length(tail: bytes, size: int) -> int:
-    """Bytes of the seal and the footer of a file of this size, from its last bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is no whole Parquet file.
-    """
+    """Bytes of the seal and the footer of a file of this size, from its last bytes."""
     if size < SEAL + 12 or tail[-4:] != MAGIC:
         raise ValueError("not a whole Parquet file (truncated or overwritten)")
     length = footer_length(tail[-8:]) + SEAL
@@ -89,21 +75,11 @@ def sealed_length(tail: bytes, size: int) -> int:
 
 
 def read_footer(sealed: bytes) -> pq.FileMetaData:
-    """Parse a footer, its checksum verified.
-
-    Parameters
-    ----------
-    sealed : bytes
-        The last :func:`sealed_length` bytes of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is not the footer that was written.
-    """
+    """Verify and parse a footer from the last :func:`sealed_length` bytes of a file."""
     body, own, footer = sealed[:DIGITS], sealed[DIGITS:SEAL], sealed[SEAL:]
     if digest(body, footer) != own:
-        raise ValueError(NO_SEAL)
+        authors = "another program or a version before 0.3"
+        raise ValueError(f"the checksum of its footer does not hold: it was damaged, or {authors} wrote it")
     # Framed as a file, so that parsing does no I/O of its own.
     found = pq.read_metadata(pa.BufferReader(MAGIC + footer))
     for group in range(found.num_row_groups):
@@ -114,7 +90,7 @@ def read_footer(sealed: bytes) -> pq.FileMetaData:
 
 
 def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
-    """A Parquet file from its bytes, all checksums verified.
+    """Verify all checksums of a Parquet file and open it.
 
     Raises
     ------
@@ -159,7 +135,7 @@ class PartMeta:
     described : mapping, optional
         What the path is, for readers without the code of a plug-in.
     runs : mapping of str to int
-        Replicates that make one row, by cell id; 1 for cells that are not named.
+        Replicates that make one row, by cell id. Default: 1.
     """
 
     seed: int
@@ -174,9 +150,8 @@ class PartMeta:
 class Part:
     """A stored part as its footer describes it.
 
-    ``name`` is relative to the run directory, ``last`` exclusive; ``cells`` name what every replicate
-    has, without nulls, each of ``rows_per_cell`` rows; ``meta`` is the whole metadata, ``schema`` that of
-    the rows.
+    ``name`` is relative to the run directory, ``last`` exclusive. Every replicate has ``cells``, each of
+    ``rows_per_cell`` rows. ``meta`` is the whole metadata, ``schema`` that of the rows.
     """
 
     kind: Kind
@@ -191,17 +166,15 @@ class Part:
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
         return (self.last - self.first) * len(self.cells) * self.rows_per_cell
 
     @property
     def runs(self) -> dict[str, int]:
-        """Replicates that make one row, by the ids of the part's cells; empty where every row is of one."""
+        """Replicates that make one row, by cell id. Empty if that is one everywhere."""
         counts = self.meta.get("runs", ())
         return {cell_id(cell): count for cell, count in zip(self.cells, counts, strict=False)}
 
     def origin(self) -> PartMeta:
-        """Origin of the part: seed, versions and settings."""
         stored: dict[str, Any] = {own.name: self.meta.get(own.name) for own in fields(PartMeta)}
         return PartMeta(**stored | {"runs": self.runs})
 
@@ -227,26 +200,25 @@ class CompleteRows:
 
     @property
     def name(self) -> str:
-        """File name of a part with these rows."""
         return f"part-{self.first}-{self.last}-{self.kind.hash_of(self.cells)}.parquet"
 
     def without(self, cells: Sequence[Mapping[str, Any]]) -> CompleteRows:
-        """The rows of the other cells."""
-        left = {cell_id(cell) for cell in cells}
-        kept = tuple(cell for cell in self.cells if cell_id(cell) not in left)
+        """Rows of the other cells."""
+        gone = cell_ids(cells)
+        kept = tuple(cell for cell in self.cells if cell_id(cell) not in gone)
         mask = [cell in kept for cell in self.cells for _ in range(self.rows_per_cell)]
         mask *= self.last - self.first
         return replace(self, table=self.table.filter(pa.array(mask)).combine_chunks(), cells=kept)
 
-    def with_table(self, table: pa.Table) -> CompleteRows:
-        """The same rows under other columns."""
-        return replace(self, table=table)
-
     @classmethod
-    def joined(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
-        """Rows of the same cells whose replicates follow each other (not checked), as one."""
+    def concatenate(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
+        """Rows of equal cells whose replicates follow each other (not checked)."""
         table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
         return replace(pieces[0], table=table, last=pieces[-1].last)
+
+
+def cell_ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(map(cell_id, cells))
 
 
 def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
@@ -267,17 +239,13 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
     """
     rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
-    return complete(kind, rows.sort_by(keys).combine_chunks(), cells)
+    return check_complete(kind, rows.sort_by(keys).combine_chunks(), cells)
 
 
-def complete(kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
-    """:func:`arrange` of rows that are sorted by replicate, and alike in every one, already.
-
-    Raises
-    ------
-    ValueError
-        If they are not, or not complete.
-    """
+def check_complete(
+    kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None
+) -> CompleteRows:
+    """:func:`arrange` of rows that are sorted already."""
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in kind.required:
@@ -294,13 +262,13 @@ def complete(kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | N
             f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
         )
     known = tuple(map(cell_columns, found))
-    if len({cell_id(cell) for cell in known}) != len(known):
+    if len(cell_ids(known)) != len(known):
         raise ValueError("a cell comes twice")
     return CompleteRows(kind, table, first, last, known, per_replicate // len(known))
 
 
 def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
-    """The bytes of a part; equal rows and metadata give equal bytes."""
+    """Bytes of a part. Equal rows and metadata give equal bytes."""
     runs = [meta.runs.get(cell_id(cell), 1) for cell in rows.cells] if meta.runs else []
     footer = {
         rows.kind.version_name: rows.kind.version,
@@ -318,24 +286,9 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
 
 
 def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
-    """Read the footer of a part.
+    """Read the footer of a part from the last bytes of the file, ``tail``.
 
-    Parameters
-    ----------
-    kind : Kind
-    tail : bytes
-        The last bytes of the file.
-    size : int
-        Bytes of the whole file.
-    name : str
-        Relative to the run directory.
-    path_key : str
-        What the folder of the part says.
-
-    Returns
-    -------
-    Part, UnreadablePart, or int
-        An int is the number of last bytes that are needed, where more than the given.
+    If more last bytes are needed, their number is returned.
 
     Raises
     ------
@@ -352,7 +305,7 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
         meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_FOOTER)
         version = int(meta[kind.version_name])
         if version <= kind.version:
-            return checked_part(kind, name, path_key, meta, parsed)
+            return check_part(kind, name, path_key, meta, parsed)
     except PARSE_ERRORS as error:
         return UnreadablePart(name, f"not a part of ldpflow: {error or type(error).__name__}")
     raise InputError(
@@ -360,10 +313,10 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
     )
 
 
-def checked_part(
+def check_part(
     kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
 ) -> Part | UnreadablePart:
-    """The part, or what in its name, place, metadata and columns does not fit together."""
+    """Check that name, place, metadata and columns of a part fit together."""
     if meta["path"] != path_key:
         return UnreadablePart(name, f"belongs to path {meta['path']}")
     match = NAME.fullmatch(name.rsplit("/", 1)[-1])
@@ -393,17 +346,19 @@ def checked_part(
 
 @lru_cache(maxsize=64)
 def known_cells(text: str) -> tuple[dict[str, Any], ...]:
-    """The cells of a footer: once in memory for all parts that have the same."""
+    """Cells of a footer, once in memory for all parts that have them."""
     return tuple(cell_columns(cell) for cell in json.loads(text))
 
 
 def parse_rows(
-    data: pa.Buffer, part: Part, columns: Sequence[str] | None = None
+    data: pa.Buffer | UnreadablePart, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
     """Rows of a part, checksums verified: in the schema of the part, or some of its columns.
 
-    All columns are verified to have the rows that the footer names.
+    If all columns are read, they are verified to be the rows that the footer names.
     """
+    if isinstance(data, UnreadablePart):
+        return data
     try:
         file = open_sealed(data)
         schema = part.schema
@@ -411,7 +366,7 @@ def parse_rows(
             schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
         table = conform(file.read(columns=schema.names), schema)
         if columns is None:
-            found = complete(part.kind, table, part.cells)
+            found = check_complete(part.kind, table, part.cells)
             if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
                 raise ValueError("they are not those that its footer names")
         return table
@@ -423,7 +378,7 @@ Ranges = list[tuple[int, int]]
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The union, touching ranges merged and empty ones dropped."""
+    """Union of ranges as sorted disjoint ones."""
     merged: Ranges = []
     for first, last in sorted(ranges):
         if first >= last:
@@ -436,7 +391,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def intersect(ranges: Ranges, first: int, last: int) -> Ranges:
-    """The part of sorted disjoint ranges that lies in [first, last)."""
+    """Part of sorted disjoint ranges that lies in [first, last)."""
     return [(max(a, first), min(b, last)) for a, b in ranges if a < last and first < b]
 
 

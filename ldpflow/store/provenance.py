@@ -1,7 +1,7 @@
 """Provenance of a run's rows: provenance.json, a list of sessions.
 
-A run that is resumed appends a session. A session is recorded when it starts and again when it
-ends, so that a killed one is still there, without an end.
+A run that is resumed appends a session. A session is recorded when it starts and again when it ends, so that
+a killed one has no end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from ldpflow import __version__
 from ldpflow.documents import parse_json
-from ldpflow.errors import DamagedRun, InputError, redacted
+from ldpflow.errors import DamagedRun, InputError, redact
 from ldpflow.store.files import RunFiles
 
 RUN_VERSION = 3
@@ -64,14 +65,11 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The processor's name; platform.processor() is empty or coarse on Linux."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    """Name of the processor; platform.processor() is empty or coarse on Linux."""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 
@@ -88,17 +86,16 @@ class Session:
     seed : int
         The study's seed.
     command : str, optional
-        The command line; that of this process unless given.
+        Default: this process's command line.
     """
 
     def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
         self.store = store
-        # Wall seconds must not follow a clock that is set back.
         self.clock = time.monotonic()
         self.entry: dict[str, Any] = {
             "session": secrets.token_hex(8),
             "run_version": RUN_VERSION,
-            "command": redacted(shlex.join(sys.argv) if command is None else command),
+            "command": redact(shlex.join(sys.argv) if command is None else command),
             "seed": seed,
             "started": now(),
             "ended": None,
@@ -108,20 +105,8 @@ class Session:
             "machine": machine(),
         }
 
-    def start(self) -> None:
-        """Record the session as running."""
-        self.record()
-
     def end(self, ns_per_step: Mapping[str, float], **more: Any) -> None:
-        """Record how it ended.
-
-        Parameters
-        ----------
-        ns_per_step : mapping of str to float
-            By path key: nanoseconds per step and replicate.
-        **more
-            Further entries that JSON can hold, e.g. the exit code.
-        """
+        """Record the end, with nanoseconds per step and replicate by path key, and further entries."""
         self.entry.update(more)
         self.entry["ended"] = now()
         self.entry["wall_seconds"] = round(time.monotonic() - self.clock, 3)
@@ -129,10 +114,10 @@ class Session:
         self.record()
 
     def record(self) -> None:
-        """Write the session into provenance.json, in place of its earlier state if any."""
+        """Write the session into provenance.json, in the place of its earlier state."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
-        text = json.dumps(chained([*others, self.entry]), indent=2)
+        text = json.dumps(chain_checksums([*others, self.entry]), indent=2)
         self.store.publish(FILE, text.encode() + b"\n")
 
 
@@ -158,14 +143,14 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
         found = "a run of a version before 0.3, or of a later one"
         hint = "Compute it again with another `out`, or start over with `fresh`, which moves it aside."
         raise InputError(store.root, found, "a run that this version has made", hint)
-    for number, (entry, sound) in enumerate(zip(sessions, chained(sessions), strict=True)):
+    for number, (entry, sound) in enumerate(zip(sessions, chain_checksums(sessions), strict=True)):
         if entry != sound:
             raise DamagedRun(store.full(FILE), f"session {number + 1}, whose checksum fails", allowed, hint)
     return sessions
 
 
-def chained(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sessions with their checksums: SHA-256 of the canonical JSON of each, and of the checksum before."""
+def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Sessions with checksums: SHA-256 of the canonical JSON of each and of the checksum before."""
     found: list[dict[str, Any]] = []
     total = ""
     for entry in sessions:
@@ -176,7 +161,7 @@ def chained(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_session(entry: object) -> bool:
-    """Whether an entry has the types that a session writes; entries beside those are plain values."""
+    """Whether an entry has the types that a session writes. Further values must be plain."""
     if not isinstance(entry, dict):
         return False
     for name, value in entry.items():

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.documents import LARGEST, check_sum, decode_text, with_sum
+from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, finished_of
+from ldpflow.store.dataset import Dataset, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, encode, open_sealed, union
 from ldpflow.store.provenance import read_sessions
@@ -58,13 +58,7 @@ TRAJECTORY_COLUMNS: dict[str, Expected] = {
 
 
 class RunStore(RunFiles):
-    """A run directory: ``RunStore(root, filesystem=None)``, see :class:`RunFiles`.
-
-    Attributes
-    ----------
-    replicates, trajectories : Dataset
-        Its rows.
-    """
+    """A run directory: files, see :class:`RunFiles`, and rows (``replicates``, ``trajectories``)."""
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         super().__init__(root, filesystem)
@@ -73,11 +67,10 @@ class RunStore(RunFiles):
         self._promised: tuple[object, Promised] | None = None
 
     def datasets(self) -> tuple[Dataset, Dataset]:
-        """Both."""
         return self.replicates, self.trajectories
 
     def read_study(self) -> str | None:
-        """The text of study.toml, or None for a new run.
+        """Text of study.toml; None for a new run.
 
         Raises
         ------
@@ -88,20 +81,20 @@ class RunStore(RunFiles):
         if data is None:
             return None
         place = self.full("study.toml")
-        return check_sum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
+        return verify_checksum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
         """Write study.toml, its checksum in the last line."""
-        self.publish("study.toml", with_sum(text).encode())
+        self.publish("study.toml", append_checksum(text).encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
-        """A summary of the run, checksums verified, or None where there is none.
+        """A summary of the run, checksums verified; None if there is none.
 
         Raises
         ------
         InputError
-            If it is damaged, lacks a column, was made from another study or session, or has paths that the
-            run has no rows of.
+            If it is damaged, lacks a column, was made from another study or session, or has paths without
+            rows.
         """
         sessions = read_sessions(self)
         data = self.read(name)
@@ -132,12 +125,7 @@ class RunStore(RunFiles):
     def check_origin(
         self, sessions: Sequence[Mapping[str, Any]], study: str | None, session: str | None
     ) -> None:
-        """Refuse a summary that was not made by a session of this run, or before a later one has ended.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a summary (ValueError) of another study or session, or older than an ended session."""
         text = self.read_study()
         if not sessions and (session is not None and (text is not None or self.replicates.path_keys())):
             raise ValueError("the session that made it is not in provenance.json")
@@ -151,7 +139,7 @@ class RunStore(RunFiles):
             raise ValueError("it was made from another study than study.toml")
 
     def sealed_summary(self, table: pa.Table) -> pa.Buffer:
-        """The bytes of a summary, with the study and session that it is made from."""
+        """Bytes of a summary, with the study and session that it is made from."""
         sessions = read_sessions(self)
         origin = {
             "study": study_digest(self.read_study()),
@@ -160,15 +148,12 @@ class RunStore(RunFiles):
         return encode(table.replace_schema_metadata({ORIGIN: json.dumps(origin).encode()}))
 
     def read_summary(self) -> pa.Table | None:
-        """summary.parquet, or None where there is none."""
         return self.read_table("summary.parquet", SUMMARY_COLUMNS, self.replicates)
 
     def write_summary(self, table: pa.Table) -> None:
-        """Write summary.parquet."""
         self.publish("summary.parquet", self.sealed_summary(table))
 
     def read_trajectory_summary(self) -> pa.Table | None:
-        """trajectories.parquet, or None where there is none."""
         table = self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS, self.trajectories)
         if table is None:
             return None
@@ -181,16 +166,15 @@ class RunStore(RunFiles):
         return table
 
     def write_trajectory_summary(self, table: pa.Table) -> None:
-        """Write trajectories.parquet."""
         self.publish("trajectories.parquet", self.sealed_summary(table))
 
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Parts that cannot be used or contradict the run, and paths without rows that its summary counts."""
-        read_sessions(self)  # first: a run of another version
+        """Parts that cannot be used or contradict the run, and paths that lack rows of its summary."""
+        read_sessions(self)  # refuses a run of another version
         yield from bad
-        seed, counts = self.promised()
+        seed, counts = self.expected_counts()
         origins: dict[str, Part] = {}
         for part in parts:
             first = origins.setdefault(part.path_key, part)
@@ -206,14 +190,14 @@ class RunStore(RunFiles):
             by_path.setdefault(part.path_key, []).append(part)
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
-                ranges = finished_of(by_path.get(key, []))
+                ranges = replicates_by_cell(by_path.get(key, []))
                 found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
                 count = sum(last - first for first, last in found)
                 if count < wanted:
                     what = f"{count:,} of the {wanted:,} replicates that the summary counts {cell}".rstrip()
                     yield UnreadablePart(f"{kind.folder}/path=p{key}", what)
 
-    def promised(self) -> Promised:
+    def expected_counts(self) -> Promised:
         """Seed of the run, and the replicates of each path and cell that its summaries count."""
         files = ("study.toml", "provenance.json", "summary.parquet", "trajectories.parquet")
         infos = self.filesystem.get_file_info([self.full(name) for name in files])
@@ -239,7 +223,7 @@ class RunStore(RunFiles):
         return self._promised[1]
 
     def set_aside(self, part: UnreadablePart) -> str:
-        """Move an unusable part to RUN/set_aside, so that plain readers work; its new name."""
+        """Move an unusable part to RUN/set_aside, so that plain readers work; returns its new name."""
         name = f"set_aside/{part.name.removeprefix('replicates/')}"
         self.check_folders(name)
         if self.filesystem.type_name not in OBJECT_STORES:
@@ -248,7 +232,7 @@ class RunStore(RunFiles):
         return name
 
     def check_place(self) -> None:
-        """Refuse a place that holds something else than a run: nothing of it may be overwritten.
+        """Refuse a place that holds something else than a run.
 
         Raises
         ------
@@ -260,7 +244,8 @@ class RunStore(RunFiles):
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
         hint = "Choose a folder of its own for the run, e.g. runs/NAME."
-        if "study.toml" in names and not self.resolved():
+        study = self.read("study.toml", LARGEST) if "study.toml" in names else None
+        if study is not None and not study.to_pybytes().startswith(RESOLVED.encode()):
             given = "study.toml there was not written by a sweep and would be overwritten"
             raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
         if other := sorted(
@@ -270,19 +255,14 @@ class RunStore(RunFiles):
             allowed = "a run directory, an empty folder or a new name"
             raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
 
-    def resolved(self) -> bool:
-        """Whether a sweep has written study.toml."""
-        data = self.read("study.toml", LARGEST)
-        return data is not None and data.to_pybytes().startswith(RESOLVED.encode())
-
     def holds_run(self) -> bool:
-        """Whether there is something here that a sweep has written."""
+        """Whether a sweep has written something here."""
         names = ("study.toml", "provenance.json", "summary.parquet", self.replicates.kind.folder)
         infos = self.filesystem.get_file_info([self.full(name) for name in names])
         return any(info.type != fs.FileType.NotFound for info in infos)
 
     def move_aside(self) -> str | None:
-        """Move the whole run to a name that is free; that name, or None where there is no run.
+        """Move the run to a free name; returns that name, or None if there is no run.
 
         Raises
         ------
@@ -310,5 +290,4 @@ class RunStore(RunFiles):
 
 
 def study_digest(text: str | None) -> str | None:
-    """SHA-256 of the text of study.toml."""
     return None if text is None else hashlib.sha256(text.encode()).hexdigest()

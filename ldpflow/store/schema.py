@@ -1,16 +1,15 @@
-"""Columns of the stored rows of a run, and the names of their cells.
+"""Columns of the stored rows of a run, and ids of their cells.
 
-The columns of the bundled interval methods stand in a frozen order, so that the parts of old runs are
-parts of this version. A method that came later, or from a plug-in, appends nullable columns: its
-settings, which become part of the cell's id, and its diagnostics. Their declarations are stored in the
-part, as metadata of the Arrow fields; null columns are left out of an id, so that old cells keep theirs.
+The columns of the bundled interval methods stand in a frozen order, so that parts of old runs stay readable.
+A method that came later, or from a plug-in, appends nullable columns: its settings, which become part of the
+cell's id, and its diagnostics. Their declarations are stored as metadata of the Arrow fields. Null columns
+are left out of an id, so that old cells keep theirs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.columns import Column, by_name
+from ldpflow.columns import Column, index_columns
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
@@ -59,7 +58,7 @@ FROZEN = (
     # Since version 2: regression on the transcript and its diagnostics.
     "degree", "burn_in", "variance", "relaxation_times", "condition", "lack_of_fit",
 )  # fmt: skip
-"""Columns that every part of replicates has, in order; what is declared beside them is appended."""
+"""Columns that every part of replicates has, in order. Further ones are appended."""
 
 SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
 
@@ -112,8 +111,7 @@ Frozen = Mapping[str, Column]
 
 
 def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
-    """The columns with these names, in this order."""
-    found = by_name(columns)
+    found = index_columns(columns)
     return {name: found[name] for name in names}
 
 
@@ -134,7 +132,7 @@ MEASURED = in_order(
 
 
 def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
-    """The Arrow field of a column; that of a further one carries the declaration."""
+    """Arrow field of a column; that of a further one carries the declaration."""
     declaration = None if column.name in frozen else {DECLARATION: column.to_json()}
     return pa.field(column.name, ARROW[column.type], metadata=declaration)
 
@@ -148,29 +146,28 @@ def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Sc
         If one of them is declared differently by another component, or has the name of a frozen column
         and not its type.
     """
-    return pa.schema([arrow_field(c, frozen) for c in by_name([*frozen.values(), *further]).values()])
+    return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
 REPLICATES = schema_of()
-"""Schema of the replicates of a run of bundled methods. ``path`` is the Hive partition, not a column. Null
-where absent: settings that a method does not have, se, covered and the diagnostics."""
+"""Schema of the replicates of a run of bundled methods. ``path`` is the Hive partition, not a column."""
 
 TRAJECTORIES = schema_of(frozen=MEASURED)
-"""Schema of the trajectories of a run of bundled components. One pass: the step follows from n."""
+"""Schema of the trajectories of a run of bundled components."""
 
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
 """Columns that a trajectory may have at a checkpoint."""
 
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
-"""Means along the path, by what they are the mean of: over a replicate's checkpoints but the last, which
-lie in the middles of equal parts of its steps. In summaries only, at the last step of many epochs."""
+"""Means along a path of many epochs, by what they are the mean of: over a replicate's checkpoints but the
+last, which lie in the middles of equal parts of its steps. In summaries only."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
-"""The frozen columns that name a cell inside a path (each cell has one row per coordinate)."""
+"""Frozen columns that name a cell inside a path. A cell has one row per coordinate."""
 
 
 def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
-    """The declarations of the columns of stored rows, or of a summary, by name; others are left out.
+    """Declarations of the columns of stored rows or of a summary, by name. Others are left out.
 
     Raises
     ------
@@ -191,12 +188,12 @@ def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, C
 
 
 def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column, ...]:
-    """The declared columns that are not among the frozen ones."""
+    """Declared columns that are not frozen."""
     return tuple(column for name, column in declared_columns(schema, frozen).items() if name not in frozen)
 
 
 def cell_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that name a cell: the frozen ones, then further settings."""
+    """Columns that name a cell: frozen ones, then further settings."""
     return (*CELL_KEYS, *(column.name for column in further_columns(schema) if column.identifies))
 
 
@@ -204,7 +201,7 @@ PYTHON: dict[str, type] = {"double": float, "int64": int, "int32": int, "string"
 
 
 def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The key columns of a cell in their stored types and order, nulls left out.
+    """Key columns of a cell in their stored types and order, nulls left out.
 
     Raises
     ------
@@ -232,22 +229,21 @@ def cell_id(cell: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=2**16)
 def id_of(items: tuple[tuple[str, Any, type], ...]) -> str:
-    # Cached: an aggregator asks for the same ids with every batch. By type too, since 1 == 1.0 == True.
+    # Cached, since an aggregator asks for them with every batch. By type too, since 1 == 1.0 == True.
     return canonical_json(cell_columns({name: value for name, value, _ in items}))
 
 
 def cell_set_hash(cells: Iterable[Mapping[str, Any]]) -> str:
-    """First 12 hex digits of SHA-256 over the sorted cell ids; the order of cells is irrelevant."""
+    """First 12 hex digits of SHA-256 over the sorted cell ids."""
     return short_hash("\n".join(sorted({cell_id(cell) for cell in cells})))
 
 
 def short_hash(text: str) -> str:
-    """First 12 hex digits of SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
-    """The table in the full schema, or some columns of it: in order, absent ones null, no metadata.
+    """Put a table into a schema: columns in its order, absent ones null.
 
     Raises
     ------
@@ -268,7 +264,7 @@ def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
 
 
 def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Integers that are equal where the values are, null to null and NaN to NaN included."""
+    """Integers that are equal where the values are. Null equals null, and NaN equals NaN."""
     codes = column.combine_chunks().dictionary_encode().indices
     filled: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
@@ -277,8 +273,8 @@ def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
 Cell = Mapping[str, Any]
 
 
-class Kind(ABC):
-    """A kind of rows.
+class Kind:
+    """A kind of rows: that of replicates, with one row per replicate, cell and coordinate.
 
     Attributes
     ----------
@@ -287,67 +283,32 @@ class Kind(ABC):
     frozen : mapping of str to Column
         Columns that every part has.
     required : tuple of str
-        Those without nulls.
+        Columns without nulls.
     version_name, version : str, int
         How the footer names the version of the columns, and the newest one.
     compression_level : int or None
         Of zstd.
     """
 
-    folder: str
-    frozen: Frozen
-    required: tuple[str, ...]
-    version_name: str
-    version: int
-    compression_level: int | None = None
+    folder = "replicates"
+    frozen = BUNDLED
+    required: tuple[str, ...] = ("replicate", "n", "method", "level", "coordinate", "status")
+    version_name, version = "schema_version", 2
+    compression_level: int | None = 3
 
     def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
         """Schema of several tables of these rows together, and of further columns."""
         own = (column for schema in of for column in further_columns(schema, self.frozen))
         return schema_of([*further, *own], self.frozen)
 
-    @abstractmethod
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
-        """Columns that identify a row inside a path, in the order in which the rows of a part are sorted."""
-
-    @abstractmethod
-    def cells_in(
-        self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
-    ) -> Sequence[Cell] | None:
-        """The cells that every replicate of a sorted table has; None where they are not alike."""
-
-    @abstractmethod
-    def hash_of(self, cells: Sequence[Cell]) -> str:
-        """The hash of a set of cells in the name of a part."""
-
-    @abstractmethod
-    def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
-        """Entries of the footer on the rows."""
-
-    @abstractmethod
-    def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
-        """Cells, and rows of each per replicate, that a footer names."""
-
-    def text(self, footer: dict[str, Any]) -> str:
-        """A footer as JSON."""
-        return canonical_json(footer)
-
-
-class ReplicateRows(Kind):
-    """One row per replicate, cell and coordinate."""
-
-    folder = "replicates"
-    frozen = BUNDLED
-    required = ("replicate", "n", "method", "level", "coordinate", "status")
-    version_name, version = "schema_version", 2
-    compression_level = 3
-
-    def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Columns that identify a row inside a path, in the order by which the rows of a part are sorted."""
         return ("replicate", *cell_keys(schema), "coordinate")
 
     def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
+        """Cells that every replicate of a sorted table has; None if replicates differ."""
         coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
         if per_replicate % coordinates:
             return None
@@ -362,25 +323,33 @@ class ReplicateRows(Kind):
         return heads[::coordinates]
 
     def hash_of(self, cells: Sequence[Cell]) -> str:
+        """Hash of a set of cells in the name of a part."""
         return cell_set_hash(cells)
 
     def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
+        """Entries of the footer on the rows."""
         return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
+        """Cells, and rows of each per replicate, that a footer names."""
         return meta["cells"], int(meta["coordinates"])
+
+    def text(self, footer: dict[str, Any]) -> str:
+        """Footer as JSON."""
+        return canonical_json(footer)
 
 
 class TrajectoryRows(Kind):
     """One row per replicate and checkpoint. A cell is a list of checkpoints, in users or in steps.
 
-    The list is one cell, and not its members, because ``clipped`` is a mean since the checkpoint before.
+    One checkpoint would be no cell: ``clipped`` is a mean since the checkpoint before.
     """
 
     folder = "trajectories"
     frozen = MEASURED
     required = ("replicate", "n", "status")
     version_name, version = "trajectory_version", 2
+    compression_level = None
 
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
         return ("replicate", "n", "step")
@@ -407,7 +376,7 @@ class TrajectoryRows(Kind):
         return json.dumps(footer, sort_keys=True)
 
 
-REPLICATE_ROWS = ReplicateRows()
+REPLICATE_ROWS = Kind()
 TRAJECTORY_ROWS = TrajectoryRows()
 
 

@@ -2,7 +2,7 @@
 
 from ldpflow.settings import allowed
 from ldpflow.study.entry import GROUPS, Entry
-from ldpflow.study.files import bundled_studies, load_study
+from ldpflow.study.stored import bundled_studies, load_study
 from ldpflow.study.study import Study
 
 __all__ = ["GROUPS", "Entry", "Study", "allowed", "bundled_studies", "load_study"]

@@ -1,13 +1,10 @@
-"""One setting: reading the value that a user typed.
-
-One table of a study: a kind (of problem, mechanism, algorithm or method) and its axes.
-"""
+"""Entries of a study's tables: a kind (of problem, mechanism, algorithm or method) and its axes."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_origin
@@ -16,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, allowed, closest, input_error, nearest, setting_error, typed
+from ldpflow.settings import Settings, allowed, closest, field_type, input_error, nearest, setting_error
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
 """Values on one axis; no design may have more cells."""
 
 
-def number(text: str) -> int | float | str:
-    """The number that a text says, as in ``1e6`` or ``1_000_000``; the text if it is none."""
+def parse_number(text: str) -> int | float | str:
+    """The number that a text says, as in ``1e6`` or ``1_000_000``, or else the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -33,21 +30,20 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def plain(value: object, where: str) -> None:
+def check_plain(value: object, where: str) -> None:
     """Refuse what no setting can take and what could not even be shown in a message."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise InputError(where, "an integer beyond 64 bits", "numbers below 2^63")
     if isinstance(value, (list, tuple)):
         for item in value:
-            plain(item, where)
+            check_plain(item, where)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            plain(item, f"{where}.{key}" if where else str(key))
+            check_plain(item, f"{where}.{key}" if where else str(key))
 
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of one field by itself."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
@@ -56,14 +52,8 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked.
-
-    Raises
-    ------
-    InputError
-        Naming ``where``, the value and what is allowed.
-    """
-    kind, _ = typed(cls, name)
+    """One value of a field, converted and checked."""
+    kind, _ = field_type(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
         value = int(raw)  # 1e6 is how people write a million
@@ -82,11 +72,10 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
 
 
 def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
-    """The values of an axis: a scalar or a list; for a vector a list or a list of lists."""
     items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not items:
         raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
-    if get_origin(typed(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
+    if get_origin(field_type(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
         items = [items]
     if len(items) > MAX_VALUES:
         raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
@@ -101,15 +90,9 @@ GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_M
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind and the values of each of its settings; it stands for their full product.
+    """A kind and the values of each of its settings, defaults included: their full product.
 
-    Parameters
-    ----------
-    group : str
-        Key of GROUPS.
-    kind : str
-    axes : dict of str to tuple
-        Every setting that has a value, defaults included. Its display leaves out the values of a pilot.
+    Its display leaves out the values of a pilot.
     """
 
     group: str
@@ -122,14 +105,14 @@ class Entry:
 
     @classmethod
     def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:
-        """An entry with defaults filled in; an optional setting that is not given stays absent."""
+        """An entry with defaults filled in. An optional setting that is not given stays absent."""
         filled = {}
         for name, field in GROUPS[group][kind].model_fields.items():
             if name in axes:
                 filled[name] = axes[name]
             elif name != "kind" and field.default is not None:
                 filled[name] = (field.default,)
-        return cls(group, kind, dict(GROUPS[group][kind].completed(filled)))
+        return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
 
     def on_grid(self, users: tuple[int, ...]) -> Entry:
         """The entry with those settings of a method filled in that follow from the study's n."""
@@ -140,11 +123,9 @@ class Entry:
         return Entry.of(self.group, self.kind, self.axes | missing) if missing else self
 
     def has(self, name: str) -> bool:
-        """Whether the kind has this setting."""
         return name != "kind" and name in GROUPS[self.group][self.kind].model_fields
 
     def size(self) -> int:
-        """Number of combinations."""
         return math.prod(len(values) for values in self.axes.values())
 
     def combinations(self) -> list[Any]:
@@ -163,20 +144,18 @@ class Entry:
         return result
 
     def mapping(self) -> dict[str, Any]:
-        """The table that reads back as this entry."""
-        axes = {name: [written(value) for value in values] for name, values in self.axes.items()}
+        axes = {name: [file_value(value) for value in values] for name, values in self.axes.items()}
         return {"kind": self.kind} | axes
 
 
-def written(value: Any) -> Any:
-    """A value as a study file writes it."""
+def file_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [written(item) for item in value]
+        return [file_value(item) for item in value]
     return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
 
 
 def read_group(group: str, tables: object) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables; a list of kinds makes an entry per kind."""
+    """Entries of one table, or of a list of tables. A list of kinds makes an entry per kind."""
     return tuple(entry for table in entry_tables(group, tables) for entry in read_table(group, table))
 
 
@@ -191,13 +170,12 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
         raise InputError(group, tables, form, f"The study has no {group}.")
     for table in tables:
         kind = table.get("kind")
-        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and all_text(kind))):
+        if not (isinstance(kind, str) or (isinstance(kind, list) and kind and are_texts(kind))):
             raise unknown_kind(group, kind)
     return tables
 
 
 def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
-    """Entries of one table."""
     registry = GROUPS[group]
     kinds = [table["kind"]] if isinstance(table["kind"], str) else table["kind"]
     for kind in kinds:
@@ -223,20 +201,18 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
                 raise InputError(f"{group}.{name}", values, f"given once, as {name} or as {setting}")
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
-        for name in registry[kind].unsaid(values):
+        for name in registry[kind].missing_settings(values):
             hint = f"{kind} needs it: a study says its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
 
 
 def unknown_kind(group: str, kind: object) -> InputError:
-    """The refusal of a kind that no component has."""
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
     hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
-def all_text(values: list[object]) -> bool:
-    """Whether every value is a text."""
+def are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)

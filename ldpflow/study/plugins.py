@@ -1,13 +1,9 @@
-"""Components that a notebook or a script defines: their source, as far as it can be found.
-
-The source of such a component is its class and whatever top-level statements of the same cell or script
-its names refer to. A run keeps it and is not continued with another. Names from other cells are not
-followed.
-
-Plug-ins: components from Python files, modules and installed packages outside ldpflow.
+"""Plug-ins: components from Python files, modules and installed packages outside ldpflow.
 
 A plug-in registers its classes with :func:`register`. The sources of what a study uses travel to every
-process that computes, are kept in the run, and are compared when the run grows.
+process that computes, are kept in the run, and are compared when the run grows. The source of a component
+that a notebook or a script defines is its class and the top-level statements of the same cell or script
+that its names refer to. Names from other cells are not followed.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import linecache
 import sys
 from collections.abc import Iterable, Mapping
@@ -28,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from ldpflow.columns import Column, by_name
+from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.errors import InputError
@@ -44,6 +41,26 @@ OWN_FUNCTIONS = {
 }
 """Functions that belong to a component without being named in its class."""
 
+ENTRY_POINTS = "ldpflow.plugins"
+"""Group of entry points by which an installed package names its plug-in modules."""
+
+FILE_MODULE = "ldpflow_plugin_"
+"""Modules of plug-in files are called this and the file's stem."""
+
+REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
+"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
+
+COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
+
+BUDGET = {"epsilon", "mu", "delta"}
+"""Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
+
+LARGEST_FILE = 2**20
+
+NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}
+
+Component = TypeVar("Component", bound=type[Any])
+
 
 def is_importable(component: Settings) -> bool:
     """Whether another process can run a component: a kernel is compiled from its file.
@@ -54,13 +71,7 @@ def is_importable(component: Settings) -> bool:
 
 
 def check_importable(components: Iterable[Settings]) -> None:
-    """Refuse components that another process could not run.
-
-    Raises
-    ------
-    InputError
-        Naming the component.
-    """
+    """Refuse components that another process could not run."""
     for component in components:
         if not is_importable(component):
             name = type(component).__name__
@@ -73,7 +84,6 @@ def check_importable(components: Iterable[Settings]) -> None:
 
 
 def source_of(component: type) -> str | None:
-    """Source of a class of a notebook or script; None where it is not to be found."""
     files = [v.__code__.co_filename for v in vars(component).values() if isinstance(v, FunctionType)]
     if not files:
         return None
@@ -98,14 +108,12 @@ def source_of(component: type) -> str | None:
 
 
 def lines_of(statement: ast.stmt, text: str) -> str:
-    """The lines of a statement, its decorators included."""
     decorators = getattr(statement, "decorator_list", ())
     first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
     return "\n".join(text.splitlines()[first - 1 : statement.end_lineno])
 
 
 def defined_by(statement: ast.stmt) -> set[str]:
-    """Names that a statement defines."""
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return {statement.name}
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -114,23 +122,6 @@ def defined_by(statement: ast.stmt) -> set[str]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
     return set()
-
-
-ENTRY_POINTS = "ldpflow.plugins"
-"""Group of entry points by which an installed package names its plug-in modules."""
-
-FILE_MODULE = "ldpflow_plugin_"
-"""Modules of plug-in files are called this and the file's stem."""
-
-REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
-"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
-
-BUDGET = {"epsilon", "mu", "delta"}
-"""Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
-
-LARGEST_FILE = 2**20
-
-Component = TypeVar("Component", bound=type[Any])
 
 
 def register(component: Component) -> Component:
@@ -145,9 +136,7 @@ def register(component: Component) -> Component:
         summary is taken.
     """
     where = f"{source_file(component)}: {component.__name__}"
-    if not inspect.isclass(component) or not issubclass(component, Settings):
-        raise InputError(where, component, f"a subclass of {COMPONENTS}")
-    group = component.group
+    group = component.group if inspect.isclass(component) and issubclass(component, Settings) else ""
     if group not in REGISTRIES:
         raise InputError(where, component, f"a subclass of {COMPONENTS}")
     kind = check_kind(component, where)
@@ -159,18 +148,19 @@ def register(component: Component) -> Component:
         raise InputError(where, sorted(others), "no setting but `shape`")
     registry: Any = REGISTRIES[group]
     before = registry.get(kind)
-    if before is not None and (is_bundled(before) or not same_place(before, component)):
+    # A class may replace an earlier version of itself, as in a notebook.
+    if before is not None and (is_bundled(before) or place_of(before) != place_of(component)):
         raise InputError(f"{where}.kind", kind, f"a kind of its own; {origin(before)} has this one")
     registry[kind] = component
     if component.__module__ == MAIN:
         name = f"{MAIN}.{component.__name__}"
         text = source_of(component)
         SOURCES[name] = None if text is None else Plugin(name, ((f"{component.__name__}.py", text),))
-    copyreg.pickle(component, packed)
+    copyreg.pickle(component, reduce_component)
     return component
 
 
-def packed(component: Settings) -> tuple[Any, ...]:
+def reduce_component(component: Settings) -> tuple[Any, ...]:
     """Value of ``__reduce__`` for a component: it is pickled with the sources of its plug-in.
 
     One that a notebook or a script defines travels by value, as its pickler can.
@@ -179,76 +169,58 @@ def packed(component: Settings) -> tuple[Any, ...]:
     if plugin is None:
         known = SOURCES.get(f"{MAIN}.{type(component).__name__}")
         if type(component).__module__ == MAIN and known is not None:
-            return with_source, (type(component), known, component.model_dump())
+            return rebuild_with_source, (type(component), known, component.model_dump())
         return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
-    place = (type(component).__module__, type(component).__qualname__)
-    return unpacked, (plugin, *place, component.model_dump())
+    return rebuild, (plugin, *place_of(type(component)), component.model_dump())
 
 
-def with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
-    """A component that travelled by value; its source is known here from now on."""
+def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
+    """Component that travelled by value, with its source."""
     SOURCES[plugin.name] = plugin
     return component.model_validate(values)
 
 
-def unpacked(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
-    """The component, its plug-in loaded where this process has not got it."""
+def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
     plugin.load()
     return getattr(importlib.import_module(module), name).model_validate(values)
 
 
-COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
-
-
 @dataclass(frozen=True)
 class Plugin:
-    """The sources of a plug-in, enough to load it in another process.
-
-    Parameters
-    ----------
-    module : str
-        Name under which it is imported.
-    files : tuple of (str, str)
-        Path inside the plug-in and text of every source; one for a file, all of a package.
-    """
+    """The sources of a plug-in, enough to load it in another process."""
 
     module: str
+    """Name under which it is imported."""
     files: tuple[tuple[str, str], ...]
+    """Path inside the plug-in and text of every source: one for a file, all of a package."""
 
     @property
     def name(self) -> str:
-        """Name for people: that of the file or the package."""
         return self.module.removeprefix(FILE_MODULE)
 
     @property
     def version_name(self) -> str:
-        """Name of its digest among the versions that a part was made with."""
         return f"plugin {self.name}"
 
     def folder(self, sha256: str | None = None) -> str:
-        """Folder of its sources in a run."""
         return f"plugins/{self.name}-{(sha256 or self.sha256)[:12]}"
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of all sources."""
         digest = hashlib.sha256()
         for path, text in self.files:
             digest.update(f"{path}\0{len(text)}\0{text}".encode())
         return digest.hexdigest()
 
     def load(self) -> None:
-        """Import the plug-in, from these sources where this process has not got them.
+        """Import the plug-in, from these sources if this process has not got them.
 
-        Raises
-        ------
-        InputError
-            If this process has another version of it.
+        Refuses another version of it.
         """
         loaded = sys.modules.get(self.module)
         if loaded is None:
             if not self.is_installed():
-                root = materialised(self)
+                root = write_sources(self)
                 if self.module.startswith(FILE_MODULE):
                     load_file(root / self.files[0][0], self.module)
                     return
@@ -274,7 +246,7 @@ class Plugin:
         return sources_at(self.module, Path(spec.origin)) == self
 
 
-def materialised(plugin: Plugin) -> Path:
+def write_sources(plugin: Plugin) -> Path:
     """A private folder with the sources of a plug-in, named by their digest."""
     from ldpflow.numerics.kernels import cache_folder, check_private, read_private, write_private
 
@@ -290,7 +262,7 @@ def materialised(plugin: Plugin) -> Path:
 
 
 class SourceLoader(SourceFileLoader):
-    """Compiles a file as it is now: kept bytecode would pass for an edit of the same second and size."""
+    """Ignores .pyc files: their mtime misses edits within a second."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -314,20 +286,20 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    before = registered()
+    before = registered_components()
     try:
         spec.loader.exec_module(module)
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
-        forget(registered() - before)
-        raise failed(str(file), error) from error
+        forget(registered_components() - before)
+        raise import_error(str(file), error) from error
     plugin_of(module)  # its source as it was loaded
     return module
 
 
-def failed(where: str, error: BaseException) -> BaseException:
-    """The error of a plug-in that cannot be imported, as one message; Ctrl-C passes."""
+def import_error(where: str, error: BaseException) -> BaseException:
+    """The error of a plug-in that cannot be imported, as one message. Ctrl-C passes."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
     line = ""
@@ -363,7 +335,7 @@ def load_plugin(source: str) -> ModuleType:
         if not regular or size > LARGEST_FILE:
             raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
         return load_file(file.resolve())
-    there, before = source in sys.modules, registered()
+    there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
         if not there:
@@ -371,15 +343,14 @@ def load_plugin(source: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
             raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
-        raise failed(source, error) from error
+        raise import_error(source, error) from error
     except BaseException as error:  # sys.exit included
-        raise failed(source, error) from error
+        raise import_error(source, error) from error
     plugin_of(module)
     return module
 
 
 def load_plugins(sources: Iterable[str] = ()) -> None:
-    """Import the plug-ins that are named, and those that installed packages bring."""
     load_installed()
     for source in sources:
         load_plugin(source)
@@ -387,14 +358,13 @@ def load_plugins(sources: Iterable[str] = ()) -> None:
 
 @cache
 def load_installed() -> None:
-    """Import what installed packages name as entry points; once in a process."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
         try:
             point.load()
         except BaseException as error:
-            raise failed(f"entry point {point.name} of {point.value}", error) from error
+            raise import_error(f"entry point {point.name} of {point.value}", error) from error
 
 
 SOURCES: dict[str, Plugin | None] = {}
@@ -402,25 +372,17 @@ SOURCES: dict[str, Plugin | None] = {}
 
 
 def loaded_names() -> set[str]:
-    """Names of the plug-ins that this process has loaded."""
     return {plugin.name for plugin in SOURCES.values() if plugin is not None}
 
 
 def plugin_of(module: ModuleType) -> Plugin | None:
-    """The plug-in that a module is, or belongs to; None where it has no source of its own."""
     package = module.__name__.partition(".")[0]
     top = sys.modules.get(package, module)
     if top.__name__ not in SOURCES:
-        SOURCES[top.__name__] = read_sources(top)
+        file = getattr(top, "__file__", None) or ""
+        has_source = file.endswith(".py") and top.__name__ != MAIN
+        SOURCES[top.__name__] = sources_at(top.__name__, Path(file)) if has_source else None
     return SOURCES[top.__name__]
-
-
-def read_sources(module: ModuleType) -> Plugin | None:
-    """The sources of a module, or of all modules of a package."""
-    file = getattr(module, "__file__", None)
-    if module.__name__ == "__main__" or file is None or not file.endswith(".py"):
-        return None
-    return sources_at(module.__name__, Path(file))
 
 
 def sources_at(name: str, path: Path) -> Plugin:
@@ -439,7 +401,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
     Components of ldpflow come from none; one that a notebook or a script defines is a plug-in by itself.
     """
     found: dict[str, Plugin] = {}
-    for component in with_brought(components):
+    for component in used_components(components):
         for base in type(component).__mro__:
             if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
                 continue
@@ -466,30 +428,23 @@ def sources_of(components: Iterable[Settings]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def with_brought(components: Iterable[Settings]) -> list[Settings]:
-    """Components, and those that they use by name."""
-    return [one for component in components for one in (component, *component.brought())]
-
-
-NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}
+def used_components(components: Iterable[Settings]) -> list[Settings]:
+    return [one for component in components for one in (component, *component.used_components())]
 
 
 def is_bundled(component: type) -> bool:
-    """Whether a class comes with ldpflow."""
     return component.__module__.partition(".")[0] == "ldpflow"
 
 
 def source_file(component: Any) -> str:
-    """Name of the file that defines a class."""
     try:
         return Path(inspect.getfile(component)).name
     except (TypeError, OSError):
         return str(getattr(component, "__module__", "?"))
 
 
-def same_place(first: type, second: type) -> bool:
-    """Whether a class replaces an earlier version of itself, as in a notebook."""
-    return (first.__module__, first.__qualname__) == (second.__module__, second.__qualname__)
+def place_of(component: type) -> tuple[str, str]:
+    return component.__module__, component.__qualname__
 
 
 def origin(component: type) -> str:
@@ -501,12 +456,7 @@ def origin(component: type) -> str:
 
 
 def check_kind(component: type[Settings], where: str) -> str:
-    """The kind of a component, a name that its own annotation allows.
-
-    Raises
-    ------
-    InputError
-    """
+    """The kind of a component, a name that its own annotation allows."""
     field = component.model_fields["kind"]
     kind = field.default
     if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
@@ -523,17 +473,13 @@ def check_kind(component: type[Settings], where: str) -> str:
 
 
 def check_methods(component: type[Settings], where: str) -> None:
-    """Refuse a class that lacks methods of its base class.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a class that lacks methods of its base class."""
     missing = sorted(getattr(component, "__abstractmethods__", ()))
     if component.group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
     if missing:
-        raise InputError(where, ", ".join(missing), "no missing methods", f"A {component.group} needs them.")
+        needed = f"a class with {', '.join(missing)}"
+        raise InputError(where, component.__name__, needed, f"It lacks what a {component.group} needs.")
 
 
 def check_columns(component: type[Settings], where: str) -> None:
@@ -541,85 +487,74 @@ def check_columns(component: type[Settings], where: str) -> None:
 
     Columns that a bundled component of the same table declares alike may be used again: a method that
     extends BB has its ``beta``.
-
-    Raises
-    ------
-    InputError
-        Naming the class and the setting.
     """
     from ldpflow.store.schema import RESERVED
 
     group = component.group
     if group not in GROUPS:
         return
-    columns = declared(component)
+    columns = columns_of(component)
     try:
-        by_name([*component.setting_columns(), *getattr(component, "diagnostics", ())])
+        index_columns([*component.setting_columns(), *getattr(component, "diagnostics", ())])
     except ValueError as error:
         raise InputError(where, error.args[0], "columns of different names") from None
     own: dict[str, list[Column]] = {}
-    for kind in bundled(group):
-        for column in declared(kind):
+    for kind in bundled_components(group):
+        for column in columns_of(kind):
             own.setdefault(column.name, []).append(column)
-    summaries = {summary.name for known in own.values() for column in known for summary in column.summaries}
-    others = used_elsewhere(group)
+    own_summaries = {
+        summary.name for known in own.values() for column in known for summary in column.summaries
+    }
+    others = columns_of_others(group)
+    names = [column.name for column in columns]
+    summaries = [summary.name for column in columns for summary in column.summaries]
+
+    def refuse(name: str, reason: str) -> InputError:
+        return InputError(f"{where}.{name}", name, "a name that no other column has", reason)
+
     for column in columns:
         known = own.get(column.name, [])
-        if known and (column.type, column.identifies) not in [(k.type, k.identifies) for k in known]:
-            said = f"Another {group} has {article(known[0])} of this name, and this is {article(column)}."
-            raise taken(where, column.name, said)
-        if not known and column.name in summaries:
-            raise taken(where, column.name, f"Another {group}'s summary has this name.")
-        for name in (column.name, *(summary.name for summary in column.summaries)):
-            if name in RESERVED:
-                raise taken(where, name, f"{name} is a column of every run.")
-            if name in others and name not in own:
-                raise taken(where, name, f"{name} is {others[name]}.")
-        for summary in column.summaries:
-            if summary.name in own or any(summary.name == other.name for other in columns):
-                raise taken(where, summary.name, f"The column {summary.name} holds values of single rows.")
-    names = [summary.name for column in columns for summary in column.summaries]
-    for name in names:
-        if names.count(name) > 1:
-            raise taken(where, name, "Two summaries have this name.")
+        if known and content(column) not in map(content, known):
+            reason = f"Another {group} has {content(known[0])} of this name, and this is {content(column)}."
+            raise refuse(column.name, reason)
+        if not known and column.name in own_summaries:
+            raise refuse(column.name, f"Another {group}'s summary has this name.")
+    for name in (*names, *summaries):
+        if name in RESERVED:
+            raise refuse(name, f"{name} is a column of every run.")
+        if name in others and name not in own:
+            raise refuse(name, f"{name} is {others[name]}.")
+    for name in summaries:
+        if name in own or name in names:
+            raise refuse(name, f"The column {name} holds values of single rows.")
+        if summaries.count(name) > 1:
+            raise refuse(name, "Two summaries have this name.")
 
 
-def taken(where: str, name: str, reason: str) -> InputError:
-    """The refusal of a name."""
-    return InputError(f"{where}.{name}", name, "a name that no other column has", reason)
-
-
-def article(column: Column) -> str:
-    """Description of a column's content."""
+def content(column: Column) -> str:
     return f"a {column.type} {'setting' if column.identifies else 'value'}"
 
 
-def declared(component: Any) -> tuple[Column, ...]:
-    """Columns that a component adds to rows, summaries and trajectories."""
-    values: Iterable[Column] = (
-        *getattr(component, "diagnostics", ()),
-        *getattr(component, "derived", ()),
-        *getattr(component, "measures", ()),
-    )
-    return (*component.setting_columns(), *values)
+def columns_of(component: Any) -> tuple[Column, ...]:
+    further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
+    return (*component.setting_columns(), *itertools.chain(*further))
 
 
-def bundled(group: str) -> list[type[Settings]]:
-    """The components of a group that come with ldpflow."""
+def bundled_components(group: str) -> list[type[Settings]]:
     return [kind for kind in GROUPS[group].values() if is_bundled(kind)]
 
 
-def used_elsewhere(group: str) -> Mapping[str, str]:
+def columns_of_others(group: str) -> dict[str, str]:
     """Columns of the bundled components of the other groups, and what they are."""
     found: dict[str, str] = {}
     for other in GROUPS:
         if other == group:
             continue
-        for kind in bundled(other):
-            for column in declared(kind):
-                for name in (column.name, *(summary.name for summary in column.summaries)):
-                    if "method" in (group, other) or name not in BUDGET:
-                        found.setdefault(name, f"a column of the {other} {kind.model_fields['kind'].default}")
+        shared = set() if "method" in (group, other) else BUDGET
+        for kind in bundled_components(other):
+            for column in columns_of(kind):
+                for name in {column.name, *(summary.name for summary in column.summaries)} - shared:
+                    found.setdefault(name, f"a column of the {other} {kind.model_fields['kind'].default}")
     return found
 
 
@@ -629,16 +564,11 @@ KERNEL_FUNCTIONS = {
     "algorithm": "recursion",
     "law": "sample",
 }
-"""The kernel function that stands beside a component, by group."""
+"""Kernel function in the file of a component, by group."""
 
 
 def check_kernel_function(component: Any) -> None:
-    """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded."""
     name = KERNEL_FUNCTIONS.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
@@ -652,8 +582,7 @@ def check_kernel_function(component: Any) -> None:
         )  # fmt: skip
 
 
-def registered() -> set[type[Settings]]:
-    """All components that are registered."""
+def registered_components() -> set[type[Settings]]:
     return {kind for registry in REGISTRIES.values() for kind in registry.values()}
 
 
@@ -666,13 +595,8 @@ def forget(components: set[type[Settings]]) -> None:
 
 
 def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
-    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called.
-
-    Raises
-    ------
-    InputError
-    """
-    every = registered()
+    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called."""
+    every = registered_components()
     for component in every - before:
         check_kernel_function(component)
     if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):

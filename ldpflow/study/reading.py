@@ -1,7 +1,4 @@
-"""Reading a study: the form of a study file, table by table.
-
-Writing a study as TOML.
-"""
+"""Form of a study file, table by table: reading it, and writing it as TOML."""
 
 from __future__ import annotations
 
@@ -14,7 +11,16 @@ from pydantic import BaseModel, Field
 from ldpflow.errors import InputError
 from ldpflow.settings import nearest
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.study.entry import GROUPS, Entry, entry_tables, plain, read_group, read_value, read_values
+from ldpflow.study.entry import (
+    GROUPS,
+    Entry,
+    are_texts,
+    check_plain,
+    entry_tables,
+    read_group,
+    read_value,
+    read_values,
+)
 from ldpflow.study.plugins import load_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
@@ -107,17 +113,14 @@ class Trajectory(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of the study that a mapping says, its plug-ins loaded.
-
-    ``stored``: the study of a run, which loads no plug-in.
-    """
+    """Fields of a study. That of a run (``stored``) loads no plug-in."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
 
 def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study without its components, of which the form alone is checked; plug-ins are loaded."""
-    plain(mapping, "")
+    """Fields of a study without its components, whose form alone is checked. Loads its plug-ins."""
+    check_plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
         if key not in known:
@@ -126,8 +129,8 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
     for group in GROUPS:
         if mapping.get(group):
             entry_tables(group, mapping[group])
-    heading = read_values_of(Heading, {k: v for k, v in mapping.items() if k in Heading.model_fields}, "")
-    grid = read_values_of(Grid, mapping.get("grid"), "grid")
+    heading = read_settings(Heading, {k: v for k, v in mapping.items() if k in Heading.model_fields}, "")
+    grid = read_settings(Grid, mapping.get("grid"), "grid")
     return {
         **heading,
         **grid,
@@ -137,7 +140,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
     }
 
 
-def read_values_of(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
+def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
     """Values of all settings of a table that has no kind, in increasing order where there are several."""
     known = list(model.model_fields)
     listed = f"{', '.join(known[:-1])} and {known[-1]}"
@@ -161,8 +164,7 @@ def read_values_of(model: type[BaseModel], table: object, name: str) -> dict[str
 
 
 def read_table(model: type[Table], table: object, name: str) -> Table | None:
-    """A table that has no kind; None where the study has none."""
-    return None if table is None else model(**read_values_of(model, table, name))
+    return None if table is None else model(**read_settings(model, table, name))
 
 
 def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
@@ -171,28 +173,22 @@ def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     ``names`` and ``sha256``, which a run's study has, load nothing; a stored study has nothing else there.
     """
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
-    table = (
-        {k: [v] if isinstance(v, str) else v for k, v in table.items()}
-        if isinstance(table, Mapping)
-        else None
-    )
-    if table is None or not all(
-        key in known and isinstance(values, list) and all(isinstance(value, str) for value in values)
-        for key, values in table.items()
+    found = {}
+    if isinstance(table, Mapping):
+        found = {key: [value] if isinstance(value, str) else value for key, value in table.items()}
+    if not isinstance(table, Mapping) or not all(
+        key in known and isinstance(values, list) and are_texts(values) for key, values in found.items()
     ):
-        if stored:
-            hint = "The study of a run loads no code: name the plug-in yourself."
-            raise InputError(
-                "plugins", table, "a table [plugins] with names and sha256, lists of texts", hint
-            )
-        raise InputError("plugins", table, "a table [plugins] with files and modules, lists of texts")
-    sources = (*table.get("files", ()), *table.get("modules", ()))
+        hint = "The study of a run loads no code: name the plug-in yourself." if stored else ""
+        allowed = f"a table [plugins] with {known[0]} and {known[1]}, lists of texts"
+        raise InputError("plugins", table, allowed, hint)
+    sources = (*found.get("files", ()), *found.get("modules", ()))
     load_plugins(sources)
     return sources
 
 
 def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
-    """The entries of every group; a method and a mechanism are not needed everywhere."""
+    """The entries of every group. A method and a mechanism are not needed everywhere."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
     groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
@@ -218,7 +214,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
 
 
 def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
-    """The table [monitor]; None where the study has none. Looks start at the smallest n unless said."""
+    """The table [monitor], or None. By default looks start at the smallest n."""
     found = read_table(Monitor, table, "monitor")
     if found is None:
         return None
@@ -232,34 +228,32 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
 
 
 def toml_text(settings: dict[str, Any]) -> str:
-    """The canonical mapping of a study as TOML; an axis with one value is written as a scalar."""
+    """The canonical mapping of a study as TOML. An axis with one value is written as a scalar."""
     heading = {k: v for k, v in settings.items() if not isinstance(v, (list, dict))}
-    parts = ["\n".join(f"{name} = {literal(value)}" for name, value in heading.items())]
+    parts = ["\n".join(f"{name} = {literal_text(value)}" for name, value in heading.items())]
     for name, tables in settings.items():
         if isinstance(tables, dict):
-            parts.append(table(f"[{name}]", tables))
+            parts.append(table_text(f"[{name}]", tables))
         elif isinstance(tables, list):
             title = f"[{name}]" if len(tables) == 1 and name != "method" else f"[[{name}]]"
-            parts += [table(title, mapping) for mapping in tables]
+            parts += [table_text(title, mapping) for mapping in tables]
     return "\n\n".join(parts) + "\n"
 
 
-def table(title: str, mapping: dict[str, Any]) -> str:
-    """One table."""
-    return "\n".join([title, *(f"{name} = {axis(value)}" for name, value in mapping.items())])
+def table_text(title: str, mapping: dict[str, Any]) -> str:
+    return "\n".join([title, *(f"{name} = {axis_text(value)}" for name, value in mapping.items())])
 
 
-def axis(value: object) -> str:
-    """An axis; one value stands alone."""
-    return literal(value[0]) if isinstance(value, list) and len(value) == 1 else literal(value)
+def axis_text(value: object) -> str:
+    return literal_text(value[0]) if isinstance(value, list) and len(value) == 1 else literal_text(value)
 
 
-def literal(value: object) -> str:
-    """A value; floats by ``repr``, which reads back to the same bits."""
+def literal_text(value: object) -> str:
+    """A value in TOML. Floats by ``repr``, which reads back to the same bits."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(literal(item) for item in value) + "]"
+        return "[" + ", ".join(literal_text(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {literal(item)}" for name, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{name} = {literal_text(item)}" for name, item in value.items()) + " }"
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, bool):

@@ -1,7 +1,4 @@
-"""What Python gives a study: components as tables of a study file, and settings by name.
-
-The study: a named factorial design plus a seed, validated, with its cells grouped by simulator.
-"""
+"""Study: a named factorial design plus a seed, validated, with its cells grouped by simulator."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -23,8 +20,8 @@ from ldpflow.study.entry import (
     GROUPS,
     PILOT_VALUES,
     Entry,
-    number,
-    plain,
+    check_plain,
+    parse_number,
     read_group,
     read_value,
     read_values,
@@ -48,42 +45,32 @@ Entries = tuple[Entry, ...]
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a study that the values change.
+    """Fields of a study, of these entries by group, that values by name change.
 
-    Parameters
-    ----------
-    entries : mapping of str to tuple of Entry
-        The study's entries by group.
-    values : mapping of str to value or list of values
-        By name: a short name (:data:`SHORT_NAMES`), ``group.setting``, ``method``, an axis of the grid,
-        ``replicates`` or ``seed``; ``problem``, ``mechanism``, ``algorithm``, ``protocol`` and ``methods``
-        take components, as :class:`Study` does. Numbers may be texts. None and empty lists change nothing.
-
-    Raises
-    ------
-    InputError
-        Naming the field.
+    Names are those of :data:`SHORT_NAMES`, ``group.setting``, ``method``, an axis of the grid,
+    ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
+    does. Numbers may be texts. None and empty lists change nothing.
     """
     plain_ones = {name: plain_values(value) for name, value in values.items()}
     given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
     changed: dict[str, Any] = {}
     for name in (*GROUPS, "methods"):
-        if name in given and has_components(given[name]):
+        if name in given and all(isinstance(item, (Settings, Axes)) for item in items_of(given[name])):
             group = name.removesuffix("s")
             changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
-        changed["method"] = chosen_methods(entries["method"], given.pop("method"))
+        changed["method"] = select_methods(entries["method"], given.pop("method"))
     for name, raw in given.items():
-        value = numbers(raw)
-        plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
+        value = parse_numbers(raw)
+        check_plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
         group, _, setting = name.partition(".")
         if name in SHORT_NAMES:
             current = {g: changed.get(g, entries[g]) for g in SHORT_NAMES[name]}
             owners = [g for g, own in current.items() if any(e.has(name) for e in own)]
             for owner in owners or SHORT_NAMES[name][:1]:
-                changed[owner] = with_axis(owner, current[owner], name, value)
+                changed[owner] = replace_axis(owner, current[owner], name, value)
         elif group in GROUPS and setting:
-            changed[group] = with_axis(group, changed.get(group, entries[group]), setting, value)
+            changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
         elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
             if axis == "independent_n":
@@ -100,44 +87,35 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     return changed
 
 
-def has_components(raw: object) -> bool:
-    """Whether a value is a component, or a list of components."""
-    items = raw if isinstance(raw, (list, tuple)) else [raw]
-    return all(isinstance(item, (Settings, Axes)) for item in items)
+def items_of(raw: object) -> list[Any]:
+    return list(raw) if isinstance(raw, (list, tuple)) else [raw]
 
 
-def numbers(raw: object) -> object:
-    """Texts as numbers, in a list or alone."""
+def parse_numbers(raw: object) -> object:
     if isinstance(raw, (list, tuple)):
-        return [numbers(item) for item in raw]
-    return number(raw) if isinstance(raw, str) else raw
+        return [parse_numbers(item) for item in raw]
+    return parse_number(raw) if isinstance(raw, str) else raw
 
 
-def with_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
-    """The entries with a setting replaced in those that have it."""
-    result = []
-    applied = False
-    for entry in entries:
-        if entry.has(name):
-            applied = True
-            kind = GROUPS[entry.group][entry.kind]
-            axes = entry.axes | {name: read_values(kind, name, raw, f"{group}.{name}")}
-            result.append(Entry.of(entry.group, entry.kind, axes))
-        else:
-            result.append(entry)
-    if not applied:
+def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
+    if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
         has = f"This study has {group} {kinds}."
         raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
+    result = []
+    for entry in entries:
+        if entry.has(name):
+            values = read_values(GROUPS[group][entry.kind], name, raw, f"{group}.{name}")
+            entry = Entry.of(group, entry.kind, entry.axes | {name: values})
+        result.append(entry)
     return tuple(result)
 
 
-def chosen_methods(entries: Entries, raw: object) -> Entries:
+def select_methods(entries: Entries, raw: object) -> Entries:
     """The study's own entries of the named methods, defaults for names it does not have."""
-    names = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     known = GROUPS["method"]
     result: list[Entry] = []
-    for name in dict.fromkeys(map(str, names)):
+    for name in dict.fromkeys(map(str, items_of(raw))):
         if name not in known:
             raise unknown_kind("method", name)
         own = [entry for entry in entries if entry.kind == name]
@@ -147,14 +125,13 @@ def chosen_methods(entries: Entries, raw: object) -> Entries:
 
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
     """Tables of a study file for components that were given in Python."""
-    items = list(given) if isinstance(given, (list, tuple)) else [given]
     tables = []
-    for item in items:
+    for item in items_of(given):
         if isinstance(item, Axes):
             kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
         elif isinstance(item, Settings):
             # A budget that was not said is no value of the study's: it is asked for there.
-            unsaid = type(item).unsaid(dict.fromkeys(item.model_fields_set))
+            unsaid = type(item).missing_settings(dict.fromkeys(item.model_fields_set))
             values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
             kind = values.pop("kind")
         elif isinstance(item, Mapping):
@@ -295,7 +272,6 @@ class Study:
             raise python_error(error) if type(error) is InputError else error from None
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Set the fields, once, and check the design."""
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
@@ -320,11 +296,10 @@ class Study:
 
         ``stored``: the study of a run, which loads no plug-in.
         """
-        return cls.of_fields(read_study(mapping, stored))
+        return cls._of_fields(read_study(mapping, stored))
 
     @classmethod
-    def of_fields(cls, values: Mapping[str, Any]) -> Study:
-        """The study with these fields, which have been read already."""
+    def _of_fields(cls, values: Mapping[str, Any]) -> Study:
         study = cls.__new__(cls)
         study.fill(values)
         return study
@@ -350,7 +325,7 @@ class Study:
         InputError
             If there is none, or it cannot be used.
         """
-        from ldpflow.study.files import load_study
+        from ldpflow.study.stored import load_study
 
         allowed = "a study, the name of a bundled one, the path of a file, or a text in TOML"
         check_type("study", source, (str, os.PathLike), allowed)
@@ -376,18 +351,15 @@ class Study:
 
     def with_fields(self, **changes: Any) -> Study:
         """The study with some fields replaced by others that have been read already."""
-        return self.of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
+        return self._of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
-        """The simulators of the design: problems with what acts on them."""
         return [plan.simulator for plan in self.plans()]
 
     def components(self) -> list[Settings]:
-        """Every component of the design with its settings, once."""
         return [settings for group in GROUPS for settings in combinations(self.entries(group))]
 
     def entries(self, group: str) -> tuple[Entry, ...]:
-        """The entries of a group."""
         result: tuple[Entry, ...] = getattr(self, group)
         return result
 
@@ -408,11 +380,10 @@ class Study:
 
     @cached_property
     def method_settings(self) -> list[Any]:
-        """Every interval method with its settings, once."""
         return combinations(self.method)
 
     def plans(self) -> list[Plan]:
-        """The simulators and the cells wanted from each; cells in the order n, method, level."""
+        """The simulators, and the cells wanted from each in the order n, method, level."""
         return self._plans
 
     @cached_property
@@ -430,12 +401,11 @@ class Study:
         """Refuse a path that two units write in different numbers."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
-            given = [None if unit is None else unit.written() for unit in units]
+            given = [None if unit is None else unit.model_dump() for unit in units]
             hint = "A path would be simulated twice."
             raise InputError("problem.units", given, "units in which steps and starts differ", hint)
 
     def products(self) -> Iterator[dict[str, Settings]]:
-        """Every combination of a problem with what acts on it, by table."""
         chosen = {table: combinations(self.entries(table)) for table in PARTS}
         for problem in chosen["problem"]:
             for table in ACTING:
@@ -488,11 +458,37 @@ class Study:
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def left_out(self) -> list[str]:
-        """Methods, trajectories and replicates that the study asks for and that make no rows, and why."""
-        return left_out(self)
+        """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
+        simulators = self.simulators()
+        found = []
+        for kind in dict.fromkeys(method.kind for method in self.method_settings):
+            methods = [method for method in self.method_settings if method.kind == kind]
+            reasons: dict[str, dict[str, None]] = {}
+            used = False
+            for simulator in simulators:
+                for method in methods:
+                    if method.applies(simulator):
+                        used = True
+                    else:
+                        reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
+            for reason, names in reasons.items():
+                share = "is left out with" if used else "makes no interval in this study; it is left out with"
+                found.append(f"{kind} {share} {enumerate_some(names)}: {reason}")
+        followed = self.trajectory is not None
+        still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
+        if still:
+            found.append(f"trajectory: none of {enumerate_some(still)}, which makes no steps to follow")
+        for plan in self.plans():
+            for cell in plan.cells:
+                if left := self.replicates % cell.runs:
+                    row = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates"
+                    found.append(f"{row}; the last {left} of {self.replicates:,} make none")
+        return list(dict.fromkeys(found))
 
     def settings(self) -> dict[str, Any]:
         """The canonical mapping: every axis a list, every default written out."""
+        plugins = plugins_of(self.components())
+        sources = {"names": [p.name for p in plugins], "sha256": [p.sha256 for p in plugins]}
         return {
             "name": self.name,
             "seed": self.seed,
@@ -502,23 +498,12 @@ class Study:
                 for table in PARTS
                 if self.entries(table)
             },
-            "grid": {
-                "n": list(self.n),
-                "level": list(self.level),
-                "independent_n": self.independent_n,
-            },
+            "grid": {"n": list(self.n), "level": list(self.level), "independent_n": self.independent_n},
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
             **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
-            **self.plugin_settings(),
+            **({"plugins": sources} if sources["names"] else {}),
         }
-
-    def plugin_settings(self) -> dict[str, Any]:
-        """The table [plugins]: names and digests of what the study's components come from."""
-        found = plugins_of(self.components())
-        if not found:
-            return {}
-        return {"plugins": {"names": [p.name for p in found], "sha256": [p.sha256 for p in found]}}
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
@@ -530,7 +515,6 @@ class Study:
 
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
-    """The combinations of all entries, each once."""
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
 
 
@@ -539,57 +523,13 @@ def hash_of(settings: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
-def left_out(study: Study) -> list[str]:
-    """Sentences on the methods, trajectories and replicates of a study that make no rows, and why.
-
-    One for each method and reason; none where everything that the study asks for is computed.
-    """
-    simulators = study.simulators()
-    found = []
-    for kind in dict.fromkeys(method.kind for method in study.method_settings):
-        methods = [method for method in study.method_settings if method.kind == kind]
-        reasons: dict[str, dict[str, None]] = {}
-        used = False
-        for simulator in simulators:
-            for method in methods:
-                if method.applies(simulator):
-                    used = True
-                else:
-                    reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
-        for reason, names in reasons.items():
-            share = "is left out with" if used else "makes no interval in this study; it is left out with"
-            found.append(f"{kind} {share} {listed(list(names))}: {reason}")
-    return [*found, *without_trajectory(study), *without_row(study)]
-
-
 def name_of(simulator: Any) -> str:
-    """The algorithm or protocol of a simulator."""
     parts = simulator.parts()
     acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
     return str(acting.kind)
 
 
-def listed(names: list[str]) -> str:
-    """Some names, the first of them where there are many."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def without_trajectory(study: Study) -> list[str]:
-    """A sentence on what has no trajectory although the study asks for them."""
-    if study.trajectory is None:
-        return []
-    names = dict.fromkeys(name_of(plan.simulator) for plan in study.plans() if not plan.checkpoints)
-    return [f"trajectory: none of {listed(list(names))}, which makes no steps to follow"] if names else []
-
-
-def without_row(study: Study) -> list[str]:
-    """Sentences on methods whose rows are made of several replicates, where some are left over."""
-    found: dict[str, None] = {}
-    for plan in study.plans():
-        for cell in plan.cells:
-            if left := study.replicates % cell.runs:
-                text = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates; "
-                text += f"the last {left} of {study.replicates:,} make none"
-                found[text] = None
-    return list(found)
+def enumerate_some(names: Iterable[str]) -> str:
+    known = list(names)
+    more = len(known) - MOST_NAMES
+    return ", ".join(known[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

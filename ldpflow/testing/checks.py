@@ -1,15 +1,9 @@
-"""The standard variates that a replicate of a one-pass simulator consumes, for literal computations.
-
-Checks of components by simulation: true value, covariance, curvature, sensitivity, unbiasedness.
-
-A check is a function of a component. It returns a remark or nothing, and raises :class:`Wrong`.
-
-Checks of a plug-in: what an author should know before a long sweep tells it.
+"""Checks of a plug-in: what an author should know before a long sweep tells it.
 
 Shapes, the true value and the unbiasedness of the private gradient by simulation, the sensitivity that a
-mechanism's noise rests on, and the contract on bits: the same for one replicate and for many, and in
-another process. Simulated means are tested at 1e-4 in all, so a correct component fails a check about
-once in ten thousand.
+mechanism's noise rests on, and the contract on bits: equal for one replicate and for many, and in another
+process. Simulated means are tested at 1e-4 in all, so a correct component fails a check about once in ten
+thousand. A check is a function of a component that returns a remark or nothing, and raises :class:`Wrong`.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ from numpy.typing import NDArray
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
-from ldpflow.components.intervals.record import joined
+from ldpflow.components.intervals.record import join_records
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
@@ -136,9 +130,7 @@ def planes(
     state = lane_states(seed, role, key, [replicate])
     chunks = []
     for _ in range(-(-count // CHUNK)):
-        columns = []
-        for variate in variates:
-            columns.append(plane(state, variate))
+        columns = [plane(state, variate) for variate in variates]
         chunks.append(np.stack(columns, axis=1) if columns else np.empty((CHUNK, 0)))
     return np.concatenate(chunks)[:count]
 
@@ -155,7 +147,6 @@ FEW_ROWS = 8
 
 
 def truth_of(problem: Problem) -> tuple[float, ...]:
-    """theta*, checked for its form."""
     truth = problem.truth()
     if len(truth) != problem.dimension or not all(isinstance(v, (int, float)) for v in truth):
         raise Wrong(f"truth() is {truth!r}; it has to be {problem.dimension} numbers")
@@ -163,7 +154,6 @@ def truth_of(problem: Problem) -> tuple[float, ...]:
 
 
 def problem_shapes(problem: Problem) -> None:
-    """The true value, curvature and covariance have the problem's dimension."""
     d = len(truth_of(problem))
     for name in ("curvature", "gradient_covariance"):
         matrix = np.array(getattr(problem, name)(), dtype=float)
@@ -174,13 +164,11 @@ def problem_shapes(problem: Problem) -> None:
 
 
 def true_value(problem: Problem) -> str:
-    """The mean gradient at theta* is 0."""
     g = gradients(problem, NoMechanism(), truth_of(problem))
     return near(g, "E g(X, theta*) is not 0")
 
 
 def gradient_covariance(problem: Problem) -> str:
-    """The covariance of the gradient at theta* is the declared one."""
     g = gradients(problem, NoMechanism(), truth_of(problem))
     expected = np.array(problem.gradient_covariance(), dtype=float)
     d = g.shape[1]
@@ -190,7 +178,6 @@ def gradient_covariance(problem: Problem) -> str:
 
 
 def curvature(problem: Problem) -> str:
-    """The derivative of the mean gradient is the declared one."""
     point = truth_of(problem)
     matrix = np.array(problem.curvature(), dtype=float)
     spread = np.sqrt(np.diag(np.array(problem.gradient_covariance(), dtype=float)))
@@ -225,7 +212,6 @@ def sensitivity(problem: Problem) -> str:
 
 
 def mechanism_runs(mechanism: Mechanism) -> str:
-    """The median can be estimated with it."""
     reason = mechanism.unsuitable(Quantile())
     if reason is not None:
         raise Wrong(f"the median is refused: {reason}")
@@ -242,7 +228,6 @@ def unbiased(mechanism: Mechanism) -> str:
 
 
 def noise_covariance(mechanism: Mechanism) -> str:
-    """Noise has the declared variance."""
     problem = Quantile()
     point = problem.truth()
     noise = gradients(problem, mechanism, point) - gradients(problem, NoMechanism(), point)
@@ -251,7 +236,6 @@ def noise_covariance(mechanism: Mechanism) -> str:
 
 
 def statement(mechanism: Mechanism) -> str:
-    """The privacy statement names notion and unit."""
     found = mechanism.privacy()
     if not found.notion or not found.unit:
         raise Wrong(f"privacy() is {found}; notion and unit have to be named")
@@ -271,7 +255,6 @@ def audit(mechanism: Mechanism) -> str:
 
 
 def declared_steps(algorithm: Algorithm) -> str:
-    """Realised step sizes are the declared ones."""
     if not algorithm.has_intervals:
         return "it makes too few for intervals"
     gamma, c = algorithm.step_exponent(), algorithm.step_constant()
@@ -353,7 +336,6 @@ def method_shapes(method: Any) -> str:
 
 
 def reads_no_truth(method: Any) -> str:
-    """Intervals do not depend on what only a simulation knows."""
     if method.reads_truth():
         return "it does, and declares it: nothing recommends it"
     limits, others = limits_at(method, 0.0, False), limits_at(method, 0.375, True)
@@ -369,13 +351,7 @@ def reads_no_truth(method: Any) -> str:
 def limits_at(method: Any, origin: float, other: bool) -> Array:
     """Limits from paths of the median of N(0, 1), in a record without truth, shape (2, 1, 1, rows).
 
-    Parameters
-    ----------
-    method : PathIntervalMethod
-    origin : float
-        Point that the record's sums are taken around.
-    other : bool
-        Whether the record names another law as its source.
+    The record's sums are taken around ``origin``, and it names an ``other`` law as its source.
     """
     simulator = path_of(mechanism=Laplace())
     request = simulator.needs([Cell(STEPS, method, 0.9)], ())
@@ -387,7 +363,7 @@ def limits_at(method: Any, origin: float, other: bool) -> Array:
         )
         for at in range(0, len(replicates), LANES)
     ]  # fmt: skip
-    record = joined(parts)
+    record = join_records(parts)
     if other:
         named = type("Named", (OnePass,), {"key": simulator.key})  # streams of a method follow the key
         law = Quantile(law="logistic", location=0.25, scale=2.0)
@@ -398,14 +374,12 @@ def limits_at(method: Any, origin: float, other: bool) -> Array:
 
 
 def law_base(law: DataLaw) -> str:
-    """The base is a sampler."""
     if law.base not in SAMPLERS:
         raise Wrong(f"base is {law.base!r}; it has to be one of {', '.join(SAMPLERS)}")
     return str(law.base)
 
 
 def law_functions(law: DataLaw) -> str:
-    """Distribution function, density and quantile agree."""
     with constants.workdps(40):
         for tau in TAUS:
             z = mpf(law.quantile(mpf(tau)))
@@ -422,7 +396,6 @@ def law_functions(law: DataLaw) -> str:
 
 
 def law_draws(law: DataLaw) -> str:
-    """Draws have the distribution function."""
     problem = quantile_of(law)
     values = np.sort(planes(SEED, "data", problem.data_key(), 0, problem.variates(), DRAWS)[:, 0])
     expected = problem.data_law().cdf_values(values)
@@ -478,7 +451,6 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
 
 
 def checks_of(component: Any) -> dict[str, Check]:
-    """The checks of a component, by name and in order."""
     own = next((checks for base, checks in CHECKS.items() if isinstance(component, base)), (("runs", runs),))
     return dict(own) | {"same bits for one replicate and for many": lanes_agree}
 
@@ -495,10 +467,9 @@ class Finding:
     component : str
         Name of the class.
     check : str
-        What was looked at.
     passed : bool
     detail : str
-        What was found, or why it could not be looked at.
+        What was found, or why nothing could be.
     """
 
     component: str
@@ -530,7 +501,7 @@ def check_plugin(source: str) -> list[Finding]:
         If the plug-in cannot be imported, or registers nothing.
     """
     module = load_plugin(source)
-    return [finding for kind in components_of(module) for finding in checked(kind, source)]
+    return [finding for kind in components_of(module) for finding in check_component(kind, source)]
 
 
 def components_of(module: ModuleType) -> list[type[Settings]]:
@@ -547,22 +518,22 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
     return found
 
 
-def checked(kind: type[Settings], source: str) -> Iterator[Finding]:
+def check_component(kind: type[Settings], source: str) -> Iterator[Finding]:
     """All checks of one component; after a failure to make it, or to run it, none."""
     made: list[Any] = []
-    first = finding(kind, "default settings", lambda: made.append(default_of(kind)))
+    first = find(kind, "default settings", lambda: made.append(default_of(kind)))
     yield first
     if not first.passed:
         return
     for name, check in checks_of(made[0]).items():
-        found = finding(kind, name, partial(check, made[0]))
+        found = find(kind, name, partial(check, made[0]))
         yield found
         if name == "runs" and not found.passed:
             return
-    yield finding(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
+    yield find(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
 
 
-def finding(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Finding:
+def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Finding:
     """What a check finds; an exception in it is a finding too."""
     try:
         return Finding(kind.__name__, name, True, check() or "")
@@ -590,7 +561,6 @@ def default_of(kind: type[Settings]) -> Any:
 
 
 def processes_agree(source: str, component: Any) -> None:
-    """A second process computes the same bits."""
     code = (
         "import sys; from ldpflow.testing import checks; "
         "print(checks.digest_of(sys.argv[1], sys.argv[2]))"
@@ -607,6 +577,5 @@ def processes_agree(source: str, component: Any) -> None:
 
 
 def digest_of(source: str, name: str) -> str:
-    """Digest that the other process computes."""
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
     return digest(default_of(kinds[name]))

@@ -1,9 +1,4 @@
-"""An algorithm that stays at one point and records every private gradient: for checks by simulation.
-
-Running a component with simple others: rows and their bits, and simulated gradients.
-
-Small working components to start from, each with its test.
-"""
+"""Parts of checks: components run with simple others, gradients at one point, and templates to start from."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
@@ -57,7 +52,7 @@ class Probe(DecayingSteps):
         return {"point": self.point}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
@@ -107,14 +102,12 @@ class Wrong(Exception):
 def path_of(
     problem: Problem | None = None, mechanism: Mechanism | None = None, algorithm: Algorithm | None = None
 ) -> Any:
-    """A simulator of the component with simple others."""
     simple = problem or Quantile()
     chosen = algorithm or LdpSgd()
     return OnePass(simple, mechanism or NoMechanism(), chosen.resolved(simple, None))
 
 
 def quantile_of(law: DataLaw, tau: float = 0.5) -> Quantile:
-    """The problem of a quantile of the law."""
     return Quantile(tau=tau, law=law.kind, shape=getattr(law, "shape", None))
 
 
@@ -122,17 +115,14 @@ def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
     """A simulator with the component, and the interval methods to compute."""
     if isinstance(component, IntervalMethod):
         return path_of(), [component]
-    if isinstance(component, Problem):
-        return path_of(problem=component), []
-    if isinstance(component, DataLaw):
-        return path_of(problem=quantile_of(component)), []
     if isinstance(component, Protocol):
         simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
         return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
-    if isinstance(component, Mechanism):
-        return path_of(mechanism=component), []
-    assert isinstance(component, Algorithm)
-    return path_of(algorithm=component), []
+    if isinstance(component, DataLaw):
+        component = quantile_of(component)
+    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
+    parts: dict[str, Any] = {role: component for role, kind in roles.items() if isinstance(component, kind)}
+    return path_of(**parts), []
 
 
 def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
@@ -149,18 +139,15 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
 
 
 def bits(rows: list[dict[str, Any]]) -> str:
-    """A digest of rows, every bit of a float included."""
     text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
     return hashlib.sha256(repr(text).encode()).hexdigest()
 
 
 def digest(component: Any) -> str:
-    """The digest of eight rows."""
     return bits(rows_of(component, range(8)))
 
 
 def runs(component: Any) -> str:
-    """The simulator runs and its estimates are finite."""
     rows = rows_of(component, range(8))
     failed = sum(row["status"] == "diverged" for row in rows)
     if failed:
@@ -201,7 +188,7 @@ KINDS = ("problem", "law", "mechanism", "algorithm", "method")
 
 
 def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
-    """Write a component and its test, which passes as it is.
+    """Write ``NAME.py`` with a component and ``test_NAME.py`` with its test, which passes as it is.
 
     Parameters
     ----------
@@ -209,12 +196,6 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
     name : str
         Kind in study files: lower-case letters, digits and underscores.
     folder : str
-        Where the two files go.
-
-    Returns
-    -------
-    list of Path
-        ``NAME.py`` and ``test_NAME.py``.
 
     Raises
     ------

@@ -10,4 +10,6 @@ from tests.kernels import uncompiled
 @pytest.fixture
 def plain(monkeypatch):
     """They run as plain Python in this test."""
-    monkeypatch.setattr("ldpflow.simulators.finite_sum.finite_sum_kernel", uncompiled.finite_sum_kernel)
+    monkeypatch.setattr(
+        "ldpflow.simulators.finite_sum_kernel.finite_sum_kernel", uncompiled.finite_sum_kernel
+    )

@@ -1,6 +1,6 @@
 """grad f(w, s) = a_s tanh(w) + c_s, the gradient oracle of the golden vectors: x = c_s, y = a_s."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -9,11 +9,8 @@ from ldpflow.components.problems.finite_sum import FiniteSumProblem
 
 class Tanh(FiniteSumProblem):
     kind: Literal["tanh"] = "tanh"
+    labels: ClassVar = "real"
     d: int = 2
-
-    @property
-    def labels(self):
-        return "real"
 
     def lipschitz_of_loss(self):
         return 4.0

@@ -67,11 +67,7 @@ def literal(path, k, replicate, n):
 
 @pytest.mark.parametrize(
     ("name", "run"),
-    [
-        *((name, uncompiled.run_path) for name in PATHS),
-        ("quantile-rr", run_path),
-        *(pytest.param(n, run_path, marks=pytest.mark.slow) for n in PATHS if n != "quantile-rr"),
-    ],
+    [*((name, uncompiled.run_path) for name in PATHS), ("quantile-rr", run_path)],
     ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
 )
 def test_every_path_against_the_literal_recursion(name, run):
@@ -90,7 +86,7 @@ def test_every_path_against_the_literal_recursion(name, run):
 
 def test_interval_is_the_spread_of_the_perturbed_averages():
     path = PATHS["regression-laplace"]
-    record = run_path(path, SEED, [5, 9], [300], [300], [PERTURBED])
+    record = uncompiled.run_path(path, SEED, [5, 9], [300], [300], [PERTURBED])
     found = PerturbedBootstrap().intervals(record, 300, [0.9])
     for lane, replicate in enumerate((5, 9)):
         averages = [literal(path, k, replicate, 300).mean(axis=0) for k in range(B + 1)]

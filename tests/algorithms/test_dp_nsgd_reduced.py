@@ -78,20 +78,6 @@ def test_golden_rotating_order(plain):
     assert last == pytest.approx((0.071072406866, -0.489458909773), abs=1e-10)
 
 
-def test_golden_node_values():
-    *_, value = oracle(IDENTITY, ZERO)
-    for (tree, y, z), expected in {
-        ("G", 1, 2): (0.791312612452, 0.802624679775),
-        ("G", 5, 8): (0.468840255996, 0.640060129816),
-        ("r", 1, 4): (-0.170250395305, -0.053690301801),
-        ("r", 7, 8): (-0.045914414606, 0.016512495536),
-        ("D", 4, 4): (-0.190826768158, -0.141676900619),
-        ("D", 5, 6): (-0.429360228355, -0.318773026394),
-        ("D", 5, 8): (-0.170508932802, -0.159864031713),
-    }.items():
-        assert value(tree, y, z) == pytest.approx(expected, abs=1e-10)
-
-
 LITERAL = [(8, 5, "reshuffle"), (5, 6.4, "fixed")]
 
 
@@ -100,11 +86,8 @@ def test_functions_of_the_kernel_are_the_literal_algorithm(n, epochs, order, pla
     compare(n, epochs, order)
 
 
-@pytest.mark.parametrize(
-    ("n", "epochs", "order"), [LITERAL[0], pytest.param(*LITERAL[1], marks=pytest.mark.slow)]
-)
-def test_kernel_is_the_literal_algorithm(n, epochs, order):
-    compare(n, epochs, order)
+def test_compiled_kernel_is_the_literal_algorithm():
+    compare(*LITERAL[0])
 
 
 def compare(n, epochs, order):
@@ -114,17 +97,8 @@ def compare(n, epochs, order):
     )
     plan = algorithm.plan(problem, n)
     records = draw_records(problem, seed, n, [0, replicate])
-    record = run_erm(
-        problem,
-        algorithm,
-        plan,
-        records,
-        seed,
-        "key",
-        [0, replicate],
-        range(1, plan.steps + 1),
-        **PLAIN,
-    )
+    times = range(1, plan.steps + 1)
+    record = run_erm(problem, algorithm, plan, records, seed, "key", [0, replicate], times, **PLAIN)
     data = lane_records(records, problem, 1)
     turn = order == "reshuffle"
     visits = [data[(t + turn * (t // n)) % n] for t in range(plan.steps)]
@@ -143,7 +117,7 @@ def compare(n, epochs, order):
     assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
 
 
-def test_the_order_of_batches_of_two_is_that_of_their_means():
+def test_the_order_of_batches_of_two_is_that_of_their_means(plain):
     # A batch of two records is one record whose gradient is their mean (ours, not the paper's).
     problem, seed = NonconvexLogistic(d=2, penalty=0.3), 1
     algorithm = DpNsgdReduced(
@@ -153,34 +127,15 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
     assert (plan.batches, plan.steps) == (4, 20)
     plan = dataclasses.replace(plan, sigma=0.0)
     records = draw_records(problem, seed, 9, [0])
-    record = run_erm(
-        problem,
-        algorithm,
-        plan,
-        records,
-        seed,
-        "key",
-        [0],
-        range(1, 21),
-        **PLAIN,
-    )
+    record = run_erm(problem, algorithm, plan, records, seed, "key", [0], range(1, 21), **PLAIN)
     data = lane_records(records, problem, 0)
     one = problem_gradient(problem)
     pairs = [(data[2 * i], data[2 * i + 1]) for i in range(4)]
+    visits = [pairs[t % 4] for t in range(20)]
     _, _, mhat, _ = momentum.reduced(
-        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2,
-        np.zeros(2),
-        [pairs[t % 4] for t in range(20)],
-        4,
-        0.25,
-        0.3,
-        0.03,
-        ZERO,
+        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2, np.zeros(2), visits, 4, 0.25, 0.3, 0.03, ZERO
     )
     assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
-
-
-# --- the noise ---------------------------------------------------------------------------------
 
 
 def unit_variances(n, steps, scale, eta, smooth):
@@ -211,36 +166,8 @@ def test_noise_variance_known():
     assert doubled == pytest.approx(23.543549, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_noise_has_its_variance_in_the_kernel():
-    # 32 lanes x 60 runs x 2 coordinates: 3840 squares a step, all steps at six standard errors
-    # (fails once in 3e7 seeds). Fixed order: the signal is the momentum exactly.
-    problem, n = NonconvexLogistic(d=2, penalty=0.3, bound=2.0), 4
-    algorithm = DpNsgdReduced(
-        epsilon=1.0, epochs=4, order="fixed", alpha=0.25, eta=1 / 8, cross=0.5, difference_scale=2.0
-    )
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, 0, n, range(32))
-    noise = []
-    for seed in range(60):
-        record = run_erm(problem, algorithm, plan, records, seed, "k", range(32), range(1, 17))
-        noise.append((record.estimates - record.momenta).transpose(0, 2, 1).reshape(16, -1))
-    measured = np.mean(np.concatenate(noise, axis=1) ** 2, axis=1)
-    v1, v2 = tree_variances(n, 16)
-    assert (v1, v2) == (7.0, 32.0)  # 3 log2 N = 6 is too small below N = 6
-
-    def variance(tree, y, z):
-        if tree == "G":
-            return (4 * 2.0 * plan.sigma) ** 2 * (v1 if z <= 2 * n else v2)
-        return (2 * plan.eta * n * 1.0 * plan.sigma) ** 2 * v2
-
-    for t in range(1, 17):
-        expected = sum(momentum.noise_variance(t, n, 0.25, 0.5, variance))
-        assert abs(measured[t - 1] / expected - 1) < 6 * math.sqrt(2 / 3840)
-
-
 @pytest.mark.parametrize("order", ["fixed", "reshuffle"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_sensitivity_of_every_node_on_neighbouring_data(order, seed):
     """One record replaced, the same iterates: nodes move by at most 2 G w (G) or 2 L eta N w (Delta, r)."""
     problem = NonconvexLogistic(d=3, penalty=0.4, bound=2.0)
@@ -270,19 +197,6 @@ def test_sensitivity_of_every_node_on_neighbouring_data(order, seed):
             move = sum((1 - alpha) ** (z - t) * moves[t] for t in own if y <= t <= z)
             units = np.array([2 * g, 2 * smooth * eta * n, 2 * smooth * eta * n])
             assert (np.linalg.norm(move, axis=1) <= units * weight * (1 + 1e-12)).all(), (y, z)
-
-
-@pytest.mark.slow
-def test_reshuffled_bias_stays_below_its_bound():
-    problem, n = NonconvexLogistic(d=2, penalty=0.0), 32
-    algorithm = DpNsgdReduced(epsilon=1.0, epochs=12)
-    plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.0)
-    records = draw_records(problem, 2, n, range(32))
-    record = run_erm(problem, algorithm, plan, records, 2, "k", range(32), range(1, plan.steps + 1))
-    gap = ((record.estimates - record.momenta) ** 2).sum(axis=1)
-    g, smooth = problem.lipschitz_of_loss(), problem.smoothness_of_loss()
-    assert math.sqrt(gap[2 * n :].mean()) <= (6.4 * g + 3.2 * smooth) * math.sqrt(plan.alpha)
-    assert gap[: 2 * n - 1].max() < 1e-24 < gap[2 * n :].mean()
 
 
 @pytest.mark.parametrize("order", ["fixed", "reshuffle"])

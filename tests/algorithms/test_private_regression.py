@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,14 +12,16 @@ import pytest
 from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
 from ldpflow.components.algorithms.ldp_sgd import DpSsgd, TailSgd
 from ldpflow.components.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
+from ldpflow.components.mechanisms import clipped_gaussian
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.least_squares import LAWS, LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.one_pass import run_path as compiled_path
 from tests import draws
-from tests.kernels import uncompiled
+from tests.kernels.uncompiled import run_path
 from tests.oracles import private_regression as literal
 
 SEED = 3
@@ -51,16 +52,9 @@ def normals(path, replicate, count):
 @pytest.mark.parametrize("problem", [PLAIN, SKEW])
 @pytest.mark.parametrize("rule", ["corrected", "printed"])
 def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
-    n, T = 2011, 6  # 335 records a step, one left over
-    algorithm = DpAmbssgd(
-        iterations=T,
-        noise_multiplier=0.4,
-        doublings=6,
-        c_zeta=0.7,
-        domain=16.0,
-        rule=rule,
-        infeasible_is="warned",
-    )
+    n, T = 403, 6  # 67 records a step, one left over
+    settings = {"doublings": 6, "c_zeta": 0.7, "domain": 16.0, "rule": rule, "infeasible_is": "warned"}
+    algorithm = DpAmbssgd(iterations=T, noise_multiplier=0.1, **settings)
     path = path_of(problem, algorithm, n)
     a = path.algorithm
     record = run_path(path, SEED, [4, 9], range(1, T + 1))
@@ -68,7 +62,7 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
         X, y = records(path, replicate, n)
         noise = normals(path, replicate, T * (7 + problem.dimension))
         w, zeta, share = literal.dp_ambssgd(
-            X, y, T, 0.4, a.eta, a.radius, 0.7, 16.0, 6, 1e-3, noise, printed=rule == "printed"
+            X, y, T, 0.1, a.eta, a.radius, 0.7, 16.0, 6, 1e-3, noise, printed=rule == "printed"
         )
         np.testing.assert_allclose(record.iterates[:, :, lane], w, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(record.extras["threshold"][:, lane], zeta, rtol=1e-14)
@@ -83,14 +77,9 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
     assert table[-1]["clipped"] == pytest.approx(share[-1], rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "run",
-    [uncompiled.run_path, pytest.param(run_path, marks=pytest.mark.slow)],
-    ids=["uncompiled", "compiled"],
-)
-def test_dp_mbssgd_is_the_literal_algorithm(run):
+def test_dp_mbssgd_is_the_literal_algorithm():
     path = path_of(PLAIN, DpMbssgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
-    record = run(path, SEED, [2], range(1, 9))
+    record = run_path(path, SEED, [2], range(1, 9))
     X, y = records(path, 2, 400)
     w = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-10)
@@ -98,7 +87,7 @@ def test_dp_mbssgd_is_the_literal_algorithm(run):
 
 @pytest.mark.parametrize("local", [True, False])
 def test_single_records_with_and_without_the_shuffler(local):
-    n = 1000
+    n = 300
     if local:
         path = path_of(PLAIN, TailSgd(eta=0.05), n, ClippedGaussian(clip=1.5, mu=2.0))
         alpha = 0.5
@@ -137,21 +126,21 @@ def test_elimination_exchanges_rows():
     """Noise may leave a leading entry near 0: the solution is that of a general solver."""
     path = path_of(PLAIN, SufficientStatistics(epsilon=0.05), 300)
     a = path.algorithm
+    estimates = run_path(path, SEED, range(16), [1]).iterates[0]
     for replicate in range(16):
-        found = run_path(path, SEED, [replicate], [1]).iterates[0, :, 0]
         noise = normals(path, replicate, 9)
         X, y = records(path, replicate, 300)
         expected = literal.perturbed_statistics(X, y, a.x_bound, a.y_bound, a.alpha(), noise)
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        np.testing.assert_allclose(estimates[:, replicate], expected, rtol=1e-8)
 
 
 def test_bits_depend_on_the_replicate_alone():
     for algorithm in (
-        DpAmbssgd(iterations=4, epsilon=50.0, doublings=8),
+        DpAmbssgd(iterations=4, epsilon=500.0, doublings=8),
         SufficientStatistics(),
         DpSsgd(epsilon=0.02),
     ):
-        n = 2000
+        n = 400
         path = path_of(PLAIN, algorithm, n)
         end = path.steps(n)
         alone = run_path(path, SEED, [5], [end])
@@ -202,6 +191,7 @@ def test_a_file_with_dependent_columns_is_refused(tmp_path):
         problem.truth()
 
 
+@pytest.mark.slow
 def test_the_printed_stopping_rule_overshoots_whatever_the_data():
     """P(gamma_k) = 2^-(k+1) with all residuals below the first grid point (6.4): chi-square at 1e-4.
 
@@ -212,30 +202,11 @@ def test_the_printed_stopping_rule_overshoots_whatever_the_data():
     wanted = {"iterations": 2, "noise_multiplier": 1e4, "doublings": 10, "domain": 1024.0}
     path = path_of(problem, DpAmbssgd(**wanted, rule="printed", c_zeta=1.0, radius=1.0), 400)
     zeta = np.concatenate(
-        [run_path(path, 1, range(a, a + 32), [1]).extras["threshold"][0] for a in range(0, 4096, 32)]
+        [compiled_path(path, 1, range(a, a + 32), [1]).extras["threshold"][0] for a in range(0, 4096, 32)]
     )
     found = np.array([(zeta == 2.0**k).sum() for k in range(10)])
     expected = 4096 * 0.5 ** np.arange(1, 11)
     assert ((found - expected) ** 2 / expected).sum() < 37.0  # chi-square(10) at 1e-4 is 35.6
-
-
-def test_the_corrected_rule_keeps_its_promise():
-    """At most 2 Gamma residuals above gamma, and gamma <= max(Delta, 2 max residual): 4000 runs (6.4)."""
-    rng = np.random.default_rng(4)
-    alpha, M, beta, s = 10.513, 16, 1e-3, 2000
-    gamma_margin = literal.margin(alpha, M, beta)
-    assert gamma_margin == pytest.approx(185, abs=1)
-    violations = 0
-    for _ in range(4000):
-        residuals = np.abs(rng.standard_normal(s)) * 10 ** rng.uniform(-1, 1)
-        grid = 1024.0 * 2.0 ** np.arange(-M, 0)
-        counts = np.searchsorted(np.sort(residuals), grid, side="right")
-        stops = counts + alpha * math.sqrt(M) * rng.standard_normal(M) >= s - gamma_margin
-        gamma = grid[np.argmax(stops)] if stops.any() else 1024.0
-        low = (residuals <= gamma).sum() >= s - 2 * gamma_margin
-        high = gamma <= max(1024.0 * 2.0**-M, 2 * residuals.max())
-        violations += not (low and high)
-    assert violations <= 4  # beta bounds their mean by 4; none is what is found
 
 
 def test_dp_stat_without_noise():
@@ -247,17 +218,8 @@ def test_dp_stat_without_noise():
         assert algorithm.margin() == pytest.approx(literal.margin(10.513, m, 1e-3), rel=1e-12)
 
 
-def replaced_counts(residuals, other, at, grid):
-    counts = [(np.abs(r)[None, :] <= grid[:, None]).sum(axis=1) for r in (residuals, np.copy(residuals))]
-    changed = residuals.copy()
-    changed[at] = other
-    return counts[0], (np.abs(changed)[None, :] <= grid[:, None]).sum(axis=1)
-
-
 def test_sensitivities_are_never_exceeded():
-    """Clipped gradients are at most 2 zeta apart, counts sqrt(M) (6.3): what is not finite included."""
-    from ldpflow.components.mechanisms import clipped_gaussian
-
+    """Clipped gradients are at most 2 zeta apart (6.3): what is not finite included."""
     lanes = clipped_gaussian.LANES
     rng = np.random.default_rng(6)
     zeta = 1.3
@@ -284,36 +246,3 @@ def test_sensitivities_are_never_exceeded():
     np.testing.assert_array_equal(clipped([0.3, -0.4]), [0.3, -0.4])
     for v in vectors[5:]:
         np.testing.assert_allclose(clipped(v), literal.clip(v, zeta), rtol=1e-14)
-    grid = 2.0 ** np.arange(-4.0, 6.0)
-    for _ in range(300):
-        residuals = rng.standard_normal(50) * 4
-        other = rng.choice([0.0, np.inf, np.nan, rng.standard_normal()])
-        one, two = replaced_counts(residuals, other, rng.integers(50), grid)
-        assert np.abs(one - two).max() <= 1
-        assert np.linalg.norm(one - two) <= math.sqrt(len(grid))
-
-
-def test_clipping_the_residual_is_clipping_the_gradient():
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        x, r, zeta = rng.standard_normal(4), rng.standard_normal() * 5, rng.uniform(0.1, 5)
-        cap = zeta / np.linalg.norm(x)
-        np.testing.assert_allclose(literal.clip(x * r, zeta), x * np.clip(r, -cap, cap), rtol=1e-13)
-
-
-@pytest.mark.slow
-def test_two_sample_audit():
-    """Releases for gradients zeta e_1 and -zeta e_1 are 1/alpha standard deviations apart, at 4.5 SE."""
-    alpha, zeta, R = 2.0, 1.0, 128
-    problem = LeastSquares(d=1, coefficients=(1e6,), sigma=0.0)
-    moves = []
-    for sign in (1.0, -1.0):
-        mirrored = problem.model_copy(update={"coefficients": (sign * 1e6,)})
-        path = path_of(mirrored, TailSgd(eta=1.0), 1, ClippedGaussian(clip=zeta, mu=1.0 / alpha))
-        steps = [run_path(path, 1, range(a, a + 32), range(1, 129)).iterates[:, 0] for a in range(0, R, 32)]
-        path_values = np.concatenate(steps, axis=1)
-        moves.append(np.diff(path_values, axis=0, prepend=0.0))
-    spread = np.std(np.concatenate(moves))
-    assert spread == pytest.approx(2 * alpha * zeta * math.sqrt(1 + 1 / (4 * alpha**2)), rel=0.03)
-    apart = (moves[0].mean() - moves[1].mean()) / (2 * alpha * zeta)
-    assert apart == pytest.approx(1 / alpha, abs=4.5 * math.sqrt(2 / moves[0].size))

@@ -75,12 +75,6 @@ def test_rounds_are_an_axis_in_python():
     assert "batch_size" not in table and table["rounds"] == 7
 
 
-def test_users_are_shared_by_numbers_of_rounds():
-    first, second = (s for s in simulators() if s.horizon == 203)
-    assert first.algorithm.rounds != second.algorithm.rounds
-    assert first.users_key() == second.users_key()
-
-
 def test_a_stored_path_is_restored():
     simulator = simulators()[-1]
     assert simulator.settings()["algorithm"] == {"kind": "minibatch_sgd", "c": 0.7, "rounds": 30}
@@ -110,12 +104,10 @@ def test_a_run_and_its_summary(tmp_path):
     for row in summary:
         # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
         assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
-    law = {s.key: limit_law(s) for s in simulators()}
     row = next(row for row in summary if (row["n"], row["rounds"]) == (203, 30))
-    variance = law[row["path"].removeprefix("p")].variances[row["coordinate"]]
-    assert oracle_length(law[row["path"].removeprefix("p")], row["coordinate"], 203, 0.9) == pytest.approx(
-        2 * 1.6448536269514722 * np.sqrt(variance / 30)
-    )
+    law = next(limit_law(s) for s in simulators() if row["path"] == f"p{s.key}")
+    length = 2 * 1.6448536269514722 * np.sqrt(law.variances[row["coordinate"]] / 30)
+    assert oracle_length(law, row["coordinate"], 203, 0.9) == pytest.approx(length)
 
 
 def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):

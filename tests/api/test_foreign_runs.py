@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shutil
 import socketserver
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -20,8 +18,8 @@ from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.errors import LdpflowError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
-from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import ldpflow  # noqa: F401
+from tests.studies import forget_plugins
 
 MARKING = """
 from pathlib import Path
@@ -61,7 +59,7 @@ FURTHER = {
 }
 
 
-def commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+def commands(group, before=()):
     """Every command, by the words that call it."""
     found = {}
     for name, command in group.commands.items():
@@ -73,7 +71,7 @@ def commands(group: Any, before: tuple[str, ...] = ()) -> dict[tuple[str, ...], 
 COMMANDS = commands(typer.main.get_command(app))
 
 
-def arguments_of(words: tuple[str, ...], run: Path, key: str) -> list[str]:
+def arguments_of(words, run, key):
     """A command line that does as much as it can with a run."""
     line = list(words)
     for parameter in COMMANDS[words].params:
@@ -91,7 +89,7 @@ def arguments_of(words: tuple[str, ...], run: Path, key: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory) -> Path:
+def swept(tmp_path_factory):
     """A small run with a path, two methods and trajectories."""
     run = tmp_path_factory.mktemp("swept") / "run"
     study = lf.Study(
@@ -104,7 +102,7 @@ def swept(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(params=["all"])
-def foreign(request, swept, tmp_path, monkeypatch) -> Path:
+def foreign(request, swept, tmp_path, monkeypatch):
     """A copy of the run whose study names plug-ins, its checksum put right."""
     run = tmp_path / "deep" / "run"
     shutil.copytree(swept, run)
@@ -126,7 +124,7 @@ def foreign(request, swept, tmp_path, monkeypatch) -> Path:
         del sys.modules[name]
 
 
-def marks(run: Path) -> list[str]:
+def marks(run):
     """Plug-ins that were executed."""
     return [str(file) for file in run.parent.parent.rglob("*.mark")]
 
@@ -179,7 +177,7 @@ COMPUTING = {
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
+def own(tmp_path, monkeypatch):
     """A run of a method in a plug-in, in a process that has not loaded it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plug.py").write_text(MARKING)
@@ -188,19 +186,9 @@ def own(tmp_path, monkeypatch) -> Path:
         methods=[lf.BatchMeans(), {"kind": "marking"}], n=100, replicates=8, plugins=["plug.py"],
     )  # fmt: skip
     lf.sweep(study, "run", executor="serial")
-    forget()
+    forget_plugins("marking")
     (tmp_path / "plug.py.mark").unlink()
     return tmp_path / "run"
-
-
-def forget() -> None:
-    """Unload the plug-in."""
-    from ldpflow.study.plugins import SOURCES
-
-    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_")]:
-        del sys.modules[name]
-        SOURCES.pop(name, None)
-    REGISTRIES["method"].pop("marking", None)
 
 
 @pytest.mark.parametrize("words", sorted(READING & COMMANDS.keys()), ids=" ".join)
@@ -221,14 +209,3 @@ def test_what_computes_names_the_plugin_that_it_needs(words, own, ldpflow):  # n
     assert done.code in (1, 2) and "the plug-in plug of this run" in done.err + done.out, done
     assert "run/plugins/plug-" in done.err + done.out and not Path("plug.py.mark").exists()
     assert ldpflow(*line, "--plugin", "plug.py").code in (0, 1) and Path("plug.py.mark").exists()
-
-
-def test_a_run_in_a_folder_that_is_not_utf8_is_one_message(tmp_path, monkeypatch, ldpflow):  # noqa: F811
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", lambda *a, **k: None)
-    folder = os.fsdecode(b"run\xff")
-    os.mkdir(folder)
-    for words, command in COMMANDS.items():
-        if {"run", "study"} & {parameter.name for parameter in command.params}:
-            done = ldpflow(*arguments_of(words, Path(folder), "p" + "0" * 16))
-            assert done.code == 2 and done.err.count("\n") == 1, (words, done)

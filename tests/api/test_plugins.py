@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +11,20 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.study.plugins import plugins_of
-from ldpflow.testing import check_plugin
+from tests.studies import forget_plugins
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 
 
-def python(code, *arguments, cwd):
-    """Run code in a process of its own; returns what it prints, and what it complains about."""
+def python(code, *arguments, cwd, file=None):
+    """Run code, in a file of this name, in a process of its own: exit code, output and errors."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if file is not None:
+        (cwd / file).write_text(code)
+    program = ["-c", code] if file is None else [file]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        [sys.executable, "-W", "ignore", *program, *map(str, arguments)],
         capture_output=True, text=True, env=environment, cwd=cwd,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
@@ -39,35 +41,39 @@ def ray_address(ray_session):
 SWEEP = """
 import sys
 import ldpflow as lf
-plugin, replicates, where = sys.argv[1:]
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
                  methods={"kind": "fixed_width", "half": [0.1, 0.3]}, n=[200, 400],
-                 replicates=int(replicates), plugins=[plugin], name="own")
-executor, address = ("serial", None) if where == "serial" else ("ray", where)
-run = lf.sweep(study, "run", executor=executor, address=address)
-print(run.summary(columns=["n", "half", "whole_width_median"]).to_pylist())
-print(run.replay(run.summary()["path"][0].as_py(), 3).equal, run.result.finished_replicates)
+                 replicates=10, plugins=["mine.py"], name="own")
+if __name__ == "__main__":
+    run = lf.sweep(study, "run", executor="ray", address=sys.argv[1])
+    print(run.summary(columns=["n", "half", "whole_width_median"]).to_pylist())
 """
 
 
-def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_path, ray_address):
-    shutil.copy(HERE / "plugin_method.py", tmp_path / "mine.py")
-    code, out, error = python(SWEEP, "mine.py", 10, ray_address, cwd=tmp_path)
-    assert code == 0, error
-    assert "'whole_width_median': 0.6" in out and "True 10" in out
-    code, out, error = python(SWEEP, "mine.py", 20, "serial", cwd=tmp_path)
-    assert code == 0 and "True 20" in out, error
-    text = (tmp_path / "mine.py").read_text()
-    (tmp_path / "mine.py").write_text(text.replace("FACTOR = 2.0", "FACTOR = 3.0"))
-    code, out, error = python(SWEEP, "mine.py", 30, "serial", cwd=tmp_path)
-    assert code == 1 and "plugins.mine" in error and error.count("SHA-256") >= 2
+def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_path, ray_address, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (HERE / "plugin_method.py").read_text()
+    Path("mine.py").write_text(text)
+    code, out, error = python(SWEEP, ray_address, cwd=tmp_path)
+    assert code == 0 and "'whole_width_median': 0.6" in out, error
+    names = {"__name__": "study"}
+    exec(SWEEP, names)
+    run = lf.sweep(names["study"].replace(replicates=20), "run", executor="serial")
+    assert run.result.finished_replicates == 20 and run.replay(replicate=3).equal
+    forget_plugins("fixed_width")
+    Path("mine.py").write_text(text.replace("FACTOR = 2.0", "FACTOR = 3.0"))
+    with pytest.raises(lf.InputError, match="plugins.mine") as caught:
+        exec(SWEEP, names)
+        lf.sweep(names["study"].replace(replicates=30), "run", executor="serial")
+    assert str(caught.value).count("SHA-256") >= 2
     (kept,) = (tmp_path / "run" / "plugins").iterdir()
     assert (kept / "mine.py").read_text() == text
+    forget_plugins("fixed_width")
     # Reading needs none of it.
-    run = lf.open_run(tmp_path / "run")
+    run = lf.open_run("run")
     assert run.summary()["replicates"].to_pylist()[0] == 20 and run.rows(method="fixed_width").num_rows == 80
     with pytest.raises(lf.InputError, match="plugin is missing; .* mine .* copy: .*/plugins/mine-"):
-        run.replay(run.summary()["path"][0].as_py(), 3)
+        run.replay(replicate=3)
     with pytest.warns(UserWarning, match="needs the plug-in mine, which is not loaded"):
         assert run.check().passed
 
@@ -82,9 +88,9 @@ INSTALLED = """
 import sys
 sys.path.insert(0, sys.argv[1])  # as an installed package; Ray's workers do not have this path
 import ldpflow as lf
-_, _, address, *plugins = sys.argv
+address = sys.argv[2]
 study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-                 methods={"kind": "fixed_width"}, n=[200], replicates=10, plugins=plugins)
+                 methods={"kind": "fixed_width"}, n=[200], replicates=10)
 run = lf.sweep(study, "run", executor="ray", address=address)
 print(run.summary(columns="whole_width_median").to_pylist(), sys.modules["ownmethods"].__file__)
 from ldpflow.cli import main
@@ -92,12 +98,10 @@ main(["list"])
 """
 
 
-@pytest.mark.parametrize("by", ["entry point", pytest.param("module", marks=pytest.mark.slow)])
-def test_a_package_reaches_the_workers(by, tmp_path, ray_address):
+def test_a_package_reaches_the_workers_by_its_entry_point(tmp_path, ray_address):
     for name, text in PACKAGE.items():
-        if by == "entry point" or "dist-info" not in name:
-            (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "site" / name).write_text(text)
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(text)
     text = (HERE / "plugin_method.py").read_text()
     helper = "FACTOR = 2.0\n\n\ndef twice(value):\n    return FACTOR * value\n"
     assert helper in text
@@ -105,8 +109,7 @@ def test_a_package_reaches_the_workers(by, tmp_path, ray_address):
     (tmp_path / "site" / "ownmethods" / "method.py").write_text(
         text.replace(helper, "from ownmethods.helper import twice\n")
     )
-    names = [] if by == "entry point" else ["ownmethods"]
-    code, out, error = python(INSTALLED, tmp_path / "site", ray_address, *names, cwd=tmp_path)
+    code, out, error = python(INSTALLED, tmp_path / "site", ray_address, cwd=tmp_path)
     assert code == 0, error
     assert "0.2" in out and "fixed_width" in out
     (kept,) = (tmp_path / "run" / "plugins").iterdir()
@@ -126,28 +129,26 @@ def law_study(**changes):
     return lf.Study(plugins=[str(HERE / "plugin_law.py")], **settings | changes)
 
 
-def test_a_data_law_of_a_plugin(tmp_path, ray_session):
+def test_a_data_law_of_a_plugin(tmp_path):
     study = law_study()
     assert lf.Study.from_toml(study.to_toml()) == study and "plugin_law" in study.to_toml()
     truths = [simulator.problem.truth()[0] for simulator in study.simulators()]
     assert truths == [0.5, 1.5]  # shape * sqrt(0.25)
     assert study.simulators()[1].problem.curvature()[0][0] == 2 * 1.5 / 9
-    run = lf.sweep(study, tmp_path / "run")
-    serial = lf.sweep(study, tmp_path / "serial", executor="serial")
-    assert run.summary().equals(serial.summary())
+    run = lf.sweep(study, tmp_path / "run", executor="serial")
     assert set(run.summary()["law"].to_pylist()) == {"ramp"} and run.check().passed
     (plugin,) = plugins_of(study.components())
     assert plugin.name == "plugin_law"
-    assert [str(finding) for finding in check_plugin(str(HERE / "plugin_law.py")) if not finding.passed] == []
 
 
-def test_a_protocol_of_a_plugin(tmp_path, ray_session):
+def test_a_protocol_of_a_plugin(tmp_path):
     lf.load_plugin(str(HERE / "plugin_law.py"))
     settings = {
         "mechanism": None, "algorithm": None, "methods": {"kind": "inversion"}, "n": [2000],
         "protocol": {"kind": "coarse_thresholds", "epsilon": 1.0, "range": [-4.0, 4.0]},
     }  # fmt: skip
-    run = lf.sweep(law_study(problem=lf.Quantile(law="uniform", tau=0.25), **settings), tmp_path / "run")
+    study = law_study(problem=lf.Quantile(law="uniform", tau=0.25), **settings)
+    run = lf.sweep(study, tmp_path / "run", executor="serial")
     assert set(run.summary()["protocol"].to_pylist()) == {"coarse_thresholds"}
     assert run.summary()["truth"].to_pylist() == [0.25]
     with pytest.raises(lf.InputError, match="problem.law: 'ramp' is not allowed"):
@@ -192,34 +193,23 @@ print(run.summary(columns="whole_width_median").to_pylist())
 """
 
 
-def script(text, *arguments, cwd):
-    (cwd / "script.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "script.py", *map(str, arguments)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=cwd,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.mark.slow
 def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_path, ray_address):
     text = (HERE / "plugin_method.py").read_text() + SCRIPT
-    code, out, error = script(text, ray_address, 6, cwd=tmp_path)
+    code, out, error = python(text, ray_address, 6, cwd=tmp_path, file="script.py")
     assert code == 0 and "0.6" in out, error
     # The script may change, the class and what it uses may not.
-    code, out, error = script(text + "\nunrelated = 1\n", "serial", 9, cwd=tmp_path)
+    code, out, error = python(text + "\nunrelated = 1\n", "serial", 9, cwd=tmp_path, file="script.py")
     assert code == 0, error
-    code, out, error = script(text.replace("FACTOR = 2.0", "FACTOR = 3.0"), "serial", 12, cwd=tmp_path)
+    edited = text.replace("FACTOR = 2.0", "FACTOR = 3.0")
+    code, out, error = python(edited, "serial", 12, cwd=tmp_path, file="script.py")
     assert code == 1 and "plugins.__main__.FixedWidth" in error
     with pytest.warns(UserWarning, match="needs the plug-in __main__.FixedWidth"):
         assert lf.open_run(tmp_path / "run").check().passed
 
 
-def test_kernels_of_a_script_are_refused_on_ray_and_run_serially(tmp_path, ray_address):
-    text = (HERE / "plugin_law.py").read_text() + SCRIPT.replace(
-        "lf.Quantile()", 'lf.Quantile(law="ramp")'
-    ).replace("FixedWidth(half=[0.1, 0.3])", "lf.Oracle()").replace('columns="whole_width_median"', "")
-    code, _, error = script(text, "serial", 4, cwd=tmp_path)
-    assert code == 0, error
-    code, _, error = script(text, ray_address, 8, cwd=tmp_path)
+def test_kernels_of_a_script_are_refused_on_ray(tmp_path):
+    text = (HERE / "plugin_law.py").read_text() + SCRIPT.replace("lf.Quantile()", 'lf.Quantile(law="ramp")')
+    text = text.replace("FixedWidth(half=[0.1, 0.3])", "lf.Oracle()")
+    code, _, error = python(text, "127.0.0.1:1", 8, cwd=tmp_path, file="script.py")
     assert code == 1 and "law.kind: 'ramp' is not allowed" in error and "%%writefile" in error

@@ -38,17 +38,7 @@ def small(**changes):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    return lf.sweep(small(), tmp_path_factory.mktemp("python") / "run", executor="serial")
-
-
-def test_importing_is_light():
-    code = (
-        "import sys, ldpflow as lf; "
-        "lf.Study, lf.Quantile, lf.register, lf.open_run, lf.sweep; "
-        "print(*(m for m in ('numba', 'ray', 'scipy') if m in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.split() == [], done.stderr
+    return lf.sweep(small(), tmp_path_factory.mktemp("python") / "run", executor="serial", progress=True)
 
 
 def test_names_are_listed_and_unknown_ones_refused():
@@ -143,14 +133,6 @@ def test_components_are_replaced_by_components():
             small().replace(mechanism=wrong)
 
 
-def test_a_setting_that_is_missing_is_called_missing():
-    text = small().to_toml()
-    assert 'name = "mine"' in text
-    with pytest.raises(lf.InputError) as caught:
-        lf.Study.from_toml(text.replace('name = "mine"', ""))
-    assert str(caught.value).startswith("name is missing; expected a file name of up to 100 letters")
-
-
 def test_a_path_is_replayed_by_the_first_digits_of_its_key(run, tmp_path):
     keys = sorted(set(run.summary()["path"].to_pylist()))
     assert len(keys) == 4 and len({key[:4] for key in keys}) == 4
@@ -166,12 +148,6 @@ def test_a_path_is_replayed_by_the_first_digits_of_its_key(run, tmp_path):
     one = lf.sweep(small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2),
                    tmp_path / "one", executor="serial")  # fmt: skip
     assert one.replay(replicate=1).equal
-
-
-def test_a_list_of_names_is_given_once():
-    with pytest.raises(lf.InputError) as caught:
-        small().replace(method="bootstrapped")
-    assert str(caught.value).count("TR-BM") == 1
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
@@ -193,9 +169,10 @@ def test_pictures_and_pages(run, tmp_path):
     chart = run.plot("coverage", x="n")
     assert "vega-lite" in chart.to_json()
     page = run.report(tmp_path / "report.html")
-    assert Path(page).read_text().startswith("<!doctype html>".upper()) or "<html" in Path(page).read_text()
-    html = run._repr_html_()
-    assert "40 replicates each" in html and "failures as misses" in html
+    assert "<html" in Path(page).read_text()
+    shown = run._repr_mimebundle_()
+    assert "40 replicates each" in shown["text/html"] and "failures as misses" in shown["text/html"]
+    assert shown["text/plain"] == repr(run)
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
 
@@ -261,15 +238,11 @@ def test_an_interrupted_sweep_stops_in_order(tmp_path):
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt, match="what had finished is in"):
+    with pytest.raises(lf.SweepInterrupted, match="what had finished is in") as caught:
         lf.sweep(study, tmp_path / "run", executor="serial")
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert caught.value.result.finished_replicates < 4000
     assert lf.open_run(tmp_path / "run").check().findings is not None
-
-
-@pytest.mark.slow  # tests/engine/test_same_bits.py compares rows, tests/api/test_session.py runs on Ray
-def test_ray_and_serial_give_the_same_summary(run, tmp_path, ray_session):
-    again = lf.sweep(small(), tmp_path / "run", executor="ray", num_cpus=2)
-    assert again.summary().equals(run.summary())
 
 
 def test_the_types_are_those_that_users_need(tmp_path):

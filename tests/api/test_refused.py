@@ -43,6 +43,20 @@ def test_settings_are_given_by_name():
     refused(lambda: lf.Oracle(1, 2), "method", "no settings")
 
 
+@pytest.mark.parametrize(
+    ("make", "field", "said"),
+    [
+        (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
+        (lambda: lf.LdpSgd(gama=0.6), "algorithm.gama", "Did you mean 'gamma'?"),
+        (lambda: lf.Quantile(law="nromal"), "problem.law", "Did you mean 'normal'?"),
+        (lambda: lf.Quantile(law="gamma"), "problem", "shape must be given"),
+        (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
+    ],
+)
+def test_a_value_that_a_class_refuses_names_the_setting(make, field, said):
+    refused(make, field, said)
+
+
 @pytest.mark.parametrize("value", ["1", "1e0", b"1", True])
 def test_a_text_is_no_number_in_any_setting(value):
     refused(lambda: lf.RandomizedResponse(epsilon=value), "mechanism.epsilon", "expected a number in")

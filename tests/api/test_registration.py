@@ -25,16 +25,6 @@ SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
 """Columns of the summary that are settings of bundled components."""
 
 
-@pytest.fixture
-def registry():
-    """The registries as they were before, after the test."""
-    before = {group: dict(kinds) for group, kinds in REGISTRIES.items()}
-    yield
-    for group, kinds in before.items():
-        REGISTRIES[group].clear()
-        REGISTRIES[group].update(kinds)
-
-
 def method(kind="own", setting=None, declared=int, diagnostics=(), annotated=None):
     """A class of an interval method with one setting and some diagnostics."""
     fields = {"kind": (Literal[annotated or kind], kind)}
@@ -55,27 +45,25 @@ def method(kind="own", setting=None, declared=int, diagnostics=(), annotated=Non
 
 
 @pytest.mark.parametrize(
-    "name", ["n", "level", "estimate", "path", "coverage", "length_q05", "tau", "protocol"]
+    ("setting", "column", "summary"),
+    [
+        *((name, "fine", "also_fine") for name in ("n", "estimate", "path", "coverage", "length_q05", "tau")),
+        (None, "estimate", "fine"),
+        (None, "fine", "coverage"),
+        (None, "epsilon", "fine"),
+        (None, "fine", "beta"),
+    ],
 )
-def test_a_setting_cannot_have_the_name_of_another_column(name, registry):
+def test_no_setting_diagnostic_or_summary_has_the_name_of_another_column(setting, column, summary):
+    declared = Column(column, "double", "1", "a number", summaries=(Summary(summary, "its median"),))
     with pytest.raises(lf.InputError) as caught:
-        lf.register(method(setting=name))
-    assert caught.value.field == f"test_registration.py: Mine.{name}"
-    assert "a name that no other column has" in str(caught.value)
+        lf.register(method(setting=setting, diagnostics=(declared,)))
+    taken = next(name for name in (setting, column, summary) if name not in (None, "fine"))
+    assert caught.value.field == f"test_registration.py: Mine.{taken}"
     assert "own" not in REGISTRIES["method"]
 
 
-@pytest.mark.parametrize(
-    ("name", "summary"), [("estimate", "fine"), ("fine", "coverage"), ("epsilon", "fine"), ("fine", "beta")]
-)
-def test_a_diagnostic_and_its_summary_cannot_either(name, summary, registry):
-    column = Column(name, "double", "1", "a number", summaries=(Summary(summary, "its median"),))
-    with pytest.raises(lf.InputError) as caught:
-        lf.register(method(diagnostics=(column,)))
-    assert caught.value.field == f"test_registration.py: Mine.{name if name != 'fine' else summary}"
-
-
-def test_names_that_agree_with_a_bundled_method_are_allowed_and_others_refused(registry):
+def test_names_that_agree_with_a_bundled_method_are_allowed_and_others_refused():
     lf.register(method("first", "B"))  # BB's B is an integer too
     lf.register(method("second", "batches"))
     with pytest.raises(lf.InputError, match=r"Mine.B: .*and this is a double setting"):
@@ -83,17 +71,6 @@ def test_names_that_agree_with_a_bundled_method_are_allowed_and_others_refused(r
     twice = Column("twice", "double", summaries=(Summary("same", "a"), Summary("same", "b")))
     with pytest.raises(lf.InputError, match="Two summaries"):
         lf.register(method("third", diagnostics=(twice,)))
-
-
-def test_a_problem_cannot_take_the_name_of_a_column_either():
-    class Named(lf.Quantile):
-        """A quantile."""
-
-        kind: Literal["named"] = "named"
-        replicate: Annotated[int, Field(ge=1), Setting("1", "a number")] = 3
-
-    with pytest.raises(lf.InputError, match=r"Named.replicate: 'replicate' is not allowed"):
-        lf.register(Named)
 
 
 def test_no_bundled_component_has_a_reserved_name_and_none_is_forgotten():
@@ -104,7 +81,7 @@ def test_no_bundled_component_has_a_reserved_name_and_none_is_forgotten():
     assert (columns | names_of_summary(())) - SHARED <= RESERVED
 
 
-def test_the_kind_is_the_one_in_its_annotation(registry):
+def test_the_kind_is_the_one_in_its_annotation():
     with pytest.raises(lf.InputError, match=r"Mine.kind: 'tbatch' is not allowed.*'shape'"):
         lf.register(method("tbatch", annotated="shape"))
 
@@ -132,9 +109,7 @@ class {name}(lf.NoMechanism):
         ("def randomise(g, noise, at, lane, mechanism):\n    pass", "lane, mechanism, counts"),
     ],
 )
-def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compiled(
-    function, said, registry, tmp_path
-):
+def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compiled(function, said, tmp_path):
     file = tmp_path / "wrong_kernel.py"
     file.write_text(MECHANISM.format(name="WrongKernel", function=function))
     with pytest.raises(lf.InputError) as caught:

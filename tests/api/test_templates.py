@@ -89,7 +89,7 @@ def test_a_plugin_with_a_missing_method_is_one_message(tmp_path):
         "from typing import Literal\nimport ldpflow as lf\n\n@lf.register\nclass Half(lf.Problem):\n"
         '    """Half a problem."""\n    kind: Literal["half"] = "half"\n'
     )
-    with pytest.raises(InputError, match=r"incomplete.py: Half.*no missing methods") as caught:
+    with pytest.raises(InputError, match=r"incomplete.py: Half") as caught:
         check_plugin(str(file))
     assert "truth" in str(caught.value)
     file = tmp_path / "broken.py"

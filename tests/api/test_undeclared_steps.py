@@ -9,15 +9,23 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.approach import approach, linear_approach
 from ldpflow.testing.checks import declared_steps
 from ldpflow.testing.running import Wrong, write_component
+from tests.kernels import uncompiled
 
 DECLARATION = '''    def step_constant(self):
         """Not declared: clipped steps are not c i^(-gamma). Where yours are, leave this method out."""
         return math.nan
 
 '''
+
+
+@pytest.fixture(autouse=True)
+def plain_kernels(monkeypatch):
+    """A thousand steps take less time than compiling."""
+    monkeypatch.setattr(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel)
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks import peers, report
 from benchmarks.measurement import Measurement, quartiles
-from benchmarks.timing import compare
 
 
-def test_median_quartiles_and_verdict() -> None:
+def test_median_quartiles_and_verdict():
     row = Measurement("x", "x", "times", [3.0, 1.0, 2.0], 2.0, "higher")
     assert row.value == 2.0
     assert row.met is True
@@ -22,7 +21,7 @@ def test_median_quartiles_and_verdict() -> None:
     assert Measurement("x", "x", target=2.0, skipped="no R").met is None
 
 
-def test_text_and_json_tell_the_same() -> None:
+def test_text_and_json_tell_the_same():
     rows = [
         Measurement("x", "x", "times", [3.0, 2.0], 2.0, details={"ns": 1.0}),
         Measurement("y", "y", skipped="no R"),
@@ -34,15 +33,8 @@ def test_text_and_json_tell_the_same() -> None:
     assert read["rows"][1]["skipped"] == "no R"
 
 
-def test_pairs_alternate() -> None:
-    calls: list[str] = []
-    pairs = compare(lambda: calls.append("a"), 1, lambda: calls.append("b"), 1, 2)
-    assert "".join(calls) == "ab" + "ab" + "ba"
-    assert len(pairs.ratios()) == 2
-
-
 @pytest.mark.parametrize("generator", ["Generator", "np.random"])
-def test_naive_quantile_estimates_the_quantile(generator: str) -> None:
+def test_naive_quantile_estimates_the_quantile(generator):
     # One path: sd of the average is about sqrt(2.8 / n) (S over G squared) = 0.006; 8 sd allowed.
     n = 100_000
     sums = np.empty(1)
@@ -52,13 +44,3 @@ def test_naive_quantile_estimates_the_quantile(generator: str) -> None:
     else:
         peers.naive_quantile_legacy(1, *settings)
     assert abs(sums[0] / n) < 0.05
-
-
-def test_naive_regression_estimates_the_coefficients() -> None:
-    # Laplace of scale 4: sd of the averages about 0.05 and less, 6 sd allowed.
-    n = 200_000
-    truth = np.array([0.0, 0.0, 1.0, -1.0])
-    sums = np.empty((1, 4))
-    rng = np.random.default_rng(1)
-    peers.naive_regression_generator(rng, n, 0.5, 4.0, 1.0, 0.51, truth, np.array([n]), sums)
-    assert np.abs(sums[0] / n).max() < 0.4

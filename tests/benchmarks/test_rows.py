@@ -15,10 +15,7 @@ from benchmarks.measurement import Skipped
 TINY = Effort(
     quick=True, repetitions=1, steps=3200, sweep_repetitions=1, ray_seconds=0.01, starts=1, memory_n=10**4
 )
-FAST = (
-    "quantile", "private-bit", "quantile-sn", "regression", "pilot", "samplers", "sweep", "arena",
-    "bootstrap", "bootstrap-share", "ldpflow", "numpy", "jax", "r", "sgdinference", "random-scaling",
-)  # fmt: skip
+FAST = ("quantile", "pilot", "samplers", "sweep", "bootstrap", "ldpflow", "numpy", "random-scaling")
 """Rows whose kernels take seconds to compile; the others take minutes, or start Ray."""
 
 

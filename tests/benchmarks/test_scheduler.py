@@ -28,8 +28,3 @@ def test_batches_in_flight_bound_what_waits():
     parts = Parts(driver=1e-6, aggregator=0.05, **EVEN)
     assert simulate(100, 0.1, 5000, parts).most_waiting <= 200
     assert simulate(100, 0.1, 5000, parts, in_flight=7).most_waiting <= 7
-
-
-def test_one_core_without_overhead_is_busy_all_the_time():
-    found = simulate(1, 1.0, 50, Parts(1e-9, 1e-9, **EVEN))
-    assert found.busy == pytest.approx(1.0) and found.seconds == pytest.approx(50.0)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,14 +21,14 @@ class Outcome:
 
 
 @pytest.fixture
-def ldpflow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+def ldpflow(capsys, monkeypatch):
     """Run a command line in this process."""
     monkeypatch.setenv("COLUMNS", "100")
     # pytest's own terminal, or a CI's, must not colour what is compared here.
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
-    def run(*arguments: object) -> Outcome:
+    def run(*arguments):
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
@@ -40,7 +37,7 @@ def ldpflow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def cell(**columns: Any) -> dict[str, Any]:
+def cell(**columns):
     """A row of a summary: paper-table1's BB at n = 1e6 unless said otherwise."""
     return {
         "path": "p0123456789abcdef",
@@ -76,13 +73,13 @@ def cell(**columns: Any) -> dict[str, Any]:
     } | columns
 
 
-def without(**columns: Any) -> dict[str, Any]:
+def without(**columns):
     """A row of a method that has none of BB's settings."""
     return cell(beta=None, B=None, multiplier=None, **columns)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     """A run directory that has a summary and nothing else."""
     rows = [
         cell(n=n, beta=beta, epsilon=epsilon)
@@ -90,9 +87,6 @@ def run(tmp_path: Path) -> Path:
         for n in (10**6, 10**7)
         for beta in (0.65, 0.75)
     ]
-    rows += [
-        without(method="BM"),
-        without(method="SN", coverage=0.91, length_mean=0.0106, length_mcse=None),
-    ]
+    rows += [without(method="BM"), without(method="SN", coverage=0.91, length_mean=0.0106, length_mcse=None)]
     RunStore(tmp_path / "run").write_summary(pa.Table.from_pylist(rows))
     return tmp_path / "run"

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import warnings
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,22 +28,22 @@ OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "replay",
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def made(tmp_path_factory):
     run = tmp_path_factory.mktemp("named") / "run"
     serial(run, study(**SMALL))
     return run
 
 
 @pytest.fixture
-def run(made, tmp_path) -> Path:
+def run(made, tmp_path):
     return shutil.copytree(made, tmp_path / "run")
 
 
-def parts_of(run: Path, folder: str = "replicates") -> list[Path]:
+def parts_of(run, folder="replicates"):
     return sorted((run / folder).rglob("*.parquet"))
 
 
-def reforged(file: Path, change) -> None:
+def reforged(file, change):
     """Change rows or metadata of a Parquet file and save it with checksums that hold."""
     table = pq.ParquetFile(file).read()
     meta = json.loads(table.schema.metadata[b"ldpflow"])
@@ -52,7 +51,7 @@ def reforged(file: Path, change) -> None:
     file.write_bytes(bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()}))))
 
 
-def refused_by(run: Path, names, out: Path) -> None:
+def refused_by(run, names, out):
     """All these commands end with exit code 1 or 2 and leave nothing."""
     key = parts_of(run)[0].parent.name.removeprefix("path=")
     for name in sorted(names):
@@ -85,7 +84,7 @@ def test_a_path_without_its_folder(run, tmp_path):
     assert expected == row_bytes(run)
 
 
-def row_bytes_of(run: Path) -> bytes:
+def row_bytes_of(run):
     """Rows after another sweep."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -104,7 +103,7 @@ def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
     part = parts_of(run)[0]
     before = row_bytes(run)
 
-    def empty(table: pa.Table, meta: dict) -> pa.Table:
+    def empty(table, meta):
         meta["coordinates"] = 0
         return table.slice(0, 0)
 
@@ -116,12 +115,12 @@ def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
     assert result.batches == 1 and row_bytes(run) == before
 
 
-def another_path(table: pa.Table, meta: dict) -> pa.Table:
+def another_path(table, meta):
     names = ["pffffffffffffffff", *table["path"].to_pylist()[1:]]
     return table.set_column(table.column_names.index("path"), "path", pa.array(names))
 
 
-def another_statistic(table: pa.Table, meta: dict) -> pa.Table:
+def another_statistic(table, meta):
     names = ["treasure", *table["stat"].to_pylist()[1:]]
     return table.set_column(table.column_names.index("stat"), "stat", pa.array(names))
 
@@ -181,7 +180,7 @@ def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):
     assert "\\n" in found.out and "\x1b" not in found.out
     os.remove(run / "replicates" / name)
 
-    def broken(table: pa.Table, meta: dict) -> pa.Table:
+    def broken(table, meta):
         meta["path"] = "x\n0 parts, 0 rows: all is well"
         return table
 
@@ -201,7 +200,7 @@ def test_a_failed_export_leaves_nothing_and_keeps_what_is_there(run, tmp_path, l
 
 
 def test_seeds_and_origins_of_parts(run):
-    def seeded(table: pa.Table, meta: dict) -> pa.Table:
+    def seeded(table, meta):
         meta["seed"] = 77
         return table
 

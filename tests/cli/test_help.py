@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 import typer.main
 from typer.testing import CliRunner
@@ -14,7 +11,7 @@ from ldpflow.cli import app
 COMMAND = typer.main.get_command(app)
 
 
-def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands(command, words=()):
     """Every command and group with its words on the command line."""
     yield words, command
     for name, part in getattr(command, "commands", {}).items():
@@ -25,7 +22,7 @@ EVERY = dict(commands(COMMAND))
 
 
 @pytest.mark.parametrize("words", EVERY, ids=lambda words: " ".join(words) or "ldpflow")
-def test_help_is_not_cut_off(words: tuple[str, ...]) -> None:
+def test_help_is_not_cut_off(words):
     for width in ("80", "120"):
         shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": width, "TERMINAL_WIDTH": width})
         assert shown.exit_code == 0
@@ -34,10 +31,10 @@ def test_help_is_not_cut_off(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", EVERY, ids=lambda words: " ".join(words) or "ldpflow")
-def test_every_option_and_argument_is_explained(words: tuple[str, ...]) -> None:
+def test_every_option_and_argument_is_explained(words):
     assert EVERY[words].help
     assert [p.name for p in EVERY[words].params if not p.help] == []
 
 
-def test_every_command_is_found() -> None:
+def test_every_command_is_found():
     assert ("jobs", "stop") in EVERY and ("sweep",) in EVERY and len(EVERY) > 25

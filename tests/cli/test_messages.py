@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
-import time
 from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.cli import COMMANDS, main, refused
-from ldpflow.documents import parse_toml
+from ldpflow.cli import COMMANDS, main, report_error
+from ldpflow.engine.replay import replay
 from ldpflow.errors import InputError
+from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import cell
@@ -26,18 +28,23 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+def run(tmp_path_factory):
     run = tmp_path_factory.mktemp("messages") / "run"
     serial(run, study(replicates=4))
     return run
 
 
-def in_a_process(*arguments: object, **options):
+@pytest.fixture
+def copy(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "run")
+
+
+def in_a_process(*arguments, **options):
     options = {"capture_output": True, "text": True, "timeout": 300, "cwd": ROOT} | options
     return subprocess.run([sys.executable, "-m", "ldpflow", *map(str, arguments)], **options)
 
 
-def one_message(done, code: int = 2) -> str:
+def one_message(done, code=2):
     assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
@@ -53,13 +60,6 @@ def test_neither_terminal_escapes_nor_markup_of_a_summary_are_obeyed(tmp_path, c
     assert main(["summary", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown and "[red]x[/red]" in shown and "[/nonsense]" in shown
-
-
-def test_no_cell_of_a_csv_is_a_formula(tmp_path, capsys):
-    RunStore(tmp_path).write_summary(pa.Table.from_pylist([cell(law="=cmd|' /C calc'!A0")]))
-    assert main(["summary", str(tmp_path), "--format", "csv"]) == 0
-    shown = capsys.readouterr().out
-    assert ",'=cmd" in shown and ",=cmd" not in shown
 
 
 def test_a_key_of_a_study_file_is_shown_without_escapes(tmp_path, capsys):
@@ -118,101 +118,23 @@ def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, 
     assert "Did you mean 'quickstart'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ".".join(["a"] * 100_000) + " = 1",
-        ".".join(['"a b"'] * 50_000) + " = 1",
-        "[" + ".".join(["a"] * 100_000) + "]",
-        "x = " + "[" * 500 + "]" * 500,
-        "x = [" + "1," * 1_000_000 + "]",
-        "a" * 1_000_000,
-    ],
-    ids=["dotted", "quoted", "table", "nested", "long", "word"],
-)
-def test_a_study_that_is_too_large_or_deep_is_refused_in_bounded_time(text):
-    before = time.process_time()
-    with pytest.raises(InputError):
-        parse_toml(text, "study")
-    assert time.process_time() - before < 5
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\x00" * 100, bytes(2**21)])
-def test_a_binary_study_is_one_message(tmp_path, content):
-    (tmp_path / "s.toml").write_bytes(content)
-    with pytest.raises(InputError, match="study"):
-        load_study(str(tmp_path / "s.toml"))
-
-
 def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
     text = study().to_toml()
     (tmp_path / "s.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert load_study(str(tmp_path / "s.toml")).hash() == study().hash()
 
 
-def test_a_pipe_is_no_study_file(tmp_path):
-    os.mkfifo(tmp_path / "s.toml")
-    with pytest.raises(InputError, match="regular file"):
-        load_study(str(tmp_path / "s.toml"))
-
-
 # Run directories
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"[" * 100_000,
-        pytest.param(b'[{"session": {"a": {"b": 1}}}]', marks=pytest.mark.slow),
-        pytest.param(b'[{"seed": "x"}]', marks=pytest.mark.slow),
-        b'[{"machine": [1]}]',
-        pytest.param(b"\xff", marks=pytest.mark.slow),
-    ],
-)
-def test_a_damaged_provenance_is_named_by_every_reader(run, tmp_path, content, ldpflow):
-    import shutil
-
-    copy = shutil.copytree(run, tmp_path / "run")
-    (copy / "provenance.json").write_bytes(content)
-    for command in ("report", "summary", "explain", "cite"):
-        done = ldpflow(command, copy)
-        assert done.code == 2 and "provenance.json" in done.err
-    assert "provenance.json" in ldpflow("check", copy).out
-
-
-def test_a_changed_session_is_noticed(run, tmp_path, ldpflow):
-    import shutil
-
-    copy = shutil.copytree(run, tmp_path / "run")
+def test_a_changed_session_is_noticed(copy, ldpflow):
     sessions = json.loads((copy / "provenance.json").read_text())
     sessions[0]["seed"] += 1
     (copy / "provenance.json").write_text(json.dumps(sessions))
     assert "checksum" in ldpflow("check", copy).out
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"\xff\xfe", b"\x00", b"# Resolved study, hash 1\nname = 1\n# SHA-256 of the lines above: 1\n"],
-)
-def test_a_binary_or_changed_study_of_a_run_is_a_finding(run, tmp_path, content, ldpflow):
-    import shutil
-
-    copy = shutil.copytree(run, tmp_path / "run")
-    (copy / "study.toml").write_bytes(content)
-    done = ldpflow("check", copy)
-    assert done.code == 1 and "study.toml" in done.out
-    done = ldpflow("report", copy)
-    assert done.code == 2 and done.err.count("\n") == 1
-
-
-def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
-    import shutil
-
-    import pyarrow.parquet as pq
-
-    from ldpflow.store.part import encode
-
-    copy = shutil.copytree(run, tmp_path / "run")
+def test_replay_of_a_path_of_an_unknown_kind_is_one_message(copy):
     part = next((copy / "replicates").rglob("*.parquet"))
     table = pq.ParquetFile(part).read()
     for settings in ({"problem": "x"}, {"problem": {}}, {"problem": {"kind": "unknown"}}, {}):
@@ -222,8 +144,6 @@ def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
         )
         key = part.parent.name.removeprefix("path=")
         with pytest.raises(InputError):
-            from ldpflow.engine.replay import replay
-
             replay(copy, key, 0)
 
 
@@ -248,18 +168,12 @@ def test_a_locale_without_the_characters_is_no_traceback(run):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ["summary", "run"],
-        pytest.param(["explain", "RUN"], marks=pytest.mark.slow),
-        ["plan", "--tau", "0.5", "--epsilon", "1", "--n", "1e5"],
-    ],
+    "command", [["summary", "run"], ["plan", "--tau", "0.5", "--epsilon", "1", "--n", "1e5"]]
 )
-def test_a_current_directory_that_is_gone_is_one_message(tmp_path, run, command):
+def test_a_current_directory_that_is_gone_is_one_message(tmp_path, command):
     """In a process of its own: the imports fail there."""
     gone = tmp_path / "gone"
     gone.mkdir()
-    command = [str(run) if word == "RUN" else word for word in command]
     code = "import os, sys; os.rmdir(os.getcwd()); from ldpflow.cli import main; "
     code += f"sys.exit(main({command}))"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -269,11 +183,10 @@ def test_a_current_directory_that_is_gone_is_one_message(tmp_path, run, command)
     assert "current directory is gone: change to another one" in one_message(done)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("file", marks=pytest.mark.slow), "shared"])
-def test_an_unusable_cache_is_bad_input(tmp_path, kind):
+def test_a_cache_that_others_share_is_bad_input(tmp_path):
     cache = tmp_path / "cache"
-    cache.write_text("") if kind == "file" else cache.mkdir()
-    cache.chmod(0o1777 if kind == "shared" else 0o600)
+    cache.mkdir()
+    cache.chmod(0o1777)
     environment = os.environ | {"LDPFLOW_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
     (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
     done = in_a_process(
@@ -282,16 +195,16 @@ def test_an_unusable_cache_is_bad_input(tmp_path, kind):
     assert "LDPFLOW_CACHE_DIR" in one_message(done)
 
 
-def limited(megabytes: int, *arguments: object):
+def limited(megabytes, *arguments):
     """A command line with a limit of address space, as ``ulimit -v`` sets it."""
 
-    def limit() -> None:
+    def limit():
         resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20,) * 2)
 
     return in_a_process(*arguments, preexec_fn=limit, timeout=300)
 
 
-@pytest.mark.parametrize(("megabytes", "command"), [(300, "summary"), (700, "sweep"), (850, "sweep")])
+@pytest.mark.parametrize(("megabytes", "command"), [(300, "summary"), (850, "sweep")])
 def test_little_memory_is_one_message(tmp_path, run, megabytes, command):
     """Without the guard: a line of OpenBLAS and exit code 1, a thread that cannot be started, a crash."""
     (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
@@ -333,13 +246,13 @@ def test_help_and_a_large_enough_limit_work(run):
     ids=lambda error: type(error).__name__,
 )
 def test_libraries_without_memory(capsys, error):
-    assert refused(error) == 2
+    assert report_error(error) == 2
     assert capsys.readouterr().err.startswith("ldpflow: not enough memory (")
 
 
 def test_a_mistake_of_ours_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
-        refused(ZeroDivisionError("division by zero"))
+        report_error(ZeroDivisionError("division by zero"))
 
 
 def test_long_words_do_not_fill_the_screen(tmp_path, capsys):

@@ -10,35 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpflow.study import load_study
-
-TRIAL = """
-name = "trial"
-seed = 1
-replicates = 512
-
-[problem]
-kind = "quantile"
-tau = 0.9
-law = "exponential"
-scale = 31.4
-
-[mechanism]
-kind = "randomized_response"
-epsilon = 1
-
-[algorithm]
-kind = "ldp_sgd"
-gamma = 0.51
-c = {c}
-theta0 = {theta0}
-
-[grid]
-n = 2e5
-
-[[method]]
-kind = "BM"
-"""
+from ldpflow.study import Study, load_study
+from tests.studies import changed
 
 
 @pytest.fixture
@@ -46,8 +19,15 @@ def trial(tmp_path: Path) -> Callable[..., str]:
     """A study file of the trial's case with some steps."""
 
     def write(c: float = 1.0, theta0: float = 0.0) -> str:
+        mapping = changed(
+            problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
+            mechanism={"kind": "randomized_response", "epsilon": 1},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": theta0},
+            grid={"n": 2e5, "level": 0.9},
+            method=[{"kind": "BM"}],
+        )
         file = tmp_path / f"trial-{c:g}.toml"
-        file.write_text(TRIAL.format(c=c, theta0=theta0))
+        file.write_text(Study.from_mapping(mapping).to_toml())
         return str(file)
 
     return write
@@ -140,14 +120,6 @@ def test_a_study_of_several_problems(ldpflow: Callable[..., Any], tmp_path: Path
     for word in ("linear_regression", "logistic_regression"):
         assert word in shown.out
     assert "coefficients" not in shown.out, "settings that others tell apart are left out"
-
-
-def test_bounds(ldpflow: Callable[..., Any]) -> None:
-    shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "1e5")
-    assert shown.code == 1, "an average does not arrive under every law within the bounds"
-    assert "guessed from the bounds" in shown.out and "a guess" in shown.out
-    lost = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.99", "--epsilon", "1", "--n", "1e5")
-    assert lost.code == 1 and "Below n = " in " ".join(lost.out.split())
 
 
 def test_no_budget_is_enough(ldpflow: Callable[..., Any], trial: Any) -> None:

@@ -15,43 +15,23 @@ import pytest
 import ldpflow as lf
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.study import Study
-
-STUDY = """
-name = "claims"
-seed = 1
-replicates = 512
-
-[problem]
-kind = "quantile"
-tau = {tau}
-law = "{law}"
-{settings}
-
-[mechanism]
-kind = "randomized_response"
-epsilon = {epsilon}
-
-[algorithm]
-kind = "ldp_sgd"
-gamma = 0.51
-c = {c}
-
-[grid]
-n = {n}
-
-[[method]]
-kind = "oracle"
-"""
+from tests.studies import changed
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Callable[..., str]:
     """A study file of a quantile under randomised response."""
 
-    def write(**settings: Any) -> str:
-        given = {"tau": 0.5, "law": "normal", "settings": "", "epsilon": 1, "c": 1.0, "n": 5e4} | settings
+    def write(c: float = 1.0, n: float = 5e4, **problem: Any) -> str:
+        mapping = changed(
+            problem={"kind": "quantile", "tau": 0.5, "law": "normal"} | problem,
+            mechanism={"kind": "randomized_response", "epsilon": 1},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": c},
+            grid={"n": n, "level": 0.9},
+            method=[{"kind": "oracle"}],
+        )
         file = tmp_path / "claims.toml"
-        file.write_text(STUDY.format(**given))
+        file.write_text(Study.from_mapping(mapping).to_toml())
         return str(file)
 
     return write
@@ -65,7 +45,7 @@ def test_tr_is_not_recommended_where_its_degree_does_not_fit(
     ldpflow: Callable[..., Any], study: Any, shape: float, tau: float
 ) -> None:
     """Gamma laws where TR of degree 2 covers .837 and .843 of 90% at n = 5e4, and TR3 .90."""
-    shown = ldpflow("plan", study(law="gamma", settings=f"shape = {shape}", tau=tau))
+    shown = ldpflow("plan", study(law="gamma", shape=shape, tau=tau))
     row = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
     assert shown.code == 1 and row.split()[-1] == "TR3"
 
@@ -74,7 +54,7 @@ def test_tr_is_not_recommended_where_its_degree_does_not_fit(
 @pytest.mark.parametrize(("shape", "tau"), SKEWED)
 def test_the_method_that_is_recommended_covers_there(study: Any, shape: float, tau: float) -> None:
     """512 replicates: the recommended one covers .87 or more; TR is .04 short in 2,000 replicates."""
-    plan = lf.plan(study(law="gamma", settings=f"shape = {shape}", tau=tau))
+    plan = lf.plan(study(law="gamma", shape=shape, tau=tau))
     assert [row["recommended"] for row in plan.rows] == ["TR3"]
     assert plan.check()
 
@@ -96,16 +76,14 @@ def test_a_recommended_method_covers_on_random_paths() -> None:
     recommended, low = 0, []
     for k, law in enumerate(laws):
         for tau, c in ((0.1, 0.3), (0.25, 1.0), (0.5, 4.0), (0.9, 1.0)):
-            mapping = {
-                "name": "random",
-                "seed": 30 + k,
-                "replicates": 400,
-                "problem": {"kind": "quantile", "tau": tau, **law},
-                "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-                "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": 0.3},
-                "grid": {"n": [3e4], "level": 0.9},
-                "method": [{"kind": "oracle"}],
-            }
+            mapping = changed(
+                seed=30 + k,
+                problem={"kind": "quantile", "tau": tau, **law},
+                mechanism={"kind": "randomized_response", "epsilon": 1.0},
+                algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": 0.3},
+                grid={"n": [3e4], "level": 0.9},
+                method=[{"kind": "oracle"}],
+            )
             plan = lf.plan(Study.from_mapping(mapping))
             (row,) = plan.rows
             if row["recommended"] is None:
@@ -124,6 +102,7 @@ def test_bounds_are_planned_with_skewed_laws_too(ldpflow: Callable[..., Any]) ->
     shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.5", "--epsilon", "1", "--n", "2e5")
     text = " ".join(shown.out.split())
     assert shown.code == 1 and "arrived TR3" not in text, "the average does not arrive under every law"
+    assert "guessed from the bounds" in text
     assert "tried with 5 laws within them: TR covers in all" in text
     assert "the worst is lognormal from the lower bound" in text
 
@@ -150,61 +129,33 @@ def compared(shown: Any) -> dict[str, list[str]]:
     return {row[0]: row for row in rows if row and row[0] in ("sgd", "rounds", "oue", "haar", "tree", "grr")}
 
 
-def test_a_comparison_prints_the_half_width_that_a_sweep_measures(
-    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """OUE's outer interval, 2,000 replicates: a standard error of its estimate does not know its length."""
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = ldpflow("plan", study(n=1e5), "--compare", "--range", "-6.3", "9.7")
-    assert shown.code == 0 and "interval" in shown.out and "outer" in shown.out
-    mapping = {
-        "name": "oue",
-        "seed": 3,
-        "replicates": 2000,
-        "problem": {"kind": "quantile", "tau": 0.5},
-        "protocol": {"kind": "oue", "epsilon": 1.0, "range": [-6.3, 9.7]},
-        "grid": {"n": [1e5], "level": 0.9},
-        "method": [{"kind": "inversion", "limits": "outer"}],
-    }
-    (row,) = lf.sweep(Study.from_mapping(mapping), tmp_path / "run", executor="serial").summary().to_pylist()
-    assert any(f"{row['length_median'] / 2:g}" == word for word in compared(shown)["oue"])
-
-
-def test_users_for_a_half_width_give_that_half_width(study: Any) -> None:
-    """At the n of a comparison, every default interval is as short as asked for, with other replicates."""
-    found = lf.plan(study(n=1e5), compare=True, range=(-6.3, 9.7), half_width=0.1, replicates=400)
-    for row in found.rows:
-        if row["protocol"] in ("sgd", "rounds", "haar", "tree"):
-            plan = lf.plan(study(n=row["n_needed"]), compare=True, range=(-6.3, 9.7), replicates=1000)
-            (there,) = (r for r in plan.rows if r["protocol"] == row["protocol"])
-            assert there["half_width"] <= 0.1 * 1.06, row["protocol"]
-
-
 def test_a_comparison_is_blank_where_plain_plan_is(
     ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """c = 0.01: the average does not arrive, so LDP-SGD has no half width and no coverage."""
     monkeypatch.setenv("COLUMNS", "200")
-    file = study(n=2e4, c=0.01, tau=0.9)
+    file = study(n=2000, c=0.01, tau=0.9)
     plain = ldpflow("plan", file)
     shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6.3", "9.7")
     assert plain.code == 1 and shown.code == 0
     assert compared(shown)["sgd"][-3:] == ["-", "-", "-"]
-    assert "sgd, tau 0.9, epsilon 1, n 20,000: not arrived" in shown.out
+    assert "sgd, tau 0.9, epsilon 1, n 2,000: not arrived" in shown.out
 
 
 @pytest.mark.parametrize(
-    "settings",
-    ['components = [{ law = "normal" }, { law = "normal", location = 3.0 }]', 'file = "pilot.csv"'],
+    "law",
+    [
+        {"law": "mixture", "components": [{"law": "normal"}, {"law": "normal", "location": 3.0}]},
+        {"law": "empirical", "file": "pilot.csv"},
+    ],
 )
 def test_mixtures_and_columns_are_compared(
-    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str
+    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     values = np.random.default_rng(3).normal(size=1000)
     (tmp_path / "pilot.csv").write_text("a\n" + "".join(f"{v!r}\n" for v in values.tolist()))
-    law = "mixture" if "components" in settings else "empirical"
-    file = study(n=2000, law=law, settings=settings)
+    file = study(n=2000, **law)
     shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6", "9")
     assert shown.code == 0 and shown.err == ""
 
@@ -234,18 +185,10 @@ def test_users_answers_and_budget_of_every_row(ldpflow: Callable[..., Any], pilo
     for tau in ("0.5", "0.9"):
         assert f"tau {tau}, 200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
     assert "400,000 in all (1,000,000 invitations)" in text and "2 answers each and spend epsilon 2" in text
-
-
-def test_a_single_quantile_has_no_total(ldpflow: Callable[..., Any], pilot: Any) -> None:
-    shown = ldpflow("plan", "--pilot", pilot({"amount": VALUES}), *ASKED, "--response-rate", "0.4")
-    text = " ".join(shown.out.split())
+    alone = ldpflow("plan", "--pilot", file, *ASKED, "--response-rate", "0.4")
+    text = " ".join(alone.out.split())
+    assert alone.code == 0 and "pilot: column 'amount' of" in text and "in all" not in text
     assert "200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
-    assert "in all" not in text
-
-
-def test_the_column_is_named(ldpflow: Callable[..., Any], pilot: Any) -> None:
-    shown = ldpflow("plan", "--pilot", pilot({"amount": VALUES}), *ASKED)
-    assert "pilot: column 'amount' of" in shown.out and shown.code == 0
 
 
 @pytest.mark.parametrize("word", ["refused", "1 234,50 EUR"])
@@ -306,7 +249,7 @@ def test_settings_for_analyse_hold_the_method(
 
 def test_reports_are_analysed_with_the_method_of_the_plan(study: Any, tmp_path: Path) -> None:
     """From a plan to a collection to its intervals: TR of degree 3, not of degree 2."""
-    plan = lf.plan(study(law="gamma", settings="shape = 0.8", tau=0.25, n=5e4))
+    plan = lf.plan(study(law="gamma", shape=0.8, tau=0.25))
     assert plan.rows[0]["recommended"] == "TR3"
     (simulator,) = plan.studies[0].simulators()
     record = lf.simulate(simulator, 1, range(1), list(range(1, 50_001)))
@@ -333,18 +276,6 @@ def test_a_pilot_in_memory(library: str) -> None:
         lf.plan(pilot=frame, column="spent", tau=0.5, epsilon=1, n=2e5)
 
 
-@pytest.mark.parametrize("source", [5, VALUES, np.array(VALUES), object()])
-def test_a_pilot_that_is_no_table_is_refused(source: Any) -> None:
-    with pytest.raises(lf.InputError, match="a data frame of pandas or polars") as caught:
-        lf.plan(pilot=source, tau=0.5, epsilon=1, n=2e5)
-    assert caught.value.field == "pilot"
-
-
-def test_a_plan_of_the_text_of_a_study(study: Any) -> None:
-    file = study()
-    assert lf.plan(Path(file).read_text()).rows == lf.plan(file).rows
-
-
 def test_nothing_is_computed_from_undeclared_steps(
     ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,7 +286,7 @@ def test_nothing_is_computed_from_undeclared_steps(
     line = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
     assert "undeclared steps" in line and not re.search(r"\bTR", shown.out)
     assert "ldp_sgd does not declare that step i has size c i^-gamma" in shown.out
-    plan = lf.plan(study())
+    plan = lf.plan(Path(study()).read_text())
     (row,) = plan.rows
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}
     assert not plan.check(), "no method is recommended"
@@ -366,7 +297,7 @@ def test_nothing_is_computed_from_undeclared_steps(
 
 def test_no_method_that_is_recommended_reads_the_truth() -> None:
     """The oracle is simulated beside the methods, never recommended and never in a row of a comparison."""
-    plan = lf.plan("quickstart", compare=True, range=(-6, 9), tau=0.5, epsilon=1.0, n=1e5, replicates=50)
+    plan = lf.plan("quickstart", compare=True, range=(-6, 9), tau=0.5, epsilon=1.0, n=2e4, replicates=20)
     assert {row["interval"] for row in plan.rows} <= {"TR", "TR3", "fieller", "outer", None}
     assert {row["recommended"] for row in lf.plan("quickstart").rows} <= {"TR", "TR3", None}
     assert set(RECOMMENDED) == {"TR", "TR3"}

@@ -17,18 +17,8 @@ def test_text(ldpflow):
 
 
 def test_json(ldpflow):
-    arguments = (
-        "--mu",
-        0.5,
-        "--set",
-        "clip=3",
-        "--response-rate",
-        0.2,
-        "--secret-sample",
-        "--format",
-        "json",
-    )
-    shown = ldpflow("privacy", "clipped_gaussian", *arguments)
+    sample = ("--response-rate", 0.2, "--secret-sample", "--format", "json")
+    shown = ldpflow("privacy", "clipped_gaussian", "--mu", 0.5, "--set", "clip=3", *sample)
     page = json.loads(shown.out)
     assert page["settings"] == {"clip": 3.0, "mu": 0.5}
     one, sampled = page["guarantees"]

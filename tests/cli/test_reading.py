@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
+
+from ldpflow.report.page import report_html
+from ldpflow.report.results import Results
+from ldpflow.store.run_store import RunStore
+from ldpflow.study import load_study
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_directory(tmp_path_factory):
     from ldpflow.cli import main
 
     out = tmp_path_factory.mktemp("reading") / "run"
@@ -23,7 +27,7 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_explain(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0
     lines = shown.out.splitlines()
@@ -33,7 +37,7 @@ def test_explain(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     assert all("at level 0.9" in line and ": 0.900 (level) " in line for line in lines)
 
 
-def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
     assert shown.code == 0
     assert shown.out.count(" SN ") == 10
@@ -43,21 +47,13 @@ def test_compare(ldpflow: Callable[..., Any], run_directory: Path) -> None:
     assert refused.code == 2 and "--by" in refused.err and "Traceback" not in refused.err
 
 
-def test_power(ldpflow: Callable[..., Any], run_directory: Path) -> None:
+def test_power(ldpflow, run_directory):
     assert "power" not in ldpflow("summary", run_directory).out
     shown = ldpflow("summary", run_directory, "--null", "10")
     assert "power" in shown.out and "1 ± 0" in shown.out
 
 
-def test_plan(ldpflow: Callable[..., Any]) -> None:
-    shown = ldpflow("plan", "--n", "1e6", "--length", "0.01", "--target-mcse", "0.005")
-    assert shown.code == 0
-    for said in ("0.008922", "796,032", "0.877", "3,600 replicates", "bias +0.0002"):
-        assert said in shown.out
-    assert ldpflow("plan", "--length", "0").code == 2
-
-
-def test_plan_check(ldpflow: Callable[..., Any]) -> None:
+def test_plan_check(ldpflow):
     check = ("--tau", "0.5", "--epsilon", "3", "--check", "--engine", "serial")
     good = ldpflow("plan", "--n", "2e4", *check)
     assert good.code == 0 and "arrived" in good.out
@@ -66,7 +62,7 @@ def test_plan_check(ldpflow: Callable[..., Any]) -> None:
     assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
 
 
-def test_the_best_of_a_sweep_over_step_sizes(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
     sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
              "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
              "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
@@ -88,15 +84,13 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow: Callable[..., Any], tmp_pa
     ("command", "instead"),
     [("tune", "--best"), ("arena", "ldpflow report RUN"), ("watch", "ldpflow report RUN --follow")],
 )
-def test_a_command_that_is_gone_says_what_to_type(
-    ldpflow: Callable[..., Any], command: str, instead: str
-) -> None:
+def test_a_command_that_is_gone_says_what_to_type(ldpflow, command, instead):
     outcome = ldpflow(command, "runs/mine", "--port", "0")
     assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1
     assert instead in outcome.err
 
 
-def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_sweep_to_a_target(ldpflow, tmp_path):
     out = ("--out", tmp_path / "run")
     shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
     assert shown.code == 0
@@ -111,9 +105,7 @@ def test_sweep_to_a_target(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
         assert refused.code == 2 and refused.err.startswith("ldpflow: --")
 
 
-def test_explain_and_compare_show_the_columns_asked_for(
-    ldpflow: Callable[..., Any], run_directory: Path
-) -> None:
+def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
     assert [line.partition(":")[0] for line in shown.out.splitlines()[:-2]] == ["n 300, method SN"] * 2
@@ -123,9 +115,7 @@ def test_explain_and_compare_show_the_columns_asked_for(
     assert refused.code == 2 and "--columns: 'pears'" in refused.err
 
 
-def test_plot_draws_the_rows_that_meet_a_condition(
-    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path
-) -> None:
+def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_path):
     pytest.importorskip("altair")
     drawn = {}
     for name, options in {"all": [], "some": ["--where", "method == 'BB' and epsilon == 2"]}.items():
@@ -138,15 +128,82 @@ def test_plot_draws_the_rows_that_meet_a_condition(
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
 
 
-@pytest.mark.parametrize("command", ["summary", "explain", "compare", "plot"])
-def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(
-    ldpflow: Callable[..., Any], run_directory: Path, tmp_path: Path, command: str
-) -> None:
-    more = {"plot": ["coverage", "-o", tmp_path / "x.svg"]}
-    refused = ldpflow(command, run_directory, *more.get(command, []), "--where", "epsilon == 3 and n > 1")
-    assert refused.code == 2 and refused.out == ""
-    message = (
-        "ldpflow: --where: 'epsilon == 3 and n > 1' is not allowed; expected a condition that some row meets."
-    )
-    assert refused.err.strip() == f"{message} epsilon has 1.0, 2.0; n has 300."
-    assert list(tmp_path.iterdir()) == []
+def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(ldpflow, run_directory):
+    for command in ("summary", "compare"):
+        refused = ldpflow(command, run_directory, "--where", "epsilon == 3 and n > 1")
+        assert refused.code == 2 and refused.out == "" and refused.err.startswith("ldpflow: --where: ")
+        assert "epsilon has 1.0, 2.0; n has 300" in refused.err
+
+
+def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
+    cited = ldpflow("cite", run_directory)
+    assert cited.code == 0 and cited.err == ""
+    assert "@article{chen2020," in cited.out and "@misc{ldpflow," in cited.out
+    paragraph = ldpflow("cite", run_directory, "--text").out.strip()
+    assert "The seed was" in paragraph and "64 independent replicates" in paragraph
+    page = report_html(Results.load(run_directory))
+    assert paragraph in page and "@article{chen2020," in page
+    nothing = ldpflow("cite", tmp_path / "nothing")
+    assert nothing.code == 2 and nothing.err.count("\n") == 1
+
+
+def test_sweep_summary_replay(ldpflow, tmp_path):
+    run = tmp_path / "run"
+    flags = ["--epsilon", "1", "--n", "1e3", "--n", "500", "--beta", "0.75", "--method", "BB"]
+    flags += ["--method", "SN", "--B", "50", "--replicates", "10", "--engine", "serial"]
+    first = ldpflow("sweep", *flags, "--out", run)
+    assert first.code == 0, first.err
+    study = load_study(str(run / "study.toml"))
+    assert (study.n, study.replicates) == ((500, 1000), 10)
+    (plan,) = study.plans()
+    rows = list(csv.DictReader(io.StringIO(ldpflow("summary", run, "--format", "csv").out)))
+    assert len(rows) == len(plan.cells) == 4
+    assert {row["path"] for row in rows} == {f"p{plan.simulator.key}"}
+    again = ldpflow("sweep", *flags, "--out", run, "--quiet")
+    assert (again.code, again.out) == (0, "")
+    assert RunStore(run).replicates.read(damaged="refuse").num_rows == 40
+    replayed = ldpflow("replay", run, "--path", f"p{plan.simulator.key}", "--replicate", 7)
+    assert replayed.code == 0, replayed.out
+    assert "equal, bit for bit" in replayed.out
+    for wrong in (
+        ["--path", "p" + "0" * 16, "--replicate", 7],
+        ["--path", plan.simulator.key, "--replicate", 10],
+    ):
+        assert ldpflow("replay", run, *wrong).code == 2
+    other = ldpflow("sweep", *flags, "--seed", "1", "--out", run)
+    assert other.code == 2
+    assert "seed" in other.err
+
+
+def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
+    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
+    run = ["--out", tmp_path / "run"]
+
+    def last(*more):
+        shown = ldpflow("sweep", *flags, *run, *more)
+        assert shown.code == 0, shown.err
+        line = shown.out.splitlines()[-1]
+        return line.partition("; rows in ")[0]
+
+    assert last("--replicates", 40).startswith("1 cell with 40 replicates; computed in ")
+    assert last("--replicates", 40) == "1 cell with 40 replicates; nothing was computed"
+    stored = "1 cell with 40 replicates, all that are stored (asked for: 10); nothing was computed"
+    assert last("--replicates", 10) == stored
+    assert last("--replicates", 60, "--n", "700").startswith("2 cells with 60 replicates; computed in ")
+    more = last("--replicates", 70, "--level", "0.8")
+    assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
+    target = last("--target-mcse", "0.2", "--max-replicates", "256")
+    assert "asked for" not in target
+
+
+def test_a_run_that_does_not_exist_yet_is_not_read(ldpflow, tmp_path, monkeypatch):
+    from ldpflow.cli import progress
+
+    first = []
+    monkeypatch.setattr(progress, "update_every", lambda _, state, draw: first.append(state.counts()) or str)
+    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
+    for _ in range(2):
+        assert ldpflow("sweep", *flags, "--out", tmp_path / "run").code == 0
+    assert first == ["starting, 0s", "reading what is stored, 0s"]
+    assert ldpflow("sweep", *flags, "--out", tmp_path / "run", "--fresh").code == 0
+    assert first[2] == "starting, 0s"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 
 import ldpflow as lf
-from ldpflow.cli.catalogue import keys_of_paths
-from ldpflow.study.plugins import REGISTRIES, SOURCES
+from ldpflow.cli.sweep import complete_path
+from tests.studies import forget_plugins
 
 METHOD = '''
 from typing import Annotated, ClassVar, Literal
@@ -39,14 +38,6 @@ RAISES = False
 '''
 
 
-def forget():
-    """Unload plug-in files, as a new process would not have them."""
-    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_")]:
-        del sys.modules[name]
-        SOURCES.pop(name, None)
-    REGISTRIES["method"].pop("wide", None)
-
-
 @pytest.fixture
 def swept(tmp_path, monkeypatch):
     """Sweeps a study with the method in a file in the working folder; returns its run."""
@@ -60,11 +51,11 @@ def swept(tmp_path, monkeypatch):
             methods={"kind": "wide", "K": [2, 3]}, **settings,
         )  # fmt: skip
         found = lf.sweep(study, "run", executor="serial", allow_failures=True)
-        forget()
+        forget_plugins("wide")
         return found
 
     yield run
-    forget()
+    forget_plugins("wide")
 
 
 def edited(tmp_path, before, after):
@@ -144,7 +135,7 @@ def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
     class Context:
         params = {"run": "run"}  # noqa: RUF012
 
-    assert keys_of_paths(Context, "p") == sorted(paths) and keys_of_paths(Context, "q") == []
+    assert complete_path(Context, "p") == sorted(paths) and complete_path(Context, "q") == []
     wrong = ldpflow("replay", "run", "--path", "p" + "0" * 16, "--replicate", 3, "--plugin", "mine.py")
     assert wrong.code == 2 and "--path: 'p0000000000000000' is not allowed" in wrong.err
 
@@ -159,12 +150,3 @@ def test_a_kind_without_its_file_and_rows_that_all_failed(swept, ldpflow, tmp_pa
         "sweep", "quiet.toml", "--quiet", "--out", "run", "--plugin", "mine.py", "--engine", "serial"
     )
     assert quiet.code == 0 and "all 12 rows are undefined or diverged" in quiet.err
-
-
-def test_the_argument_of_python_is_named():
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=lf.Oracle(), n=[100], replicates=4,
-    )  # fmt: skip
-    with pytest.raises(lf.InputError, match="executor: 'rya' is not allowed"):
-        lf.sweep(study, "run", executor="rya")

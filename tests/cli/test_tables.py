@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +11,7 @@ from ldpflow.cli.tables import print_summary, print_trajectories, write_csv
 from tests.cli.conftest import cell, without
 
 
-def with_setting(row: dict[str, Any], **settings: Any) -> dict[str, Any]:
+def with_setting(row, **settings):
     """The row with further settings, which stand before its results."""
     return settings | row
 
@@ -21,29 +19,27 @@ def with_setting(row: dict[str, Any], **settings: Any) -> dict[str, Any]:
 SETTINGS = ["tau", "epsilon", "n", "method", "beta"]
 
 
-def shown(rows: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], **columns: Any) -> list[str]:
+def shown(rows, capsys, **columns):
     """Lines of the summary of these rows."""
     print_summary(pa.Table.from_pylist([row | columns for row in rows]))
     return capsys.readouterr().out.splitlines()
 
 
-def design(**columns: Any) -> list[dict[str, Any]]:
+def design(**columns):
     """A factorial design in which everything varies that people vary."""
     settings = [(tau, e, n) for tau in (0.25, 0.75) for e in (0.25, 0.5) for n in (1234, 10**6)]
     rows = [cell(tau=t, epsilon=e, n=n, beta=b, **columns) for t, e, n in settings for b in (0.65, 0.85)]
     return rows + [without(tau=t, epsilon=e, n=n, method="BM", **columns) for t, e, n in settings]
 
 
-def header(lines: list[str]) -> int:
+def header(lines):
     """Number of the line with the names of the columns."""
     return next(i for i, line in enumerate(lines) if "coverage" in line and "tau" in line.split())
 
 
-@pytest.mark.parametrize("width", [10, 40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("width", [10, 60, 100, 200])
 @pytest.mark.parametrize("failures", [0, 40])
-def test_settings_are_never_cut_and_results_are_left_out_by_name(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, failures: int
-) -> None:
+def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeypatch, width, failures):
     monkeypatch.setenv("COLUMNS", str(width))
     rows = design() + design(replicates=640, failures=failures, coverage_failures_as_misses=0.825, gamma=0.7)
     lines = shown(rows, capsys)
@@ -60,11 +56,9 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(
         assert result in " ".join(lines[start : start + 2]) or result in left.partition("too narrow for")[2]
 
 
-def test_the_first_to_go_are_the_least_important(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
     kept = []
-    for width in range(130, 20, -2):
+    for width in range(130, 20, -6):
         monkeypatch.setenv("COLUMNS", str(width))
         rows = design(failures=40, coverage_failures_as_misses=0.8)
         lines = shown([*rows, cell(replicates=640)], capsys)
@@ -75,7 +69,7 @@ def test_the_first_to_go_are_the_least_important(
     assert kept[0] == ["emp. SE", "bias", "replicates", "length", "misses"] and kept[-1] == []
 
 
-def test_one_failure_is_a_line_and_no_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_failure_is_a_line_and_no_column(capsys):
     rows = design()
     rows[3] |= {"failures": 1, "coverage_failures_as_misses": 0.878}
     lines = shown(rows, capsys)
@@ -85,9 +79,7 @@ def test_one_failure_is_a_line_and_no_column(capsys: pytest.CaptureFixture[str])
     assert f"{said}; as misses they lower a coverage by up to 0.0020" in lines
 
 
-def test_failures_that_change_a_coverage_are_a_column_at_any_width(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monkeypatch):
     rows = design()
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
@@ -97,7 +89,7 @@ def test_failures_that_change_a_coverage_are_a_column_at_any_width(
     assert any("175 of 500 in a cell" in line and "0.31" in line for line in lines), "or it is said below"
 
 
-def test_what_one_kind_alone_has_is_no_constant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_one_kind_alone_has_is_no_constant(capsys):
     rows = [with_setting(cell(law=law, n=n), shape=1.5 if law == "gamma" else None)
             for law in ("gamma", "normal") for n in (10, 20)]  # fmt: skip
     rows += [with_setting(without(law="normal", n=n, method="BM"), shape=None) for n in (10, 20)]
@@ -109,21 +101,19 @@ def test_what_one_kind_alone_has_is_no_constant(capsys: pytest.CaptureFixture[st
     assert any("level=0.9" in line for line in constants)
 
 
-def test_a_setting_of_some_rows_alone_is_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_of_some_rows_alone_is_a_column(capsys):
     rows = [with_setting(cell(n=n), jitter=0.5 if n == 10 else None) for n in (10, 20)]
     lines = shown(rows, capsys)
     assert "jitter" in next(line for line in lines if "coverage" in line).split()
 
 
-def test_a_list_that_varies_is_no_constant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_that_varies_is_no_constant(capsys):
     """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
     rows = [with_setting(cell(), dimension=d, coefficients=str([1.0] * d)) for d in (10, 20)]
     assert not any("[1.0" in line for line in shown(rows, capsys))
 
 
-def test_statistics_of_trajectories_go_before_settings_are_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_of_trajectories_go_before_settings_are_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "45")
     rows = [
         {"path": f"p{tau}", "law": "exponential", "tau": tau, "n": 10**6, "step": 10**6, "stat": stat,
@@ -135,28 +125,20 @@ def test_statistics_of_trajectories_go_before_settings_are_cut(
     assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
 
 
-def test_a_comparison_keeps_its_settings(
-    ldpflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_of_a_real_sweep(ldpflow, tmp_path, monkeypatch):
     study = ["--n", "300", "--epsilon", "1", "--replicates", "40", "--engine", "serial", "--quiet"]
     assert ldpflow("sweep", *study, "--out", tmp_path / "run").code == 0
-    monkeypatch.setenv("COLUMNS", "60")
-    out = ldpflow("compare", tmp_path / "run").out
-    *table, left = out.splitlines()
-    assert "…" not in out and "0.65" in out and max(map(len, table)) <= 60
-    assert "only vs, only this" in left and "--columns shows any" in left
-
-
-def test_results_of_a_real_sweep(ldpflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = ["--n", "300", "--epsilon", "1", "--replicates", "40", "--engine", "serial", "--quiet"]
-    assert ldpflow("sweep", *study, "--out", tmp_path / "run").code == 0
-    for width in (40, 80, 100, 120):
+    for width in (40, 120):
         monkeypatch.setenv("COLUMNS", str(width))
         out = ldpflow("summary", tmp_path / "run").out
         assert "…" not in out and "0.65" in out and "TR: degree=2" in out
+    monkeypatch.setenv("COLUMNS", "60")
+    *table, left = ldpflow("compare", tmp_path / "run").out.splitlines()
+    assert "0.65" in " ".join(table) and max(map(len, table)) <= 60
+    assert "only vs, only this" in left and "--columns shows any" in left
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])
-def test_csv_of_any_command_has_no_formula(formula: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_of_any_command_has_no_formula(formula, capsys):
     write_csv(["name", formula], [{"name": formula, formula: -1.5}, {"name": "BB"}])
     assert capsys.readouterr().out == f"name,'{formula}\n'{formula},-1.5\nBB,\n"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.own_cluster import end, environment
+from tests.cluster.own_cluster import RAY_START, end, environment
 
 NET = "10.213.77"
 GCS_PORT = 6379
@@ -69,20 +69,7 @@ class Network:
         space, port = self.namespace(name), f"port{number}"
         ip("netns", "add", space)
         ip("-n", space, "link", "set", "lo", "up")
-        ip(
-            "link",
-            "add",
-            "eth0",
-            "netns",
-            space,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            port,
-            "netns",
-            self.switch,
-        )
+        ip(*f"link add eth0 netns {space} type veth peer name {port} netns {self.switch}".split())
         ip("-n", space, "addr", "add", f"{NET}.{number}/24", "dev", "eth0")
         ip("-n", space, "link", "set", "eth0", "up")
         ip("-n", self.switch, "link", "set", port, "master", "bridge", "up")
@@ -116,43 +103,18 @@ class Network:
         """A machine that runs a Ray node."""
         if machine not in self.machines:
             self.machine(machine)
-        where = (
-            ["--head", "--port", GCS_PORT, "--include-dashboard", "true"]
-            if head
-            else ["--address", f"{self.address('head')}:{GCS_PORT}"]
+        gcs = f"{self.address('head')}:{GCS_PORT}"
+        where = f"--head --port {GCS_PORT} --include-dashboard true" if head else f"--address {gcs}"
+        options = (
+            f"{where} --block --node-ip-address {self.address(machine)} --num-cpus {num_cpus} "
+            f"--object-store-memory {150 * 10**6} --temp-dir {self.folder / f't-{machine}'} "
+            "--disable-usage-stats"
         )
-        self.nodes[machine] = self.start(
-            machine,
-            "python",
-            "-m",
-            "ray.scripts.scripts",
-            "start",
-            "--block",
-            *where,
-            "--node-ip-address",
-            self.address(machine),
-            "--num-cpus",
-            num_cpus,
-            "--object-store-memory",
-            150 * 10**6,
-            "--temp-dir",
-            self.folder / f"t-{machine}",
-            "--disable-usage-stats",
-            **more,
-        )
-        if head:
-            deadline = time.monotonic() + 90
-            while self.call(
-                "head",
-                "python",
-                "-m",
-                "ray.scripts.scripts",
-                "status",
-                "--address",
-                f"{self.address('head')}:{GCS_PORT}",
-            ).returncode:
-                assert time.monotonic() < deadline, self.log("head")
-                time.sleep(1)
+        self.nodes[machine] = self.start(machine, *RAY_START, *options.split(), **more)
+        deadline = time.monotonic() + 90
+        while head and self.call("head", *RAY_START[:-1], "status", "--address", gcs).returncode:
+            assert time.monotonic() < deadline, self.log("head")
+            time.sleep(1)
 
     def call(self, machine: str, *command: object) -> subprocess.CompletedProcess[str]:
         """Run something on a machine to its end."""

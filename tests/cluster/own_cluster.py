@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
+RAY_START = [sys.executable, "-m", "ray.scripts.scripts", "start"]
 
 
 @dataclass
@@ -92,63 +93,26 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def own_cluster(
-    num_cpus: int = 2, more: Mapping[str, str] | None = None, python: Sequence[str] = ()
-) -> Iterator[OwnCluster]:
+def own_cluster(num_cpus: int = 2) -> Iterator[OwnCluster]:
     """Start a head, and end it."""
     # Ray's sockets allow no long path.
     folder = Path(tempfile.mkdtemp(prefix="ldpflow-", dir="/tmp"))
     (folder / "token").write_text(secrets.token_hex(32))
     gcs, dashboard, metrics, agent, client = free_ports(5)
-    env = environment(folder) | dict(more or {})
-    command = [
-        sys.executable,
-        "-m",
-        "ray.scripts.scripts",
-        "start",
-        "--head",
-        "--block",
-        "--node-ip-address",
-        "127.0.0.1",
-        "--port",
-        gcs,
-        "--dashboard-port",
-        dashboard,
-        "--metrics-export-port",
-        metrics,
-        "--dashboard-agent-listen-port",
-        agent,
-        "--ray-client-server-port",
-        client,
-        "--min-worker-port",
-        0,
-        "--max-worker-port",
-        0,
-        "--num-cpus",
-        num_cpus,
-        "--object-store-memory",
-        200 * 10**6,
-        "--temp-dir",
-        folder,
-        "--disable-usage-stats",
-    ]
+    env = environment(folder)
+    options = (
+        f"--head --block --node-ip-address 127.0.0.1 --port {gcs} --dashboard-port {dashboard} "
+        f"--metrics-export-port {metrics} --dashboard-agent-listen-port {agent} "
+        f"--ray-client-server-port {client} --min-worker-port 0 --max-worker-port 0 --num-cpus {num_cpus} "
+        f"--object-store-memory {200 * 10**6} --temp-dir {folder} --disable-usage-stats"
+    )
     with open(folder / "start.log", "w") as log:
         head = subprocess.Popen(
-            list(map(str, command)),
-            env=env,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    cluster = OwnCluster(
-        folder,
-        f"http://127.0.0.1:{dashboard}",
-        f"127.0.0.1:{gcs}",
-        f"http://127.0.0.1:{metrics}",
-        env,
-    )
+            [*RAY_START, *options.split()], env=env, cwd=folder,
+            stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    http = "http://127.0.0.1"
+    cluster = OwnCluster(folder, f"{http}:{dashboard}", f"127.0.0.1:{gcs}", f"{http}:{metrics}", env)
     try:
         wait_for_jobs(cluster, head)
         yield cluster

@@ -22,97 +22,36 @@ LAUNCHER = [ROOT / "cluster.yaml", FOLDER / "gcp.yaml"]
 SCHEMA = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
 
 # ray.io/v1, as KubeRay's reference of the resource lists them.
-RAY_JOB = {
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "clusterSelector",
-    "deletionStrategy",
-    "entrypoint",
-    "entrypointNumCpus",
-    "entrypointNumGpus",
-    "entrypointResources",
-    "jobId",
-    "managedBy",
-    "metadata",
-    "preRunningDeadlineSeconds",
-    "rayClusterSpec",
-    "runtimeEnvYAML",
-    "shutdownAfterJobFinishes",
-    "submissionMode",
-    "submitterConfig",
-    "submitterPodTemplate",
-    "suspend",
-    "ttlSecondsAfterFinished",
-}
-RAY_CLUSTER = {
-    "authOptions",
-    "autoscalerOptions",
-    "enableInTreeAutoscaling",
-    "gcsFaultToleranceOptions",
-    "headGroupSpec",
-    "headServiceAnnotations",
-    "managedBy",
-    "networkPolicy",
-    "rayVersion",
-    "suspend",
-    "upgradeStrategy",
-    "workerGroupSpecs",
-}
+RAY_JOB = set(
+    (
+        "activeDeadlineSeconds backoffLimit clusterSelector deletionStrategy entrypoint entrypointNumCpus "
+        "entrypointNumGpus entrypointResources jobId managedBy metadata preRunningDeadlineSeconds "
+        "rayClusterSpec runtimeEnvYAML shutdownAfterJobFinishes submissionMode submitterConfig "
+        "submitterPodTemplate suspend ttlSecondsAfterFinished"
+    ).split()
+)
+RAY_CLUSTER = set(
+    (
+        "authOptions autoscalerOptions enableInTreeAutoscaling gcsFaultToleranceOptions headGroupSpec "
+        "headServiceAnnotations managedBy networkPolicy rayVersion suspend upgradeStrategy workerGroupSpecs"
+    ).split()
+)
 AUTH = {"mode", "secretName", "enableK8sTokenAuth"}
-AUTOSCALER = {
-    "env",
-    "envFrom",
-    "idleTimeoutSeconds",
-    "image",
-    "imagePullPolicy",
-    "resources",
-    "securityContext",
-    "upscalingMode",
-    "version",
-    "volumeMounts",
-}
-HEAD = {
-    "enableIngress",
-    "headService",
-    "labels",
-    "rayStartParams",
-    "resources",
-    "serviceType",
-    "template",
-}
-WORKERS = {
-    "groupName",
-    "idleTimeoutSeconds",
-    "labels",
-    "maxReplicas",
-    "minReplicas",
-    "numOfHosts",
-    "rayStartParams",
-    "replicas",
-    "resources",
-    "scaleStrategy",
-    "suspend",
-    "template",
-}
-POD = {
-    "containers",
-    "nodeSelector",
-    "restartPolicy",
-    "serviceAccountName",
-    "tolerations",
-    "volumes",
-}
-CONTAINER = {
-    "args",
-    "command",
-    "env",
-    "envFrom",
-    "image",
-    "name",
-    "ports",
-    "resources",
-    "volumeMounts",
-}
+AUTOSCALER = set(
+    (
+        "env envFrom idleTimeoutSeconds image imagePullPolicy resources securityContext upscalingMode "
+        "version volumeMounts"
+    ).split()
+)
+HEAD = set("enableIngress headService labels rayStartParams resources serviceType template".split())
+WORKERS = set(
+    (
+        "groupName idleTimeoutSeconds labels maxReplicas minReplicas numOfHosts rayStartParams replicas "
+        "resources scaleStrategy suspend template"
+    ).split()
+)
+POD = set("containers nodeSelector restartPolicy serviceAccountName tolerations volumes".split())
+CONTAINER = set("args command env envFrom image name ports resources volumeMounts".split())
 
 
 def launcher(file):

@@ -58,13 +58,8 @@ def test_machines_that_are_started(tmp_path):
         "AWS_DEFAULT_REGION": "us-west-2",
         "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", LAUNCH, str(ROOT / "cluster.yaml")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command = [sys.executable, "-c", LAUNCH, str(ROOT / "cluster.yaml")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["resources"]["head"] == {"CPU": 0}

@@ -83,17 +83,8 @@ def test_nodes_come_and_go(tmp_path, network, store):
     run = f"s3://{BUCKET}/run"
     script = tmp_path / "study.toml"
     script.write_text(big.to_toml())
-    driver = network.start(
-        "head",
-        "python",
-        "-m",
-        "tests.cluster.driver",
-        f"{network.address('head')}:{GCS_PORT}",
-        run,
-        counts,
-        script,
-        **store,
-    )
+    command = ["python", "-m", "tests.cluster.driver", f"{network.address('head')}:{GCS_PORT}"]
+    driver = network.start("head", *command, run, counts, script, **store)
     started = time.monotonic()
     invocations = counts / "invocations"
     until(lambda: len(set(started_on(invocations))) == 3, 120, network)

@@ -91,13 +91,14 @@ def silent_later(connection: socket.socket, request: bytes) -> None:
 
 
 ANSWERS = [
-    *(silent, silent_later, endless, dripping, saying(b"{}"), saying(b"[]"), saying(b"null")),
-    *(saying(b'{"ray_version": []}'), saying(b"<html>hello</html>"), saying(b"\xff\xfe")),
+    *(silent, silent_later, endless, dripping),
+    *map(saying, (b"{}", b"[]", b"null", b'{"ray_version": []}', b"<html>hello</html>", b"\xff\xfe")),
 ]
+# Both commands ask by the same client.
+CASES = [*(("submit", answer) for answer in ANSWERS), ("jobs", silent), ("jobs", saying(b"null"))]
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("command", ["submit", "jobs"])
+@pytest.mark.parametrize(("command", "answer"), CASES)
 def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer, command):
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 1.0)
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")
@@ -110,7 +111,5 @@ def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer, command
     printed = capsys.readouterr()
     assert printed.out == ""
     (line,) = [line for line in printed.err.splitlines() if not line.startswith("warning: ")]
-    assert line.startswith(f"ldpflow: --address: '{address}' is not allowed") or line.startswith(
-        f"ldpflow: address: '{address}' is not allowed"
-    )
+    assert f"address: '{address}' is not allowed" in line
     assert not (tmp_path / "run").exists()

@@ -40,13 +40,10 @@ def slurm(tmp_path):
     }
 
     def run(*arguments):
+        command = ["bash", ROOT / "workflows/cluster/slurm.sh", *map(str, arguments)]
+        pipe = subprocess.PIPE
         return subprocess.Popen(
-            ["bash", ROOT / "workflows/cluster/slurm.sh", *map(str, arguments)],
-            env=base,
-            cwd=tmp_path,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            command, env=base, cwd=tmp_path, text=True, stdout=pipe, stderr=subprocess.STDOUT
         )
 
     return run

@@ -20,10 +20,10 @@ from tests.faults.study import serial, study, whole
 @pytest.mark.parametrize(
     ("address", "variable", "says"),
     [
-        ("ray://127.0.0.1:10001", "", "Ray Client's work ends when its connection does"),
-        ("auto", "ray://127.0.0.1:10001", "Ray Client's work ends when its connection does"),
-        ("http://127.0.0.1:8265", "", "ldpflow submit STUDY --address http://HEAD:8265"),
-        ("127.0.0.1:9", "", "Connection refused"),
+        ("ray://127.0.0.1:10001", "", "^address: .*Ray Client's work"),
+        ("auto", "ray://127.0.0.1:10001", "^RAY_ADDRESS: .*Ray Client's work"),
+        ("http://127.0.0.1:8265", "", "ldpflow submit"),
+        ("127.0.0.1:9", "ray://elsewhere:10001", "Connection refused"),
         ("host.invalid:6379", "", "ldpflow submit"),
     ],
 )
@@ -31,12 +31,6 @@ def test_addresses_that_a_driver_cannot_use(tmp_path, monkeypatch, address, vari
     monkeypatch.setenv("RAY_ADDRESS", variable)
     with pytest.raises(InputError, match=says):
         check_address(address)
-
-
-def test_another_variable_is_no_matter(monkeypatch):
-    monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
-    with pytest.raises(InputError, match="Connection refused"):
-        check_address("127.0.0.1:9")
 
 
 def test_batches_in_flight(tmp_path, ray_session):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ldpflow.cli import main
 from ldpflow.engine.run import run_study
+from ldpflow.errors import InputError
 from ldpflow.study import Study
 from ldpflow.study.plugins import load_plugin
 from tests.faults.study import MAPPING
@@ -39,21 +38,21 @@ def ending_study(folder: Path, ending: str) -> Study:
     return Study.from_mapping(STUDY | {"method": [{"kind": f"ending_{number}"}, {"kind": "BM"}]})
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending, engine):
+def assert_failed_batches(tmp_path, ending, engine):
     result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
     assert all(name in failed for failed in result.failed_batches), result.failed_batches
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending):
+    assert_failed_batches(tmp_path, ending, "threads")
+
+
 @pytest.mark.parametrize("ending", ENDINGS[:2])
 def test_on_ray(tmp_path, ending, ray_session):
-    result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine="ray")
-    assert result.failed_batches and result.stopped is None
-    name = ending.removeprefix("raise ").partition("(")[0]
-    assert all(name in failed for failed in result.failed_batches), result.failed_batches
+    assert_failed_batches(tmp_path, ending, "ray")
 
 
 UNPICKLABLE = """
@@ -70,8 +69,6 @@ copyreg.pickle(FixedWidth, refuse)
 
 
 def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session):
-    from ldpflow.errors import InputError
-
     file = tmp_path / "locked.py"
     file.write_text(METHOD + UNPICKLABLE)
     load_plugin(str(file))
@@ -89,12 +86,9 @@ def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, ending, ca
     assert line.startswith("ldpflow: plugins: ") and "line 2" in line and "Traceback" not in printed.err
 
 
-def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path):
+def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path, monkeypatch, capsys):
     (tmp_path / "leaving_module.py").write_text("import sys\nsys.exit(3)\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "ldpflow", "list", "--plugin", "leaving_module"],
-        capture_output=True, text=True, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["list", "--plugin", "leaving_module"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("ldpflow: plugins: ") and "SystemExit" in line

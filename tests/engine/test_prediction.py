@@ -11,7 +11,8 @@ from ldpflow.engine.run import run_study
 from ldpflow.study import load_study
 
 
-def test_cost_scales_with_replicates_and_cores():
+def test_cost_scales_with_replicates_and_cores(monkeypatch):
+    monkeypatch.setattr("ldpflow.engine.prediction.CALIBRATION_SECONDS", 0.2)
     plans = load_study("quickstart").replace({"n": [2000]}).plans()
     small = predict(plans, 64, 1, "serial")
     large = predict(plans, 640, 1, "serial")

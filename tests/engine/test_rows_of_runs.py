@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from ldpflow.components.intervals.parallel_runs import ParallelRuns
 from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import gaps, run_study
 from ldpflow.errors import InputError
 from ldpflow.results.comparison import comparisons
 from ldpflow.results.summary import stored_cells, stored_paths
-from ldpflow.run import open_run
+from ldpflow.simulators.one_pass import run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.rows import rows_of as rows_of_record
 from ldpflow.store.run_store import RunStore
@@ -94,11 +95,43 @@ def test_the_summary_counts_rows(run):
         assert row["coverage_mcse"] == pytest.approx((p * (1 - p) / row["replicates"]) ** 0.5)
 
 
-def test_the_run_is_checked_and_reported(run, tmp_path):
-    out, _, _ = run
+def test_a_row_is_computed_from_the_record_of_its_runs(run):
+    out, study, _ = run
     assert check_run(str(out))[0] == []
-    text = Path(open_run(out).report(tmp_path / "report.html")).read_text()
-    assert "parallel runs (Zhu, Lou, Wei and Wu" in text and "independent averages (Kuchibhotla" in text
+    method = ParallelRuns(K=5)
+    found = rows_of(out, "PAR", N, K=5)
+    for row in (0, 6, 19):  # 6: replicates 30 to 34, of two rows of lanes
+        record = run_path(study.plans()[0].simulator, 11, range(5 * row, 5 * row + 5), [N // 5])
+        expected = method.intervals(record, N, [0.9])
+        for name in ("lower", "upper", "estimate"):
+            assert found[name][row].as_py() == getattr(expected, name).item()
+
+
+def test_more_replicates_add_rows_and_change_none(run, tmp_path):
+    out, _, _ = run
+    shutil.copytree(out, tmp_path / "grown")
+    for place in ("grown", "once"):
+        assert swept(tmp_path / place, 105)[1].finished_replicates == 105
+    for method, settings in (("PAR", {"K": 5}), ("HULC", {})):
+        old, now, once = (
+            rows_of(place, method, N, **settings) for place in (out, tmp_path / "grown", tmp_path / "once")
+        )
+        assert len(now) == 21 and now.equals(once)
+        assert now.filter(pc.less(now["replicate"], 20)).equals(old)
+
+
+@pytest.mark.parametrize("kinds", [["PAR"], ["PAR", "BM"]])
+def test_precision_counts_replicates(tmp_path, kinds):
+    study = Study.from_mapping(STUDY | {"grid": {"n": [60]}, "method": [{"kind": kinds}]})
+    options = {"target_mcse": 0.03, "min_replicates": 256, "max_replicates": 2000}
+    run_study(study, tmp_path, engine="serial", **options)
+    rows = RunStore(tmp_path).read_summary().to_pylist()
+    for row in rows:
+        share = (row["coverage"] * row["replicates"] + 2) / (row["replicates"] + 4)
+        assert (share * (1 - share) / row["replicates"]) ** 0.5 <= 0.03
+    (par,) = (row for row in rows if row["method"] == "PAR")
+    # At most one step of the schedule, of 128 replicates, beyond what that takes.
+    assert 0.9 * 0.1 / 0.03**2 / 2 < par["replicates"] <= 2000 // 5
 
 
 def test_rows_do_not_depend_on_batches():
@@ -146,22 +179,18 @@ def test_what_is_missing_counts_rows(tmp_path):
 def test_rows_of_runs_are_not_paired_with_others(run):
     out, _, _ = run
     store = RunStore(out)
-    found = comparisons(
-        stored_cells(store, damaged="refuse"),
-        stored_paths(store.replicates, damaged="refuse"),
-        "method",
-        "oracle",
-    )
+
+    def compared(baseline):
+        paths = stored_paths(store.replicates, damaged="refuse")
+        return comparisons(stored_cells(store, damaged="refuse"), paths, "method", baseline)
+
+    found = compared("oracle")
     by_kind = {(c.differs["method"], c.differs["K"]): c.result for c in found if c.shared["n"] == N}
     assert not any(result.paired for result in by_kind.values())
     assert by_kind["PAR", 5].pairs == 20
-    others = comparisons(
-        stored_cells(store, damaged="refuse"),
-        stored_paths(store.replicates, damaged="refuse"),
-        "method",
-        "PAR",
-    )
-    results = {c.differs["method"]: c.result for c in others if c.shared["n"] == N and c.differs["K"] != 2}
+    results = {
+        c.differs["method"]: c.result for c in compared("PAR") if c.shared["n"] == N and c.differs["K"] != 2
+    }
     assert results["oracle"].paired is False
 
 

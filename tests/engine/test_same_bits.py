@@ -20,20 +20,8 @@ from ldpflow.simulators.simulator import Cell
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
-ORDER = [
-    (name, "ascending")
-    for name in (
-        "path",
-        "replicate",
-        "n",
-        "method",
-        "beta",
-        "B",
-        "multiplier",
-        "level",
-        "coordinate",
-    )
-]
+KEYS = ("path", "replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
+ORDER = [(name, "ascending") for name in KEYS]
 
 STUDY = {
     "name": "bits",
@@ -43,12 +31,7 @@ STUDY = {
     "mechanism": {"kind": "randomized_response", "epsilon": [1.0]},
     "algorithm": {"kind": "ldp_sgd"},
     "grid": {"n": [1000, 3000], "level": [0.9]},
-    "method": [
-        {"kind": "BB", "beta": [0.75], "B": 60},
-        {"kind": "BM"},
-        {"kind": "SN"},
-        {"kind": "oracle"},
-    ],
+    "method": [{"kind": "BB", "beta": [0.75], "B": 60}, {"kind": ["BM", "SN", "oracle"]}],
 }
 
 
@@ -71,9 +54,8 @@ def rows_of(study, out, **options):
 
 def by_key(rows):
     """Rows as a mapping from what identifies them; floats as hex, so that NaN equals itself."""
-    keys = [name for name, _ in ORDER]
     return {
-        tuple(row[name] for name in keys): {
+        tuple(row[name] for name in KEYS): {
             name: value.hex() if isinstance(value, float) else value for name, value in row.items()
         }
         for row in rows.to_pylist()
@@ -92,14 +74,13 @@ def test_ray_gives_the_serial_rows(serial, tmp_path, ray_session, workers):
     assert rows.equals(serial)
 
 
-@pytest.mark.parametrize("threads", [2, 5])
-def test_threads_give_the_serial_rows(serial, tmp_path, monkeypatch, threads):
+def test_threads_give_the_serial_rows(serial, tmp_path, monkeypatch):
     monkeypatch.setattr(batching, "TARGET_SECONDS", 1e-9)  # many batches
-    rows = rows_of(Study.from_mapping(STUDY), tmp_path / "run", engine="threads", num_cpus=threads)
+    rows = rows_of(Study.from_mapping(STUDY), tmp_path / "run", engine="threads", num_cpus=5)
     assert rows.equals(serial)
 
 
-@pytest.mark.parametrize("target", [1e-9, 1e-4, 1e3])
+@pytest.mark.parametrize("target", [1e-9, 1e3])
 def test_batch_size_does_not_matter(serial, tmp_path, monkeypatch, target):
     monkeypatch.setattr(batching, "TARGET_SECONDS", target)
     sizes = []
@@ -116,37 +97,31 @@ def test_batch_size_does_not_matter(serial, tmp_path, monkeypatch, target):
     assert sizes[0] == ({32, 4} if target < 1 else {100})
 
 
+MORE = {
+    "grid": {"n": [500, 1000, 3000, 7001], "level": [0.8, 0.9, 0.95]},
+    "mechanism": {"epsilon": [0.5, 1.0, 3.0]},
+    "problem": {"tau": [0.5, 0.9, 0.95]},
+    "method": [*STUDY["method"], {"kind": "BM", "M": 9}],
+    "replicates": 132,
+}
+OTHERS_OF_BB = {"kind": "BB", "beta": [0.6, 0.75], "B": [60, 90], "multiplier": ["uniform", "rademacher"]}
+
+
 @pytest.mark.parametrize(
     "tables",
     [
-        {"grid": {"n": [1000]}},
-        {"grid": {"n": [500, 1000, 3000, 7001]}},
-        {"grid": {"level": [0.8, 0.9, 0.95]}},
-        {"mechanism": {"epsilon": [0.5, 1.0, 3.0]}},
-        {"problem": {"tau": [0.5]}},
-        {"problem": {"tau": [0.5, 0.9, 0.95]}},
-        {"replicates": 164},
-        {"replicates": 40},
+        MORE,
+        {"grid": {"n": [1000]}, "problem": {"tau": [0.9]}, "replicates": 40},
         {"method": [{"kind": "SN"}]},
-        {"method": [*STUDY["method"], {"kind": "BM", "M": 9}]},
-        {
-            "method": [
-                {
-                    "kind": "BB",
-                    "beta": [0.6, 0.75],
-                    "B": [60, 90],
-                    "multiplier": ["uniform", "rademacher"],
-                }
-            ]
-        },
+        {"method": [OTHERS_OF_BB]},
     ],
-    ids=str,
+    ids=["more", "fewer", "one method", "other settings"],
 )
 def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables):
     ours = by_key(rows_of(changed(**tables), tmp_path / "run"))
     theirs = by_key(serial)
     both = ours.keys() & theirs.keys()
-    assert len(both) >= 200
+    assert len(both) >= 160
     assert all(ours[key] == theirs[key] for key in both)
 
 
@@ -180,38 +155,27 @@ ONE_PASS = {
 }
 
 
+LAPLACE = {"kind": "laplace", "epsilon": 1.0}
+
+
 def digest():
     """Hash of the rows of a batch that goes through every sampler, kind of problem and method."""
-    return hashed(
-        [
-            *changed(method=[*STUDY["method"], *TRANSCRIPT]).plans(),
-            *changed(
-                problem={
-                    "tau": 0.3,
-                    "law": ["laplace", "exponential", "uniform", "logistic"],
-                },
-                mechanism={"kind": "laplace", "epsilon": 1.0},
-            ).plans(),
-            *changed(problem={"law": "student_t", "df": 2.5}).plans(),
-            *(
-                plan
-                for covariates, more in (("truncated_normal", VECTORS), ("uniform", []))
-                for plan in Study.from_mapping(
-                    {
-                        **STUDY,
-                        "problem": {"kind": "quantile_regression", "covariates": covariates},
-                        "mechanism": {"kind": "laplace", "epsilon": 1.0},
-                        "method": [*STUDY["method"], *more],
-                    }
-                ).plans()
-            ),
-            *changed(
-                algorithm={"kind": "minibatch_sgd", "batch_size": 3},
-                mechanism={"kind": "laplace", "epsilon": 1.0},
-            ).plans(),
-            *Study.from_mapping(ONE_PASS).plans(),
-        ]
+    laws = {"tau": 0.3, "law": ["laplace", "exponential", "uniform", "logistic"]}
+    truncated, uniform = (
+        {"kind": "quantile_regression", "covariates": kind} for kind in ("truncated_normal", "uniform")
     )
+    studies = (
+        changed(method=[*STUDY["method"], *TRANSCRIPT]),
+        changed(problem=laws, mechanism=LAPLACE),
+        changed(problem={"law": "student_t", "df": 2.5}),
+        Study.from_mapping(
+            STUDY | {"problem": truncated, "mechanism": LAPLACE, "method": [*STUDY["method"], *VECTORS]}
+        ),
+        Study.from_mapping(STUDY | {"problem": uniform, "mechanism": LAPLACE}),
+        changed(algorithm={"kind": "minibatch_sgd", "batch_size": 3}, mechanism=LAPLACE),
+        Study.from_mapping(ONE_PASS),
+    )
+    return hashed([plan for study in studies for plan in study.plans()])
 
 
 def small_digest():
@@ -228,21 +192,13 @@ def longer_digest():
     """The same of what takes long to compile: noise trees, reduced noise, vectors under Gaussian noise."""
     algorithms = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "epsilon": 4.0, "epochs": 4.0}
     moments = {"kind": ["sufficient_statistics", "dp_mbssgd", "dp_ssgd"], "epsilon": 0.01}
-    problem = {"kind": "linear_regression", "coefficients": [1.0, -0.5]}
-    return hashed(
-        [
-            *Study.from_mapping({**EPOCHS, "algorithm": algorithms}).plans(),
-            *Study.from_mapping({**ONE_PASS, "algorithm": moments}).plans(),
-            *Study.from_mapping(
-                {
-                    **STUDY,
-                    "problem": problem,
-                    "mechanism": {"kind": "gaussian", "mu": 1.0},
-                    "method": [*STUDY["method"], *QUADRATIC],
-                }
-            ).plans(),
-        ]
-    )
+    vectors = {
+        "problem": {"kind": "linear_regression", "coefficients": [1.0, -0.5]},
+        "mechanism": {"kind": "gaussian", "mu": 1.0},
+        "method": [*STUDY["method"], *QUADRATIC],
+    }
+    mappings = (EPOCHS | {"algorithm": algorithms}, ONE_PASS | {"algorithm": moments}, STUDY | vectors)
+    return hashed([plan for mapping in mappings for plan in Study.from_mapping(mapping).plans()])
 
 
 def hashed(plans):
@@ -281,26 +237,10 @@ def test_bits_do_not_depend_on_the_processors_features(what, processors):
         # NumPy's own dispatch too.
         environment["NPY_DISABLE_CPU_FEATURES"] = "AVX512_SPR AVX512_ICL AVX512_SKX X86_V4"
         code = f"from tests.engine import test_same_bits as bits; print(bits.{what}())"
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code],
-            env=environment,
-            cwd=root,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=True)
         digests.append(done.stdout.strip())
     assert len(digests) > 1 and len(set(digests)) == 1
-
-
-def test_a_batch_is_the_same_in_pieces():
-    plan = Study.from_mapping(STUDY).plans()[0]
-    whole = simulate(Batch(plan.simulator, 99, 0, 64, plan.cells)).rows
-    pieces = [
-        simulate(Batch(plan.simulator, 99, first, last, plan.cells)).rows
-        for first, last in ((0, 5), (5, 37), (37, 64))
-    ]
-    assert pa.concat_tables(pieces).equals(whole)
 
 
 def test_rows_come_by_replicate_cell_and_coordinate():

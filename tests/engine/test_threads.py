@@ -13,6 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 from ldpflow.components.problems.logistic_regression import LogisticRegression
+from ldpflow.engine import loop
 from ldpflow.engine.batching import Missing
 from ldpflow.engine.precision import Round
 from ldpflow.engine.prediction import (
@@ -20,7 +21,7 @@ from ldpflow.engine.prediction import (
     RAY_SECONDS,
     ROW_SECONDS,
     busy_machine,
-    chosen_engine,
+    choose_engine,
     cores_of,
     python_seconds_of,
     seconds_of,
@@ -93,43 +94,44 @@ def test_precision_is_that_of_the_thread():
 
     def work(k):
         digits = 20 + 10 * k
-        for _ in range(200):
+        for _ in range(100):
             with constants.workdps(digits):
                 time.sleep(0)
                 if mp.dps != digits or abs(mpf(1) / 3 * 3 - 1) > mpf(10) ** (1 - digits):
                     wrong.append(digits)
 
-    in_threads(work, 4)
+    in_threads(work, 3)
     assert wrong == [] and mp.dps == 15
 
 
+def test_memory_cannot_be_limited_where_it_cannot_be_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "PROCESSES", tmp_path)
+    assert loop.memory_in_use() == 0
+    with pytest.raises(InputError, match="max_memory"):
+        loop.limits(max_bytes=10**9)
+    assert loop.limits(max_seconds=100.0)() is None
+
+
 def test_engine_by_cpu_time():
-    assert chosen_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
-    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
-    assert chosen_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
-    assert chosen_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
-    assert chosen_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
+    assert choose_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
+    assert choose_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
+    assert choose_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
+    assert choose_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
+    assert choose_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
     assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
     assert cores_of("ray", None) == len(os.sched_getaffinity(0))
 
 
 def test_python_code_in_which_threads_take_turns_is_for_ray_on_many_cores():
-    assert chosen_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
-    assert chosen_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
-    assert chosen_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
+    assert choose_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
+    assert choose_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
+    assert choose_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
     plan = Study.from_mapping(STUDY).plans()[0]
     missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
-    now = python_seconds_of(Round([[missing]]))
-    assert now == pytest.approx(100 * plan.simulator.dimension * len(plan.cells) * ROW_SECONDS)
-    assert python_seconds_of(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(7 * now)
-
-
-def test_seconds_of_rounds_that_follow():
-    plan = Study.from_mapping(STUDY).plans()[0]
-    missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
-    now = seconds_of(Round([[missing]]))
-    assert now == pytest.approx(100 * missing.cost.seconds)
-    assert seconds_of(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(7 * now)
+    rows = plan.simulator.dimension * len(plan.cells) * ROW_SECONDS
+    for measure, expected in ((seconds_of, missing.cost.seconds), (python_seconds_of, rows)):
+        assert measure(Round([[missing]])) == pytest.approx(100 * expected)
+        assert measure(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(700 * expected)
 
 
 def test_a_small_study_starts_no_ray(tmp_path, monkeypatch):
@@ -208,15 +210,9 @@ def test_niceness_of_the_workers_and_a_ray_that_is_kept(tmp_path):
 )
 def test_losses_along_a_path_are_in_its_expected_time(problem, mechanism, curves):
     study = {
-        "name": "losses",
-        "seed": 1,
-        "replicates": 10,
-        "problem": problem,
-        "mechanism": mechanism,
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": [1000]},
-        "trajectory": {"first": 10, "points": 5},
-    }
+        "name": "losses", "seed": 1, "replicates": 10, "problem": problem, "mechanism": mechanism,
+        "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [1000]}, "trajectory": {"first": 10, "points": 5},
+    }  # fmt: skip
     (plan,) = Study.from_mapping(study).plans()
     followed, not_followed = plan.request(), plan.simulator.needs((), plan.checkpoints[-1:])
     losses = 10 * (len(plan.checkpoints) - 1) * curves * trajectories.EVALUATION

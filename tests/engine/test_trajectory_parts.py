@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.results import Results
 from ldpflow.results.trajectories import read_trajectories
+from ldpflow.store.part import PartMeta
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import TRAJECTORIES
 from ldpflow.study import Study
+from tests.faults.on_disk import flipped, replaced, truncated, zeroed
 
 STUDY = {
     "name": "parts",
@@ -85,52 +87,30 @@ def test_a_stopped_sweep_goes_on_where_it_was(whole, tmp_path):
     assert all(RunStore(tmp_path).read(name).equals(data) for name, data in before.items())
 
 
-def damage_truncated(part, other):
-    part.write_bytes(part.read_bytes()[:-20])
-
-
-def damage_zeroed(part, other):
-    part.write_bytes(bytes(part.stat().st_size))
-
-
-def damage_flipped(part, other):
-    """A bit of a page; the footer stays whole."""
-    data = bytearray(part.read_bytes())
-    column = TRAJECTORIES.get_field_index("avg_sq")
-    chunk = pq.read_metadata(part).row_group(0).column(column)
-    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 9] ^= 1
-    part.write_bytes(bytes(data))
-
-
-def damage_other_seed(part, other):
-    (same,) = other.glob(f"trajectories/{part.parent.name}/{part.name}")
-    part.write_bytes(same.read_bytes())
-
-
-def damage_other_path(part, other):
+def moved(part, other):
     beside = next(p for p in part.parent.parent.glob(f"*/{part.name}") if p != part)
     part.write_bytes(beside.read_bytes())
 
 
-def damage_renamed(part, other):
+def renamed(part, other):
     part.rename(part.with_name(part.name.replace("part-32-64", "part-31-64")))
 
 
-def damage_plain_parquet(part, other):
+def foreign(part, other):
     pq.write_table(pa.table({"a": [1]}), part)
 
 
-def damage_missing(part, other):
+def missing(part, other):
     part.unlink()
 
 
-DAMAGES = [value for name, value in sorted(globals().items()) if name.startswith("damage_")]
+DAMAGES = [truncated, zeroed, flipped, replaced, moved, renamed, foreign, missing]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("damage", "repair"),
-    [*((damage, False) for damage in DAMAGES), (damage_flipped, True), (damage_missing, True)],
+    [*((damage, False) for damage in DAMAGES), (flipped, True), (missing, True)],
     ids=lambda x: getattr(x, "__name__", "repair" if x else "sweep"),
 )
 def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, tmp_path):
@@ -140,29 +120,28 @@ def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, t
     damage(part, whole / "other")
     findings, _ = check_run(str(run))
     assert findings
-    if damage is damage_missing:
+    if damage is missing:
         assert any("replicates missing: 32 to 63" in f.what for f in findings)
     else:
         assert any(name.startswith("trajectories/path=") for f in findings for name in f.bad)
-    if repair:
-        repair_run(str(run), engine="serial")
-    else:
-        sweep(run)
+    # What cannot be used is named as it is computed again.
+    with warnings.catch_warnings(record=True) as named:
+        warnings.simplefilter("always")
+        if repair:
+            repair_run(str(run), engine="serial")
+        else:
+            sweep(run)
+    texts = [str(warning.message) for warning in named]
+    said = any("trajectories/path=" in text and "is computed again" in text for text in texts)
+    assert said or repair or damage in (missing, flipped)
     assert same(run, whole)
     kept = list(run.glob("set_aside/trajectories/*/*.parquet"))
-    assert len(kept) == (damage is not damage_missing)
-
-
-def test_a_sweep_says_what_it_computes_again(whole, tmp_path):
-    shutil.copytree(whole / "run", tmp_path / "run")
-    damage_truncated(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
-    with pytest.warns(UserWarning, match="trajectories/path=.* cannot be used and is computed again"):
-        sweep(tmp_path / "run")
+    assert len(kept) == (damage is not missing)
 
 
 def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
     shutil.copytree(whole / "run", tmp_path / "run")
-    damage_flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
+    flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
     store = RunStore(tmp_path / "run")
     with pytest.raises(InputError, match="part-32-64"):
         read_trajectories(store, damaged="refuse")
@@ -177,15 +156,12 @@ def test_two_values_of_a_row_are_refused(whole, tmp_path):
     part = store.trajectories.scan(damaged="refuse")[0]
     file = Path(store.full(part.name))
     table = pq.read_table(file)
-    changed = table.set_column(
-        table.schema.get_field_index("last_sq"), "last_sq", pa.array([0.0] * table.num_rows)
-    )
+    at = table.schema.get_field_index("last_sq")
+    changed = table.set_column(at, "last_sq", pa.array([0.0] * table.num_rows))
     # The same replicates under another set of checkpoints that shares some of them.
     users = [*part.meta["checkpoints"][:3], 299]
     n = pa.array([users[i % 4] for i in range(table.num_rows)], pa.int64())
     changed = changed.set_column(1, "n", n).set_column(2, "step", n)
-    from ldpflow.store.part import PartMeta
-
     meta = PartMeta(8, part.meta["stream_version"], part.meta["path_settings"], {})
     store.trajectories.write(part.path_key, changed, meta, [{"checkpoints": users}])
     with pytest.raises(InputError, match="two values of last_sq"):

@@ -77,7 +77,7 @@ def test_a_process_of_ones_own_that_has_died(watching, fake, dead, seen, reaped)
 
 def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
     said = []
-    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(connection, "STUCK_SECONDS", 0.1)
     monkeypatch.setattr(connection, "when_stuck", said.append)
     monkeypatch.setattr(Watch, "look", lambda self: "Ray's raylet on this machine has died")
@@ -92,7 +92,7 @@ def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
 
 def test_a_loss_that_is_noticed(monkeypatch):
     said = []
-    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(connection, "when_stuck", said.append)
     lost = []
     monkeypatch.setattr(Watch, "look", lambda self: lost[0] if lost else None)

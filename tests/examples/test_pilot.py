@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ CODES = {"--tau 0.1 ": 2, "--tau 0.9 ": 1, "--bounds": 1}
 """Exit codes other than 0, by a part of the command."""
 
 
-def commands() -> list[tuple[str, str | None]]:
+def commands():
     """The commands of the page in their order, and their output where the page has it."""
     text = PAGE.read_text()
     found = []
@@ -31,7 +30,7 @@ def commands() -> list[tuple[str, str | None]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A folder with the pilot and the page's study."""
     place = tmp_path_factory.mktemp("pilot")
     script = ROOT / "examples" / "pilot" / "make_pilot.py"
@@ -42,15 +41,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_the_page_has_its_commands() -> None:
+def test_the_page_has_its_commands():
     shown = [output is not None for command, output in commands() if command.startswith("ldpflow plan")]
     assert shown == [True, True, True, True, False, False, True]
 
 
 @pytest.mark.parametrize(("command", "output"), commands(), ids=lambda value: None)
-def test_commands_print_what_the_page_says(
-    command: str, output: str | None, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_commands_print_what_the_page_says(command, output, folder, monkeypatch, capsys):
     if not command.startswith("ldpflow"):
         return  # it made the folder's files
     monkeypatch.chdir(folder)
@@ -63,7 +60,7 @@ def test_commands_print_what_the_page_says(
         assert printed.out == output
 
 
-def test_both_files_are_one_pilot(folder: Path) -> None:
+def test_both_files_are_one_pilot(folder):
     """Skewed, rounded, and a fifth of it zero; Parquet and CSV make the same plan."""
     import ldpflow as lf
     from ldpflow.components.problems.tables import read_column
@@ -79,9 +76,9 @@ def test_both_files_are_one_pilot(folder: Path) -> None:
     ]
 
 
-def test_python_on_the_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_on_the_page(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
+    names = {}
     exec(code.replace("plan.check()", "pass"), names)
     assert names["plan"].table().num_rows == 2 and not names["plan"].refused

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,16 +45,12 @@ class Counted:
             except FileExistsError:
                 number += 1
         wrong = self.plan.get(name, [])
-        what = None
-        if wrong and wrong[-1] == "always":
-            what = wrong[0]
-        elif number < len(wrong):
-            what = wrong[number]
+        always = bool(wrong) and wrong[-1] == "always"
+        what = wrong[0 if always else number] if always or number < len(wrong) else None
         if what == CRASH:
-            result = run_task(batch)
+            run_task(batch)
             # In the middle: the work is done, and lost with the worker.
             os.kill(os.getpid(), signal.SIGKILL)
-            return result
         if what == RAISE:
             raise ArithmeticError("injected")
         if what == DAWDLE:
@@ -63,11 +60,7 @@ class Counted:
 
     def invocations(self) -> dict[str, int]:
         """How often each batch was started."""
-        counts: dict[str, int] = {}
-        for file in Path(self.folder).iterdir():
-            name = file.name.rpartition(".")[0]
-            counts[name] = counts.get(name, 0) + 1
-        return counts
+        return dict(Counter(file.name.rpartition(".")[0] for file in Path(self.folder).iterdir()))
 
 
 def place(batch: Batch) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.cli import main
-from ldpflow.documents import with_sum
+from ldpflow.documents import append_checksum
 from ldpflow.settings import Settings
 from ldpflow.study import GROUPS
 from ldpflow.study.reading import toml_text
@@ -149,19 +149,12 @@ def trial(folder: Path, number: int) -> list[dict[str, Any]]:
     text = hostile_text(number).encode("utf-8", "replace").decode()
     (folder / "hostile.toml").write_text(text, encoding="utf-8")
     body = f"# Resolved study, hash {'0' * 16}\n{text}\n"
-    (folder / "run" / "study.toml").write_text(with_sum(body), encoding="utf-8")
-    name, *more = STORED[number % len(STORED)]
-    second, *further = STORED[(number // len(STORED) + 5) % len(STORED)]
-    lines = [
-        ["sweep", str(folder / "hostile.toml"), "--dry-run"],
-        [name, str(folder / "run"), *more, *(["-o", str(folder / "plot.svg")] if name == "plot" else [])],
-        [
-            second,
-            str(folder / "run"),
-            *further,
-            *(["-o", str(folder / "plot.svg")] if second == "plot" else []),
-        ],
-    ]
+    (folder / "run" / "study.toml").write_text(append_checksum(body), encoding="utf-8")
+    plot = ["-o", str(folder / "plot.svg")]
+    lines = [["sweep", str(folder / "hostile.toml"), "--dry-run"]]
+    for at in (number, number // len(STORED) + 5):
+        name, *more = STORED[at % len(STORED)]
+        lines.append([name, str(folder / "run"), *more, *(plot if name == "plot" else [])])
     return [called(number, line) for line in lines]
 
 
@@ -176,11 +169,8 @@ def called(number: int, line: list[str]) -> dict[str, Any]:
     except BaseException:
         found |= {"code": None, "traceback": traceback.format_exc()[-3000:]}
     largest = 2**20 * peak()
-    return found | {
-        "seconds": time.process_time() - before,
-        "peak": largest,
-        "messages": said.getvalue()[-600:],
-    }
+    seconds = time.process_time() - before
+    return found | {"seconds": seconds, "peak": largest, "messages": said.getvalue()[-600:]}
 
 
 def wrong(found: dict[str, Any]) -> bool:

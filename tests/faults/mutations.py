@@ -205,7 +205,8 @@ def mutated(work: Path, trials: int, seed: int = 18) -> Counter[str]:
         shutil.copytree(whole, run)
         files = files_of(run)
         file = files[trial % len(files)]
-        mutation = MUTATIONS[trial // len(files) % len(MUTATIONS)]
+        # Another kind with every trial, and for a file with every round.
+        mutation = MUTATIONS[(trial + trial // len(files)) % len(MUTATIONS)]
         what = f"{file.relative_to(run)}: {mutation(file, run, chance)}"
         noticed = 0
         pages = chance.random() < 0.25

@@ -122,14 +122,14 @@ def bucket() -> Iterator[Proxy]:
         server.stop()
 
 
-def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
+def undisturbed(work: Path, proxy: Proxy, trial: int) -> None:
     """Sweep, resume, grow, damage, check, merge and start over at an s3:// address."""
     run = f"s3://{BUCKET}/undisturbed-{trial}/run"
-    one: dict[str, Any] = {"problem": {"kind": "quantile", "tau": 0.5}}
+    one: dict[str, Any] = {"problem": {"kind": "quantile", "tau": 0.5}, "replicates": 64}
     expected = serial(work / "expected", study(**one))
     with small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        serial(run, study(**one, replicates=40, grid={"n": [200], "level": [0.9]}))
+        serial(run, study(**one | {"replicates": 40, "grid": {"n": [200], "level": [0.9]}}))
         assert serial(run, study(**one)) == expected
         assert check_run(run)[0] == []
         store = RunStore(run)
@@ -143,12 +143,11 @@ def undisturbed(work: Path, proxy: Proxy, trial: int) -> str:
         assert len(store.replicates.scan(damaged="refuse")) < before
     whole(run, expected)
     with pytest.warns(UserWarning, match="old run was moved"):
-        serial(run, study(**one, seed=9, replicates=4), fresh=True)
+        serial(run, study(**one | {"seed": 9, "replicates": 4}), fresh=True)
     assert row_bytes(f"{run}.old-1") == expected
-    return "undisturbed"
 
 
-def disturbed(work: Path, proxy: Proxy, trial: int) -> str:
+def disturbed(work: Path, proxy: Proxy, trial: int) -> None:
     """Connections refused, slow, or cut in the middle of a put: tried again, nothing is lost."""
     what = ("refused", "slow", "cut")[trial % 3]
     run = f"s3://{BUCKET}/{what}-{trial}/run"
@@ -159,10 +158,9 @@ def disturbed(work: Path, proxy: Proxy, trial: int) -> str:
         assert serial(run) == expected
     assert proxy.spoilt > before
     whole(run, expected)
-    return what
 
 
-def killed_in_put(work: Path, proxy: Proxy, trial: int) -> str:
+def killed_in_put(work: Path, proxy: Proxy, trial: int) -> None:
     """The sweep is killed (SIGKILL) while a part goes to the store: half a part is none; it goes on."""
     run = f"s3://{BUCKET}/killed-{trial}/run"
     expected = serial(work / "expected")
@@ -188,10 +186,9 @@ def killed_in_put(work: Path, proxy: Proxy, trial: int) -> str:
         warnings.simplefilter("ignore")  # the lock of a dead process is taken over
         assert serial(run) == expected
     whole(run, expected)
-    return "killed in a put"
 
 
-def down(work: Path, proxy: Proxy, trial: int) -> str:
+def down(work: Path, proxy: Proxy, trial: int) -> None:
     """The server is gone for longer than anybody waits: a clear error; back, it goes on."""
     run = f"s3://{BUCKET}/down-{trial}/run"
     expected = serial(work / "expected")
@@ -213,7 +210,6 @@ def down(work: Path, proxy: Proxy, trial: int) -> str:
             RunStore(run).filesystem.delete_file(RunStore(run).full("lock"))
             assert serial(run) == expected
     whole(run, expected)
-    return "down"
 
 
 if __name__ == "__main__":

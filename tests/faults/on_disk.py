@@ -21,7 +21,6 @@ from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
-from tests.faults.mutations import mutated
 from tests.faults.study import SmallParts, row_bytes, serial, study, whole
 from tests.store.replicates import unusable
 
@@ -36,7 +35,7 @@ def zeroed(part: Path, other: Path) -> None:
 
 def replaced(part: Path, other: Path) -> None:
     """By another study's part of that very name."""
-    (same,) = other.glob(f"replicates/{part.parent.name}/{part.name}")
+    (same,) = other.glob(f"*/{part.parent.name}/{part.name}")
     part.write_bytes(same.read_bytes())
 
 
@@ -58,8 +57,11 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def damaged_part(work: Path, trial: int) -> str:
-    """One part after another is damaged; a sweep, or check --repair, computes it again."""
+def damaged_part(work: Path, trial: int) -> None:
+    """One part after another is damaged; a sweep, or check --repair, computes it again.
+
+    tests/engine/test_trajectory_parts.py does it to parts of trajectories.
+    """
     damage = DAMAGES[trial % len(DAMAGES)]
     with warnings.catch_warnings(), small_parts():
         warnings.simplefilter("ignore")
@@ -68,14 +70,12 @@ def damaged_part(work: Path, trial: int) -> str:
             serial(work / "other", study(seed=5))
         parts = sorted((work / "run" / "replicates").rglob("*.parquet"))
         damage(parts[trial // len(DAMAGES) % len(parts)], work / "other")
-        findings, _ = check_run(str(work / "run"))
-        assert any(finding.bad for finding in findings)
+        assert any(finding.bad for finding in check_run(str(work / "run"))[0])
         if trial % 2:
             repair_run(str(work / "run"), engine="serial")
         else:
             run_study(study(), work / "run", engine="serial")
         whole(work / "run", expected)
-    return damage.__name__
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def full_disk(work: Path, trial: int) -> str:
+def full_disk(work: Path, trial: int) -> None:
     """A disk that holds a few parts: a clear error, no half file; freed, it goes on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
@@ -107,10 +107,9 @@ def full_disk(work: Path, trial: int) -> str:
         ballast.unlink()
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "disk full"
 
 
-def read_only(work: Path, trial: int) -> str:
+def read_only(work: Path, trial: int) -> None:
     """A file system that cannot be written to, whole or from some moment on."""
     expected = serial(work / "expected")
     with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
@@ -128,28 +127,31 @@ def read_only(work: Path, trial: int) -> str:
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-    return "read-only"
 
 
-def clock_backwards(work: Path, trial: int) -> str:
+def clock_backwards(work: Path, trial: int) -> None:
     """Every look at the clock finds it earlier than before."""
+    shifts = (-3600.0 * (1 + trial) * look for look in range(10**9))
+    clocked(work, shifts)
+
+
+def clock_jumps(work: Path, trial: int) -> None:
+    """The clock of the system jumps by a day, forwards or backwards, at every look."""
+    sign = 1 if trial % 2 else -1
+    clocked(work, (86_400.0 * (look * sign % 7 - 3) for look in range(10**9)))
+
+
+def clocked(work: Path, shifts: Iterator[float]) -> None:
     expected = serial(work / "expected")
     now = time.time()
-
-    def backwards() -> float:
-        nonlocal now
-        now -= 3600.0 * (1 + trial)
-        return now
-
-    with small_parts(), mock.patch.object(time, "time", backwards):
+    with small_parts(), mock.patch.object(time, "time", lambda: now + next(shifts)):
         serial(work / "run", study(replicates=40))
         os.utime(work / "run" / "lock", (2**31, 2**31))
         serial(work / "run")
     whole(work / "run", expected)
-    return "clock backwards"
 
 
-def diverging(work: Path, trial: int) -> str:
+def diverging(work: Path, trial: int) -> None:
     """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
     wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
     expected = serial(work / "run", wild)
@@ -166,10 +168,9 @@ def diverging(work: Path, trial: int) -> str:
     # Taken up in the middle, the same replicates diverge.
     serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
     assert serial(work / "again", wild) == expected
-    return "diverged"
 
 
-def delivered_twice(work: Path, trial: int) -> str:
+def delivered_twice(work: Path, trial: int) -> None:
     """Every batch comes to the aggregator twice, at once or after it was published."""
 
     class Twice(SmallParts.func):  # type: ignore[name-defined,misc]
@@ -184,48 +185,3 @@ def delivered_twice(work: Path, trial: int) -> str:
         serial(work / "run")
     whole(work / "run", expected)
     assert row_bytes(work / "run") == expected
-    return "batch delivered twice"
-
-
-def mutations(work: Path, trial: int) -> str:
-    """700 mutations of all files of a run, one at a time."""
-    found = mutated(work, 700)
-    return f"700 mutations: {found['mutations noticed']} noticed, the rest change nothing"
-
-
-FOLLOWED = {"trajectory": {"first": 10, "points": 4}}
-
-
-def damaged_trajectory(work: Path, trial: int) -> str:
-    """A part of the trajectories is damaged; a sweep, or check --repair, computes it again."""
-    damage = (truncated, zeroed, flipped)[trial % 3]
-    with warnings.catch_warnings(), small_parts():
-        warnings.simplefilter("ignore")
-        expected = serial(work / "run", study(**FOLLOWED))
-        trajectories = RunStore(work / "run").trajectories.read(damaged="refuse")
-        parts = sorted((work / "run" / "trajectories").rglob("*.parquet"))
-        damage(parts[trial % len(parts)], work)
-        assert any(finding.bad for finding in check_run(str(work / "run"))[0])
-        if trial % 2:
-            repair_run(str(work / "run"), engine="serial")
-        else:
-            run_study(study(**FOLLOWED), work / "run", engine="serial")
-        whole(work / "run", expected)
-        assert repr(RunStore(work / "run").trajectories.read(damaged="refuse")) == repr(trajectories)
-    return damage.__name__
-
-
-def clock_jumps(work: Path, trial: int) -> str:
-    """The clock of the system jumps by a day, forwards or backwards, at every look."""
-    expected = serial(work / "expected")
-    now = time.time()
-    looks = iter(range(10**9))
-
-    def jumping() -> float:
-        return now + 86_400.0 * (next(looks) * (1 if trial % 2 else -1) % 7 - 3)
-
-    with small_parts(), mock.patch.object(time, "time", jumping):
-        serial(work / "run", study(replicates=40))
-        serial(work / "run")
-    whole(work / "run", expected)
-    return "clock jumps"

@@ -1,11 +1,7 @@
 """Faults that need a Ray of their own: a driver killed, a node lost and another joined.
 
 python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
-python -m tests.faults.ray_scripts nodes FOLDER TRIALS
-python -m tests.faults.ray_scripts lost FOLDER TRIALS
-python -m tests.faults.ray_scripts early FOLDER TRIALS
-python -m tests.faults.ray_scripts joined FOLDER TRIALS
-python -m tests.faults.ray_scripts shm FOLDER
+python -m tests.faults.ray_scripts nodes|lost|early|joined|shm FOLDER TRIALS
 """
 
 from __future__ import annotations
@@ -23,21 +19,16 @@ from pathlib import Path
 
 from ldpflow.engine.check import check_run
 from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
 from tests.cluster.own_cluster import own_cluster
+from tests.faults.on_disk import small_parts
 from tests.faults.on_ray import counted, on_ray
 from tests.faults.study import serial, study, whole
 
 
 def sweep(run: str) -> None:
     """The driver that is killed: a local Ray, rows published as they come."""
-    from functools import partial
-    from unittest import mock
-
-    import ldpflow.engine.run
-    from ldpflow.store.aggregate import Aggregator
-
-    small = partial(Aggregator, max_rows=1)
-    with mock.patch.object(ldpflow.engine.run, "Aggregator", small):
+    with small_parts():
         on_ray(Path(run), num_cpus=2)
     print("done", flush=True)
 
@@ -53,12 +44,8 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
         runs += 1
         for _ in range(3):
             command = [sys.executable, "-m", "tests.faults.ray_scripts", "sweep", str(run)]
-            child = subprocess.Popen(
-                command,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            quiet = subprocess.DEVNULL
+            child = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
             before = len(list(run.rglob("*.parquet")))
             limit = time.monotonic() + 120
             while child.poll() is None and time.monotonic() < limit:
@@ -120,31 +107,27 @@ def node_lost(work: Path) -> str:
 
 def process_lost(work: Path, name: str) -> str:
     """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary."""
-    return ended(work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: descendants(child, name))
+    return lost_late(
+        work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: descendants(child, name)
+    )
+
+
+def sweep_command(work: Path, what: Study, *options: str) -> list[str]:
+    (work / "study.toml").write_text(what.to_toml())
+    words = f"-m ldpflow sweep {work / 'study.toml'} --out {work / 'run'} --engine ray --quiet"
+    return [sys.executable, *words.split(), *options]
 
 
 def lost_early(work: Path, name: str) -> str:
     """The raylet or the GCS is killed as soon as it is there, before the first batch: one message."""
-    (work / "study.toml").write_text(study().to_toml())
-    command = [sys.executable, "-m", "ldpflow", "sweep", str(work / "study.toml"), "--out", str(work / "run")]
     with open(work / "said", "w") as said_to:
-        child = subprocess.Popen([*command, "--engine", "ray", "--num-cpus", "1", "--quiet"], stderr=said_to)
-        try:
-            while not (victims := descendants(child.pid, name)) and child.poll() is None:
-                time.sleep(0.05)
-            time.sleep(1.5)  # the watch looks once a second
-            for victim in victims:
-                os.kill(victim, signal.SIGKILL)
-            killed = time.monotonic()
-            child.wait(timeout=180)
-        finally:
-            child.kill()
-    seconds = time.monotonic() - killed
-    said = (work / "said").read_text()
-    assert child.returncode == 1, f"exit code {child.returncode}: {said}"
-    (line,) = (line for line in said.splitlines() if not line.startswith("warning: "))
-    assert line.startswith(f"ldpflow: Ray's {name} ") and "run the same command again" in line
-    assert seconds < 20, f"{seconds:.1f} s, load {os.getloadavg()[0]:.0f}: {said}"
+        child = subprocess.Popen(sweep_command(work, study(), "--num-cpus", "1"), stderr=said_to)
+        while not (victims := descendants(child.pid, name)) and child.poll() is None:
+            time.sleep(0.05)
+        time.sleep(1.5)  # the watch looks once a second
+        seconds, line = end_of(child, victims, work / "said")
+    assert line.startswith(f"ldpflow: Ray's {name} ")
+    assert seconds < 20, f"{seconds:.1f} s, load {os.getloadavg()[0]:.0f}: {line}"
     return f"{name} before the first batch: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
 
 
@@ -155,18 +138,15 @@ def joined_lost(work: Path, name: str) -> str:
         def victims(child: int) -> list[int]:
             return processes_of(name, str(cluster.folder))
 
-        return ended(work, name, ["--address", cluster.gcs], cluster.environment, victims)
+        return lost_late(work, name, ["--address", cluster.gcs], cluster.environment, victims)
 
 
-def ended(
+def lost_late(
     work: Path, name: str, where: list[str], environment: dict[str, str], victims: Callable[[int], list[int]]
 ) -> str:
     """Sweep on Ray, kill a process after a part is there; what was killed, and the seconds to the end."""
     long = study(replicates=60_000, grid={"n": [200_000], "level": [0.9]})  # minutes on one core
-    (work / "study.toml").write_text(long.to_toml())
-    run = work / "run"
-    command = [sys.executable, "-m", "ldpflow", "sweep", str(work / "study.toml"), "--out", str(run)]
-    command += ["--engine", "ray", *where, "--quiet"]
+    command, run = sweep_command(work, long, *where), work / "run"
     with open(work / "said", "w") as said_to:
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to, env=environment)
         limit = time.monotonic() + 180
@@ -174,23 +154,30 @@ def ended(
             time.sleep(0.2)
         assert child.poll() is None, (work / "said").read_text()
         (victim,) = victims(child.pid)
-        os.kill(victim, signal.SIGKILL)
-        killed = time.monotonic()
-        try:
-            child.wait(timeout=180)
-        finally:
-            child.kill()
-    seconds = time.monotonic() - killed
-    said = (work / "said").read_text()
-    assert child.returncode == 1, f"exit code {child.returncode}: {said}"
-    (line,) = (line for line in said.splitlines() if line.startswith("ldpflow: "))
-    assert "Traceback" not in said, said
+        seconds, line = end_of(child, [victim], work / "said")
     # ``ray start --block`` ends the raylet when the GCS is gone, and either may be noticed first.
-    assert re.search(rf"Ray's (raylet|{name}) .*has died", line) and "run the same command again" in line
+    assert re.search(rf"Ray's (raylet|{name}) .*has died", line)
     assert RunStore(run).read_summary() is not None
     findings = [finding.what for finding in check_run(str(run))[0]]
     assert all("replicates missing" in finding for finding in findings), findings
     return f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
+
+
+def end_of(child: subprocess.Popen[bytes], victims: list[int], said_to: Path) -> tuple[float, str]:
+    """Kill processes of Ray; the seconds until the sweep has ended by itself, and its message."""
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    killed = time.monotonic()
+    try:
+        child.wait(timeout=180)
+    finally:
+        child.kill()
+    seconds = time.monotonic() - killed
+    said = said_to.read_text()
+    assert child.returncode == 1 and "Traceback" not in said, f"exit code {child.returncode}: {said}"
+    (line,) = (line for line in said.splitlines() if line.startswith("ldpflow: "))
+    assert "run the same command again" in line
+    return seconds, line
 
 
 def processes_of(name: str, folder: str) -> list[int]:
@@ -223,42 +210,35 @@ def descendants(pid: int, name: str) -> list[int]:
 def without_shared_memory(work: Path) -> str:
     """/dev/shm cannot be written to: Ray keeps its objects elsewhere, and the rows are the same."""
     expected = serial(work / "expected")
-    (work / "study.toml").write_text(study().to_toml())
-    hide = "mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec"
-    for engine in ("threads", "ray"):
-        run = work / engine
-        sweep = (
-            f"{sys.executable} -m ldpflow sweep {work / 'study.toml'} --out {run} --engine {engine} --quiet"
-        )
-        command = ["unshare", "--mount", "sh", "-c", f"{hide} {sweep}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stderr
-        whole(run, expected)
+    sweep = " ".join(sweep_command(work, study()))
+    hide = f"mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec {sweep}"
+    command = ["unshare", "--mount", "sh", "-c", hide]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    whole(work / "run", expected)
     return "no /dev/shm"
 
 
-def main(what: str, folder: str, *numbers: str) -> None:
+TRIALS: dict[str, Callable[[Path, str], str]] = {
+    "lost": process_lost,
+    "joined": joined_lost,
+    "early": lost_early,
+    "nodes": lambda work, name: node_lost(work),
+    "shm": lambda work, name: without_shared_memory(work),
+}
+
+
+def main(what: str, folder: str, count: str = "1", seed: str = "") -> None:
     if what == "sweep":
         sweep(folder)
     elif what == "driver":
-        kills, seed = map(int, numbers)
-        print(f"{driver_killed(Path(folder), kills, seed)} kills")
-    elif what in ("lost", "joined", "early"):
-        for trial in range(int(numbers[0])):
+        print(f"{driver_killed(Path(folder), int(count), int(seed))} kills")
+    else:
+        for trial in range(int(count)):
             work = Path(folder, f"{what}-{trial}")
             work.mkdir()
-            lost = {"lost": process_lost, "joined": joined_lost, "early": lost_early}[what]
-            print(lost(work, ("raylet", "gcs_server")[trial % 2]), flush=True)
-        print(f"{numbers[0]} processes")
-    elif what == "shm":
-        print(without_shared_memory(Path(folder)))
-        print("1 machine")
-    else:
-        for trial in range(int(numbers[0])):
-            work = Path(folder, f"trial-{trial}")
-            work.mkdir()
-            print(node_lost(work))
-        print(f"{numbers[0]} nodes")
+            print(TRIALS[what](work, ("raylet", "gcs_server")[trial % 2]), flush=True)
+        print(f"{count} trials")
 
 
 if __name__ == "__main__":

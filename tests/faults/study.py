@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from ldpflow.engine.check import check_run
 from ldpflow.engine.run import run_study
 from ldpflow.store.aggregate import Aggregator
 from ldpflow.store.run_store import RunStore
@@ -29,6 +31,15 @@ ORDER = [("path", "ascending"), *((name, "ascending") for name in REPLICATE_ROWS
 
 # Many small parts, so that there are many moments between two writes.
 SmallParts = partial(Aggregator, max_rows=1)
+
+
+def trials(**counts: tuple[int, int]) -> list[Any]:
+    """Parameters (fault, trial): names of faults with their trials in the fast suite and in all."""
+    return [
+        pytest.param(name, trial, marks=pytest.mark.slow if trial >= short else ())
+        for name, (short, all_of_them) in counts.items()
+        for trial in range(all_of_them)
+    ]
 
 
 def study(**changes: Any) -> Study:
@@ -54,8 +65,6 @@ def serial(run: str | Path, what: Study | None = None, **options: Any) -> bytes:
 
 def whole(run: str | Path, expected: bytes) -> None:
     """The run has the expected rows, each once on disk too, and passes its check."""
-    from ldpflow.engine.check import check_run
-
     assert row_bytes(run) == expected
     findings, _ = check_run(str(run))
     assert findings == [], [finding.what for finding in findings]

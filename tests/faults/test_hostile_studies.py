@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.hostile_studies import COUNT, hostile_text, wrong
+from tests.faults.hostile_studies import COUNT, wrong
 from tests.faults.study import serial, study
 
 ROOT = Path(__file__).parents[2]
-BLOCK = 26
+BLOCK = 20
 
 
 def answers(tmp_path: Path, first: int, end: int) -> list[dict]:
@@ -34,10 +34,3 @@ def test_a_hostile_study_has_an_answer(tmp_path, first):
     assert [answer for answer in found if wrong(answer)] == []
     assert any(answer["code"] == 2 for answer in found)
     assert not list(tmp_path.rglob("*.mark"))
-
-
-def test_the_studies_are_of_many_kinds():
-    texts = [hostile_text(number) for number in range(COUNT)]
-    assert len(set(texts)) > 0.9 * COUNT
-    for said in ("[plugins]", "[monitor]", "[trajectory]", "\x1b", "[[[[[", "nan", "9223372036854775808"):
-        assert any(said in text.replace("_", "") or said in text for text in texts), said

@@ -7,6 +7,7 @@ import pytest
 import ldpflow.store.files
 from ldpflow.cli import main
 from tests.faults import object_store
+from tests.faults.study import trials
 
 
 @pytest.fixture(scope="module")
@@ -15,24 +16,12 @@ def proxy():
         yield proxy
 
 
-def test_undisturbed(tmp_path, proxy):
-    object_store.undisturbed(tmp_path, proxy, 0)
-
-
-@pytest.mark.parametrize("trial", range(3))
-def test_disturbed(tmp_path, proxy, trial):
-    object_store.disturbed(tmp_path, proxy, trial)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trial", range(2))
-def test_killed_while_a_part_is_uploaded(tmp_path, proxy, trial):
-    object_store.killed_in_put(tmp_path, proxy, trial)
-
-
-@pytest.mark.slow
-def test_down(tmp_path, proxy):
-    object_store.down(tmp_path, proxy, 0)
+@pytest.mark.parametrize(
+    ("fault", "trial"),
+    trials(undisturbed=(1, 2), disturbed=(3, 6), killed_in_put=(0, 8), down=(0, 1)),
+)
+def test_fault(tmp_path, proxy, fault, trial):
+    getattr(object_store, fault)(tmp_path, proxy, trial)
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,19 @@
-"""The short form of the fault matrix, part two: on Ray."""
+"""The fault matrix, part two: on a Ray that is there."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.faults import on_ray
+from tests.faults.study import trials
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        # Without Ray it is fast, and the aggregator is the same.
-        pytest.param(fault, marks=pytest.mark.slow if fault is on_ray.delivered_twice else ())
-        for fault in on_ray.FAULTS
-    ],
-    ids=lambda fault: fault.__name__,
+    ("fault", "trial"),
+    # engine/test_cluster.py kills one of two aggregators; delivered twice is fast without Ray.
+    trials(
+        worker_killed=(1, 3), aggregator_killed=(0, 5), delivered_twice=(0, 3), raising=(1, 2), stopped=(1, 2)
+    ),
 )
-def test_fault(tmp_path, ray_session, fault):
-    fault(tmp_path, 0)
-
-
-@pytest.mark.slow
-def test_a_batch_that_kills_every_worker(tmp_path, ray_session):
-    on_ray.raising(tmp_path, 1)
+def test_fault(tmp_path, ray_session, fault, trial):
+    getattr(on_ray, fault)(tmp_path, trial)

@@ -1,33 +1,20 @@
 """Tiny studies whose rows are golden: every kind of kernel and every interval method.
 
-The fast cases have each kind of kernel once; the others, marked slow, every combination of problem,
+The fast cases have each kind of kernel once, the others every combination of problem,
 dimension, mechanism, algorithm and running sums that a bundled study uses, and what bundled studies
 leave out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
-
-__all__ = ["CASES", "Case", "write_records"]
-
 REPLICATES = 8
-
-
-class Case(NamedTuple):
-    """A tiny study; ``slow`` if its kernels are long to compile or like those of a fast case."""
-
-    study: dict[str, Any]
-    slow: bool = False
 
 
 RECORDS = {"least_squares": "real.csv", "robust_regression": "real.csv", "nonconvex_logistic": "binary.csv"}
 """Files that studies read, by kind of problem; the name as it is typed is part of a path's key."""
 
 
-def write_records(folder: Path) -> None:
+def write_records(folder):
     """Files of 97 records of three features, from integer arithmetic alone: y real, or 0 or 1."""
     real, binary = ["a,b,c,y"], ["a,b,c,y"]
     for i in range(97):
@@ -39,7 +26,7 @@ def write_records(folder: Path) -> None:
         (folder / name).write_text("\n".join(lines) + "\n")
 
 
-def study(problem: Any, mechanism: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+def study(problem, mechanism, algorithm, **more):
     """A study of 8 replicates; chunks of random numbers are 128 steps long, so 300 are three of them."""
     made = {
         "name": "golden",
@@ -70,7 +57,7 @@ SN = [{"kind": "SN"}]
 ONE_EACH = [{"kind": "BB", "B": 50}, {"kind": ["BM", "oracle"]}]
 
 
-def transcript(*degrees: int) -> list[dict[str, Any]]:
+def transcript(*degrees):
     """TR with both variances and TR-BM, of some degrees and burn-ins."""
     return [
         {"kind": ["TR", "TR-BM"], "degree": list(degrees), "burn_in": ["n^0.4", "0.1n"]},
@@ -90,110 +77,95 @@ SGD = {"kind": "ldp_sgd"}
 LAWS = ("normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal")
 
 
-def law(name: str, **settings: Any) -> dict[str, Any]:
+def law(name, **settings):
     return {"kind": "quantile", "law": name, **({"df": 3.0} if name == "student_t" else {}), **settings}
 
 
-def scalars() -> Iterator[tuple[str, Case]]:
+def scalars():
     """Quantiles: laws, mechanisms, running sums, mini-batches, perturbed paths."""
-    yield "quantile-response", Case(study(MEDIAN, RESPONSE, SGD, method=PLAIN, points=4))
-    yield "quantile-response-sn", Case(study(MEDIAN, RESPONSE, SGD, method=[*PLAIN, *SN]), True)
-    yield "quantile-response-tr", Case(study(MEDIAN, RESPONSE, SGD, method=transcript(1, 2)), True)
-    yield (
-        "quantile-response-tr-sn",
-        Case(study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(2, 1)]), True),
-    )
+    yield "quantile-response", study(MEDIAN, RESPONSE, SGD, method=PLAIN, points=4)
+    yield "quantile-response-sn", study(MEDIAN, RESPONSE, SGD, method=[*PLAIN, *SN])
+    yield "quantile-response-tr", study(MEDIAN, RESPONSE, SGD, method=transcript(1, 2))
+    yield "quantile-response-tr-sn", study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(2, 1)])
     every = [*PLAIN, *SN, *transcript(1, 2, 3)]
-    yield "quantile-response-all", Case(study(MEDIAN, RESPONSE, SGD, method=every, n=[300, 1001, 4000]))
+    yield "quantile-response-all", study(MEDIAN, RESPONSE, SGD, method=every, n=[300, 1001, 4000])
     steps = {"kind": "ldp_sgd", "gamma": [0.6, 0.75], "c": [0.5, 4.0], "theta0": [-3.0, 1.0]}
-    yield "quantile-response-steps", Case(study(MEDIAN, RESPONSE, steps, method=BOUNDED), True)
-    yield "quantile-response-horizons", Case(study(MEDIAN, RESPONSE, SGD, method=PLAIN, independent_n=True))
+    yield "quantile-response-steps", study(MEDIAN, RESPONSE, steps, method=BOUNDED)
+    yield "quantile-response-horizons", study(MEDIAN, RESPONSE, SGD, method=PLAIN, independent_n=True)
     # Too few steps for a fit: undefined intervals.
     yield (
         "quantile-response-few",
-        Case(study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(1, 2, 3)], n=[5, 12, 40])),
+        study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(1, 2, 3)], n=[5, 12, 40]),
     )
     radius = {"kind": "ldp_sgd", "radius": 0.5, "theta0": 0.25}
-    yield "quantile-response-projected", Case(study(MEDIAN, RESPONSE, radius, method=BOUNDED), True)
+    yield "quantile-response-projected", study(MEDIAN, RESPONSE, radius, method=BOUNDED)
     for name in LAWS[1:]:
-        yield (
-            f"quantile-{name}-response-all",
-            Case(study(law(name, tau=[0.3, 0.9]), RESPONSE, SGD, method=every), True),
-        )
+        yield f"quantile-{name}-response-all", study(law(name, tau=[0.3, 0.9]), RESPONSE, SGD, method=every)
     yield (
         "quantile-cauchy-response",
-        Case(
-            study({"kind": "quantile", "law": "student_t", "df": [1.0, 2.5]}, RESPONSE, SGD, method=PLAIN),
-            True,
-        ),
+        study({"kind": "quantile", "law": "student_t", "df": [1.0, 2.5]}, RESPONSE, SGD, method=PLAIN),
     )
     for name in LAWS:
         problem = law(name, tau=0.3, location=-1.0, scale=2.5)
-        yield f"quantile-{name}-laplace", Case(study(problem, LAPLACE, SGD, method=BOUNDED, points=3), True)
+        yield f"quantile-{name}-laplace", study(problem, LAPLACE, SGD, method=BOUNDED, points=3)
     yield (
         "quantile-laplace-tr-sn",
-        Case(study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3), True),
+        study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3),
     )
-    yield "quantile-gaussian", Case(study(MEDIAN, GAUSSIAN, SGD, method=BOUNDED), True)
-    yield "quantile-none", Case(study(MEDIAN, NONE, SGD, method=BOUNDED), True)
+    yield "quantile-gaussian", study(MEDIAN, GAUSSIAN, SGD, method=BOUNDED)
+    yield "quantile-none", study(MEDIAN, NONE, SGD, method=BOUNDED)
     bit = {**RESPONSE, "sampling": "private_bit"}
     for name in LAWS[:5]:
         problem = law(name, tau=0.3, location=0.2, scale=1.5)
-        yield (
-            f"quantile-{name}-bit",
-            Case(study(problem, bit, SGD, method=PLAIN), name not in ("normal", "laplace")),
-        )
-    yield "quantile-bit-all", Case(study(MEDIAN, bit, SGD, method=every), True)
+        yield f"quantile-{name}-bit", study(problem, bit, SGD, method=PLAIN)
+    yield "quantile-bit-all", study(MEDIAN, bit, SGD, method=every)
     halves = {**RESPONSE, "sampling": "private_bit_32"}
     problem = law("normal", tau=0.3, location=0.2, scale=1.5)
-    yield "quantile-normal-bit-32", Case(study(problem, halves, SGD, method=PLAIN))
-    yield "quantile-bit-32-all", Case(study(MEDIAN, halves, SGD, method=every), True)
+    yield "quantile-normal-bit-32", study(problem, halves, SGD, method=PLAIN)
+    yield "quantile-bit-32-all", study(MEDIAN, halves, SGD, method=every)
     batches = {"kind": "minibatch_sgd", "batch_size": 7}
-    yield "minibatch-bit", Case(study(MEDIAN, bit, batches, method=PLAIN), True)
-    yield "minibatch-response", Case(study(MEDIAN, RESPONSE, batches, method=BOUNDED), True)
-    yield "minibatch-laplace", Case(study(MEDIAN, LAPLACE, batches, method=BOUNDED))
+    yield "minibatch-bit", study(MEDIAN, bit, batches, method=PLAIN)
+    yield "minibatch-response", study(MEDIAN, RESPONSE, batches, method=BOUNDED)
+    yield "minibatch-laplace", study(MEDIAN, LAPLACE, batches, method=BOUNDED)
     central = {**batches, "noise": "batch"}
-    yield "minibatch-laplace-batch", Case(study(MEDIAN, LAPLACE, central, method=BOUNDED), True)
-    yield "minibatch-none", Case(study(MEDIAN, NONE, batches, method=[*PLAIN, *SN]), True)
+    yield "minibatch-laplace-batch", study(MEDIAN, LAPLACE, central, method=BOUNDED)
+    yield "minibatch-none", study(MEDIAN, NONE, batches, method=[*PLAIN, *SN])
     split = {"kind": "budget_split", "perturbations": 5}
     perturbed = [*PLAIN, {"kind": "PB"}]
-    yield "perturbed-response", Case(study(MEDIAN, RESPONSE, split, method=perturbed))
-    yield (
-        "perturbed-response-sn",
-        Case(study(MEDIAN, RESPONSE, split, method=[*perturbed, *SN, *transcript(2)]), True),
-    )
-    yield "perturbed-laplace", Case(study(MEDIAN, LAPLACE, split, method=perturbed), True)
-    yield "perturbed-none", Case(study(MEDIAN, NONE, split, method=perturbed), True)
+    yield "perturbed-response", study(MEDIAN, RESPONSE, split, method=perturbed)
+    yield "perturbed-response-sn", study(MEDIAN, RESPONSE, split, method=[*perturbed, *SN, *transcript(2)])
+    yield "perturbed-laplace", study(MEDIAN, LAPLACE, split, method=perturbed)
+    yield "perturbed-none", study(MEDIAN, NONE, split, method=perturbed)
 
 
-def coefficients(d: int) -> list[float]:
+def coefficients(d):
     """1, -1/2, 1/3, ... : every coordinate another truth."""
     return [(-1) ** j / (j + 1) for j in range(d)]
 
 
-def linear(d: int, **settings: Any) -> dict[str, Any]:
+def linear(d, **settings):
     return {"kind": "linear_regression", "coefficients": coefficients(d), **settings}
 
 
-def logistic(d: int, **settings: Any) -> dict[str, Any]:
+def logistic(d, **settings):
     return {"kind": "logistic_regression", "coefficients": coefficients(d), **settings}
 
 
-def vectors() -> Iterator[tuple[str, Case]]:
+def vectors():
     """Quantile regression, Huber and logistic regression, quadratics."""
     median = {"kind": "quantile_regression"}
     slow = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.4}
     followed = {"method": [], "points": 5, "level": 0.9}
-    yield "regression-laplace", Case(study(median, LAPLACE, SGD, method=PLAIN, points=3), True)
-    yield "regression-laplace-sn", Case(study(median, LAPLACE, SGD, method=BOUNDED), True)
-    yield "regression-laplace-tr1", Case(study(median, LAPLACE, SGD, method=transcript(1)), True)
+    yield "regression-laplace", study(median, LAPLACE, SGD, method=PLAIN, points=3)
+    yield "regression-laplace-sn", study(median, LAPLACE, SGD, method=BOUNDED)
+    yield "regression-laplace-tr1", study(median, LAPLACE, SGD, method=transcript(1))
     yield (
         "regression-laplace-all",
-        Case(study({**median, "tau": [0.5, 0.9]}, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]), True),
+        study({**median, "tau": [0.5, 0.9]}, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]),
     )
     yield (
         "regression-uniform-laplace",
-        Case(study({**median, "covariates": "uniform"}, LAPLACE, SGD, method=BOUNDED), True),
+        study({**median, "covariates": "uniform"}, LAPLACE, SGD, method=BOUNDED),
     )
     general = {
         **median,
@@ -205,87 +177,65 @@ def vectors() -> Iterator[tuple[str, Case]]:
         "df": 4.0,
         "error_scale": 2.0,
     }
-    yield "regression-d2-laplace", Case(study(general, LAPLACE, SGD, method=BOUNDED))
-    yield (
-        "regression-d2-laplace-all",
-        Case(study(general, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]), True),
-    )
+    yield "regression-d2-laplace", study(general, LAPLACE, SGD, method=BOUNDED)
+    yield "regression-d2-laplace-all", study(general, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)])
     wide = {**median, "coefficients": coefficients(9), "errors": "laplace"}
-    yield "regression-d9-laplace", Case(study(wide, LAPLACE, SGD, method=BOUNDED), True)
-    yield "regression-gaussian", Case(study(median, GAUSSIAN, SGD, method=BOUNDED), True)
-    yield "regression-none", Case(study(median, NONE, SGD, method=BOUNDED), True)
+    yield "regression-d9-laplace", study(wide, LAPLACE, SGD, method=BOUNDED)
+    yield "regression-gaussian", study(median, GAUSSIAN, SGD, method=BOUNDED)
+    yield "regression-none", study(median, NONE, SGD, method=BOUNDED)
     batches = {"kind": "minibatch_sgd", "batch_size": 5, "theta0": 0.3}
     for noise in ("record", "batch"):
         yield (
             f"minibatch-regression-{noise}",
-            Case(study(median, LAPLACE, {**batches, "noise": noise}, method=BOUNDED), True),
+            study(median, LAPLACE, {**batches, "noise": noise}, method=BOUNDED),
         )
     split = {"kind": "budget_split", "perturbations": 4}
-    yield (
-        "perturbed-regression",
-        Case(study(median, LAPLACE, split, method=[*ONE_EACH, {"kind": "PB"}]), True),
-    )
+    yield "perturbed-regression", study(median, LAPLACE, split, method=[*ONE_EACH, {"kind": "PB"}])
     for d in (2, 5, 10, 20):
         for name, problem in (("linear", linear(d)), ("logistic", logistic(d))):
-            fast = (name, d) == ("linear", 2)
-            yield f"{name}-d{d}", Case(study(problem, GAUSSIAN, slow, **followed), not fast)
+            yield f"{name}-d{d}", study(problem, GAUSSIAN, slow, **followed)
             if d in (5, 10):
                 every = [*BOUNDED, *transcript(1, 2)] if d == 5 else [*BOUNDED, *transcript(1)]
-                yield f"{name}-d{d}-sn", Case(study(problem, GAUSSIAN, slow, method=BOUNDED), True)
-                yield f"{name}-d{d}-all", Case(study(problem, GAUSSIAN, slow, method=every), True)
+                yield f"{name}-d{d}-sn", study(problem, GAUSSIAN, slow, method=BOUNDED)
+                yield f"{name}-d{d}-all", study(problem, GAUSSIAN, slow, method=every)
     # A vector of one coordinate has the polynomials of a scalar.
     every = [*BOUNDED, *transcript(1, 2, 3)]
-    yield "linear-d1-all", Case(study(linear(1), GAUSSIAN, slow, method=every), True)
+    yield "linear-d1-all", study(linear(1), GAUSSIAN, slow, method=every)
     yield (
         "linear-d2-laplace-tr1-sn",
-        Case(study(linear(2), LAPLACE, slow, method=[*BOUNDED, *transcript(1)], points=3)),
+        study(linear(2), LAPLACE, slow, method=[*BOUNDED, *transcript(1)], points=3),
     )
-    yield "linear-d2-tr2", Case(study(linear(2), GAUSSIAN, slow, method=transcript(2)), True)
+    yield "linear-d2-tr2", study(linear(2), GAUSSIAN, slow, method=transcript(2))
     budgets = {
         "law": {"kind": "gaussian", "mu_min": 1.0, "mu": 2.0},
         "list": {"kind": "gaussian", "budgets": [[1.0, 2.0, 0.5]]},
     }
     for name, mechanism in budgets.items():
-        yield (
-            f"linear-d2-budget-{name}",
-            Case(study(linear(2), mechanism, slow, method=BOUNDED, points=3), name == "list"),
-        )
-    yield "linear-d5-budget-law", Case(study(linear(5), budgets["law"], slow, **followed), True)
-    yield (
-        "linear-clip",
-        Case(study(linear(3, bounding="clip", clip=1.5), GAUSSIAN, slow, method=BOUNDED, points=3), True),
-    )
-    yield "linear-laplace", Case(study(linear(2, huber=0.7), LAPLACE, slow, method=BOUNDED), True)
-    yield "linear-none", Case(study(linear(2), NONE, slow, method=BOUNDED), True)
+        yield f"linear-d2-budget-{name}", study(linear(2), mechanism, slow, method=BOUNDED, points=3)
+    yield "linear-d5-budget-law", study(linear(5), budgets["law"], slow, **followed)
+    yield "linear-clip", study(linear(3, bounding="clip", clip=1.5), GAUSSIAN, slow, method=BOUNDED, points=3)
+    yield "linear-laplace", study(linear(2, huber=0.7), LAPLACE, slow, method=BOUNDED)
+    yield "linear-none", study(linear(2), NONE, slow, method=BOUNDED)
     radius = {**slow, "radius": 0.5, "theta0": 0.2}
-    yield "linear-projected", Case(study(linear(3), GAUSSIAN, radius, method=BOUNDED, points=3), True)
+    yield "linear-projected", study(linear(3), GAUSSIAN, radius, method=BOUNDED, points=3)
     split = {"kind": "budget_split", "perturbations": 3, "gamma": 0.6}
-    yield (
-        "perturbed-linear",
-        Case(study(linear(2), GAUSSIAN, split, method=[*ONE_EACH, {"kind": "PB"}]), True),
-    )
+    yield "perturbed-linear", study(linear(2), GAUSSIAN, split, method=[*ONE_EACH, {"kind": "PB"}])
     central = {"kind": "minibatch_sgd", "batch_size": 4, "noise": "batch"}
-    yield "minibatch-linear", Case(study(linear(3), GAUSSIAN, central, method=BOUNDED), True)
+    yield "minibatch-linear", study(linear(3), GAUSSIAN, central, method=BOUNDED)
     yield (
         "logistic-clip",
-        Case(study(logistic(2, bounding="clip", clip=0.8), LAPLACE, slow, method=BOUNDED, points=3)),
+        study(logistic(2, bounding="clip", clip=0.8), LAPLACE, slow, method=BOUNDED, points=3),
     )
-    yield (
-        "logistic-one",
-        Case(study(logistic(1, covariates="one"), GAUSSIAN, slow, method=BOUNDED, points=3), True),
-    )
+    yield "logistic-one", study(logistic(1, covariates="one"), GAUSSIAN, slow, method=BOUNDED, points=3)
     quadratic = {"kind": "quadratic", "curvatures": [[0.3, 1.0]], "minimiser": [[-1.0, 1.0]]}
-    yield (
-        "quadratic",
-        Case(study(quadratic, GAUSSIAN, slow, method=[*BOUNDED, *transcript(1)], points=3), True),
-    )
+    yield "quadratic", study(quadratic, GAUSSIAN, slow, method=[*BOUNDED, *transcript(1)], points=3)
 
 
-def least_squares(d: int, **settings: Any) -> dict[str, Any]:
+def least_squares(d, **settings):
     return {"kind": "least_squares", "d": d, "sigma": 0.5, **settings}
 
 
-def regressions() -> Iterator[tuple[str, Case]]:
+def regressions():
     """Least squares in one pass: constant and decaying steps, clipping, second moments."""
     clipped = {"kind": "clipped_gaussian", "clip": [1.0, 4.0], "mu": 1.0}
     tail = {"kind": "tail_sgd", "eta": [0.01, 0.1]}
@@ -294,32 +244,29 @@ def regressions() -> Iterator[tuple[str, Case]]:
         for name, algorithm in (("tail", tail), ("sgd", decaying)):
             yield (
                 f"least-squares-{name}-{mechanism_name}",
-                Case(
-                    study(least_squares(3), mechanism, algorithm, method=BOUNDED, points=4),
-                    (name, mechanism_name) != ("tail", "clipped"),
-                ),
+                study(least_squares(3), mechanism, algorithm, method=BOUNDED, points=4),
             )
     # Steps so long that replicates diverge, some before n = 300 and all before 1001.
     wild = {"kind": "ldp_sgd", "gamma": 0.51, "c": 40.0}
     yield (
         "least-squares-diverged",
-        Case(study(least_squares(3), NONE, wild, method=BOUNDED, points=4, n=[20, 300, 1001])),
+        study(least_squares(3), NONE, wild, method=BOUNDED, points=4, n=[20, 300, 1001]),
     )
     for design, errors in (("uniform", "laplace"), ("rademacher", "uniform"), ("laplace", "rademacher")):
         problem = least_squares(2, design=design, errors=errors, kappa=4.0)
-        yield f"least-squares-{design}", Case(study(problem, NONE, decaying, method=BOUNDED, points=3), True)
+        yield f"least-squares-{design}", study(problem, NONE, decaying, method=BOUNDED, points=3)
     for d in (3, 5, 10, 20):
         problem, size = least_squares(d, kappa=2.0), {"n": 4000, "points": 2}
         adaptive = {"kind": "dp_ambssgd", "epsilon": 100.0, "iterations": 4, "infeasible_is": "warned"}
-        yield f"adaptive-d{d}", Case(study(problem, None, adaptive, **size), d != 3)
+        yield f"adaptive-d{d}", study(problem, None, adaptive, **size)
         moments = {"kind": "sufficient_statistics", "epsilon": 5.0}
-        yield f"moments-d{d}", Case(study(problem, None, moments, **size), d != 3)
-        yield f"ols-d{d}", Case(study(problem, None, {"kind": "ols"}, **size), True)
-        yield f"tail-d{d}", Case(study(problem, NONE, {"kind": "tail_sgd"}, **size), True)
+        yield f"moments-d{d}", study(problem, None, moments, **size)
+        yield f"ols-d{d}", study(problem, None, {"kind": "ols"}, **size)
+        yield f"tail-d{d}", study(problem, NONE, {"kind": "tail_sgd"}, **size)
     size = {"n": [4000, 4003], "points": 3}
     fixed = {"kind": "dp_mbssgd", "epsilon": 50.0, "iterations": 4, "infeasible_is": "warned"}
-    yield "fixed-clipping", Case(study(least_squares(3), None, fixed, **size), True)
-    yield "fixed-clipping-d10", Case(study(least_squares(10), None, fixed, **size), True)
+    yield "fixed-clipping", study(least_squares(3), None, fixed, **size)
+    yield "fixed-clipping-d10", study(least_squares(10), None, fixed, **size)
     rules = {
         "kind": "dp_ambssgd",
         "rule": ["corrected", "printed"],
@@ -329,26 +276,26 @@ def regressions() -> Iterator[tuple[str, Case]]:
         "domain": [16.0, 64.0],
         "infeasible_is": "warned",
     }
-    yield "adaptive-rules", Case(study(least_squares(3), None, rules, **size), True)
+    yield "adaptive-rules", study(least_squares(3), None, rules, **size)
     one = {"kind": "dp_ssgd", "epsilon": 0.01, "step_rule": ["practical", "printed"]}
-    yield "one-by-one", Case(study(least_squares(3), None, one, n=4000, points=3), True)
+    yield "one-by-one", study(least_squares(3), None, one, n=4000, points=3)
     file = {"kind": "least_squares", "file": RECORDS["least_squares"], "target": "y"}
     size = {"n": [60, 97], "points": 2}
-    yield "file-tail", Case(study(file, NONE, {"kind": "tail_sgd", "eta": 0.1}, **size), True)
-    yield "file-ols", Case(study(file, None, {"kind": "ols"}, **size), True)
-    yield "file-moments", Case(study(file, None, {**moments, "epsilon": 50.0}, **size), True)
+    yield "file-tail", study(file, NONE, {"kind": "tail_sgd", "eta": 0.1}, **size)
+    yield "file-ols", study(file, None, {"kind": "ols"}, **size)
+    yield "file-moments", study(file, None, {**moments, "epsilon": 50.0}, **size)
 
 
-def nonconvex(d: int, **settings: Any) -> dict[str, Any]:
+def nonconvex(d, **settings):
     return {"kind": "nonconvex_logistic", "d": d, "penalty": 0.5, **settings}
 
 
-def epochs(problem: Any, algorithm: Any, **more: Any) -> dict[str, Any]:
+def epochs(problem, algorithm, **more):
     """A study of a finite sum: trajectories alone."""
     return study(problem, None, algorithm, **{"n": 30, "points": 5, "level": 0.9, **more})
 
 
-def finite_sums() -> Iterator[tuple[str, Case]]:
+def finite_sums():
     """Many epochs over the same records: every algorithm, noise and order, every problem."""
     base = {"epsilon": 4.0, "epochs": 4.0}
     tree = {"kind": "dp_nsgd", **base}
@@ -365,17 +312,16 @@ def finite_sums() -> Iterator[tuple[str, Case]]:
         "full": {"kind": "dp_gd", **base},
         "subsets": {"kind": "dp_sgd", **base, "batch_size": 6},
     }
-    fast = ("tree-reshuffled", "full")
     for name, algorithm in every.items():
-        yield f"epochs-{name}", Case(epochs(nonconvex(3), algorithm), name not in fast)
+        yield f"epochs-{name}", epochs(nonconvex(3), algorithm)
     for d in (5, 10, 20, 40):
         both = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "order": "fixed", **base}
-        yield f"epochs-d{d}", Case(epochs(nonconvex(d), both), True)
+        yield f"epochs-d{d}", epochs(nonconvex(d), both)
     both = {"kind": ["dp_nsgd", "dp_nsgd_reduced"], "epsilon": 8.0}
     chosen = {**both, "parameters": ["theorem", "balanced"], "order": ["fixed", "reshuffle"]}
-    yield "epochs-chosen", Case(epochs(nonconvex(3, direction="axis"), chosen, n=[24, 50]), True)
+    yield "epochs-chosen", epochs(nonconvex(3, direction="axis"), chosen, n=[24, 50])
     calibrated = {**both, "epochs": 5.0, "batch_size": 4, "calibration": ["exact", "whole_tree", "printed"]}
-    yield "epochs-calibrated", Case(epochs(nonconvex(3), calibrated), True)
+    yield "epochs-calibrated", epochs(nonconvex(3), calibrated)
     ten = {
         "independent": {**tree, "noise": "independent"},
         "plain": {**tree, "noise": "none"},
@@ -383,14 +329,14 @@ def finite_sums() -> Iterator[tuple[str, Case]]:
         "subsets": every["subsets"],
     }
     for name, algorithm in ten.items():
-        yield f"epochs-d10-{name}", Case(epochs(nonconvex(10), algorithm), True)
+        yield f"epochs-d10-{name}", epochs(nonconvex(10), algorithm)
     others = {
         "convex": nonconvex(3, penalty=0.0),
         "sigmoid": {"kind": "sigmoid_loss", "d": 4},
         "robust": {"kind": "robust_regression", "d": 4},
     }
     for name, problem in others.items():
-        yield f"epochs-{name}", Case(epochs(problem, every["tree-fixed"]), True)
+        yield f"epochs-{name}", epochs(problem, every["tree-fixed"])
     files = {
         "binary": {"kind": "nonconvex_logistic", "file": RECORDS["nonconvex_logistic"], "target": "y"},
         "real": {
@@ -401,7 +347,7 @@ def finite_sums() -> Iterator[tuple[str, Case]]:
         },
     }
     for name, problem in files.items():
-        yield f"epochs-file-{name}", Case(epochs(problem, every["tree-reshuffled"], n=[40, 97]), True)
+        yield f"epochs-file-{name}", epochs(problem, every["tree-reshuffled"], n=[40, 97])
 
 
 # Interval methods that came after 0.1.0, with every setting that makes another formula.
@@ -431,15 +377,15 @@ REGIONS = [
 ]
 
 
-def arena() -> Iterator[tuple[str, Case]]:
+def arena():
     """Methods of the arena, on scalars and vectors."""
-    yield "arena", Case(study({"kind": "quantile", "tau": 0.9}, RESPONSE, SGD, method=ARENA))
-    yield "arena-none", Case(study(MEDIAN, NONE, SGD, method=ARENA), True)
+    yield "arena", study({"kind": "quantile", "tau": 0.9}, RESPONSE, SGD, method=ARENA)
+    yield "arena-none", study(MEDIAN, NONE, SGD, method=ARENA)
     batches = {"kind": "minibatch_sgd", "rounds": [50, 90], "c": 2.0}
-    yield "arena-rounds", Case(study(MEDIAN, RESPONSE, batches, method=ARENA), True)
+    yield "arena-rounds", study(MEDIAN, RESPONSE, batches, method=ARENA)
     for d in (2, 4):
         problem = {"kind": "quantile_regression", "coefficients": [[1.0, -1.0, 0.5, 2.0][:d]]}
-        yield f"arena-d{d}", Case(study(problem, LAPLACE, SGD, method=REGIONS), True)
+        yield f"arena-d{d}", study(problem, LAPLACE, SGD, method=REGIONS)
 
 
 RANGE = {"range": [-6.3, 9.7]}
@@ -447,18 +393,18 @@ ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
 LIMITS = [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}]
 
 
-def counts(protocol: Any, **problem: Any) -> dict[str, Any]:
+def counts(protocol, **problem):
     """A study of a protocol."""
     made = study({"kind": "quantile", "tau": 0.9, **problem}, None, None, method=LIMITS, n=[300, 5000])
     del made["algorithm"]
     return made | {"protocol": {"epsilon": 1.0, **RANGE, **protocol}}
 
 
-def protocols() -> Iterator[tuple[str, Case]]:
+def protocols():
     """Protocols of every kind, with what deployments add, and several quantiles from one report."""
     budgets = {"epsilon": [0.5, 4.0]}
-    yield "one-shot", Case(counts({"kind": ONE_SHOT, "k": 16, **budgets}))
-    yield "rounds", Case(counts({"kind": "rounds", "rounds": [3, 5], **budgets}))
+    yield "one-shot", counts({"kind": ONE_SHOT, "k": 16, **budgets})
+    yield "rounds", counts({"kind": "rounds", "rounds": [3, 5], **budgets})
     deployed = {
         "epsilon": 1.0,
         "answer_below": 0.9,
@@ -466,19 +412,19 @@ def protocols() -> Iterator[tuple[str, Case]]:
         "liars": 0.05,
         "liars_push": ["down", "up"],
     }
-    yield "deployed", Case(counts({"kind": ["rounds", "haar", "grr"], **deployed}), True)
-    yield "answers", Case(counts({"kind": [*ONE_SHOT, "rounds"], "epsilon": 1.0, "answers": 3}), True)
+    yield "deployed", counts({"kind": ["rounds", "haar", "grr"], **deployed})
+    yield "answers", counts({"kind": [*ONE_SHOT, "rounds"], "epsilon": 1.0, "answers": 3})
     rule = {"kind": ONE_SHOT, **budgets}
     for name in ("exponential", "bimodal"):
-        yield f"rule-{name}", Case(counts(rule, law=name), True)
+        yield f"rule-{name}", counts(rule, law=name)
     quartiles = {"kind": "quantiles", "taus": [[0.25, 0.5, 0.75]]}
     for sampling in ("data", "private_bit"):
         cells = {"kind": "cells", "epsilon": [0.5, 2.0], "sampling": sampling}
-        yield f"cells-{sampling}", Case(study(quartiles, cells, SGD, method=BOUNDED), sampling == "data")
+        yield f"cells-{sampling}", study(quartiles, cells, SGD, method=BOUNDED)
         batches = {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 2.0}
-        yield f"cells-rounds-{sampling}", Case(study(quartiles, cells, batches, method=ONE_EACH), True)
+        yield f"cells-rounds-{sampling}", study(quartiles, cells, batches, method=ONE_EACH)
     answering = {"kind": "deployed_response", "epsilon": 1.0, "answer_below": 0.8, "liars": 0.1}
-    yield "deployed-sgd", Case(study(MEDIAN, answering, SGD, method=BOUNDED), True)
+    yield "deployed-sgd", study(MEDIAN, answering, SGD, method=BOUNDED)
 
 
 GROUPS = {
@@ -489,4 +435,14 @@ GROUPS = {
 FURTHER = ("arena", "protocols")
 """Groups whose methods have columns beyond those of version 0.1.0."""
 
-CASES: dict[str, dict[str, Case]] = {group: dict(cases()) for group, cases in GROUPS.items()}
+FAST = {
+    "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-response-few",
+    "quantile-normal-bit", "quantile-laplace-bit", "quantile-normal-bit-32", "minibatch-laplace",
+    "perturbed-response", "regression-d2-laplace", "linear-d2", "linear-d2-laplace-tr1-sn",
+    "linear-d2-budget-law", "logistic-clip", "least-squares-tail-clipped", "least-squares-diverged",
+    "adaptive-d3", "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
+    "cells-private_bit",
+}  # fmt: skip
+"""One case of each kind of kernel; the others are slow: long to compile, or like one of these."""
+
+CASES = {group: dict(cases()) for group, cases in GROUPS.items()}

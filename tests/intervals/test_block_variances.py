@@ -86,16 +86,16 @@ RULES = ("100", "101", "333", "999", "n^0.75", "3n^0.5", "half", "third")  # res
 CASES = [
     *(
         (method, n)
-        for n in (1499, 1500, 2000)  # a block starts at 1500
-        for c in (0.5, 1.0, 3.0)
+        for n in (1499, 1500)  # a block starts at 1500
+        for c in (0.5, 3.0)
         for method in (
             NonoverlappingBlocks(block_c=c),
             NonoverlappingBlocks(block_c=c, quantile="t"),
             OverlappingBlocks(block_c=c),
         )
     ),
-    *((EqualBatches(block_rule=rule, quantile=q), 2000) for rule in RULES for q in ("normal", "t")),
-    *((EqualBatches(block_rule="100"), n) for n in (1001, 1000, 1002, 200, 201)),
+    *((EqualBatches(block_rule=rule, quantile="t"), 2000) for rule in RULES),
+    *((EqualBatches(block_rule="100"), n) for n in (1001, 1000, 1002, 200)),
     *(
         (Lugsail(pieces=r, weight=kappa, **base), 2000)
         for r, kappa in ((3, 0.5), (2, 0.25), (7, 0.0))
@@ -113,8 +113,7 @@ def test_method_is_the_literal_formula(method, n, path):
     compare(method, path, n)
 
 
-@pytest.mark.parametrize("n", [1499, 1500, 5000])
-@pytest.mark.parametrize("c", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("n", "c"), [(1499, 0.5), (1500, 1.0), (5000, 3.0)])
 @pytest.mark.parametrize(("origin", "tolerance"), [(None, 1e-12), ([0.0], 1e-9)])
 def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
     # The recursion with restarts, differences of three running sums, and the definition.
@@ -129,21 +128,12 @@ def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
         np.testing.assert_allclose(se[:, r] ** 2 * n, literal, rtol=tolerance)
 
 
-def test_overlapping_blocks_ask_for_their_sums_where_they_end():
-    method = OverlappingBlocks(block_c=0.5)
-    marked = method.marked_times(2000, SCALAR.algorithm, 1)
-    assert set(marked) == {*(a - 1 for a in block_starts(2000, 0.51, 0.5)), 2000} - {0}
-    assert method.running_sums(1) == ("prefix_total", "self_normalization")
-
-
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
 def test_overlapping_blocks_from_the_kernels_own_sums(path):
     n = 1600
     every = range(1, n + 1)
     method = OverlappingBlocks(block_c=0.5)
     whole = run_path(path, SEED, range(4), every, every, method.running_sums(path.problem.dimension))
-    total = np.cumsum(whole.prefix_sums, axis=0)
-    np.testing.assert_allclose(whole.running_sums["prefix_total"][0], total, rtol=1e-12, atol=1e-12)
     # What the method asks for is enough, and gives the same bits.
     times = method.times(n, path.algorithm).tolist()
     marked = method.marked_times(n, path.algorithm, path.problem.dimension)
@@ -206,7 +196,7 @@ def test_lengths_of_equal_batches():
     assert batch_size(1, 0.6, "half", 0.1) == 2
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 10**9),
     gamma=st.floats(0.501, 0.99).map(lambda x: round(x, 3)),
@@ -215,18 +205,6 @@ def test_lengths_of_equal_batches():
 )
 def test_lengths_of_equal_batches_are_exact(n, gamma, rule, c):
     assert batch_size(n, gamma, rule, c) == equal_batches.batch_size(n, gamma, rule, c)
-
-
-def test_lugsail_without_weight_is_its_base():
-    n = 2000
-    record = record_of(SCALAR, walk(SCALAR, n))
-    for lugsail, base in (
-        (Lugsail(block_rule="150", weight=0.0), EqualBatches(block_rule="150")),
-        (Lugsail(base="BM", weight=0.0), BatchMeans()),
-    ):
-        ours, theirs = (method.intervals(record, n, LEVELS) for method in (lugsail, base))
-        np.testing.assert_array_equal(ours.lower, theirs.lower)
-        np.testing.assert_array_equal(ours.upper, theirs.upper)
 
 
 def test_a_negative_lugsail_variance_is_undefined():
@@ -271,13 +249,6 @@ def test_undefined_is_not_a_miss(method, n):
     np.testing.assert_allclose(result.estimate, iterates.mean(axis=0), rtol=1e-12)
 
 
-def test_constant_iterates_have_no_variance():
-    iterates = np.full((200, 1, 2), SCALAR.problem.truth()[0])
-    record = record_of(SCALAR, iterates)
-    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20")):
-        assert np.isnan(method.intervals(record, 200, [0.9]).lower).all()
-
-
 def test_bits_do_not_depend_on_the_number_of_replicates():
     n = 1500
     iterates = walk(SCALAR, n, replicates=32)
@@ -287,7 +258,7 @@ def test_bits_do_not_depend_on_the_number_of_replicates():
         np.testing.assert_array_equal(whole[:, :, 7:8], alone)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     n=st.integers(2, 400),
     gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),

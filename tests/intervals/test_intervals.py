@@ -20,12 +20,7 @@ from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of
-from tests.oracles import (
-    asymptotics,
-    block_bootstrap,
-    safe_floor,
-    self_normalization,
-)
+from tests.oracles import asymptotics, block_bootstrap, safe_floor, self_normalization
 
 LEVELS = [0.8, 0.9, 0.95]
 VECTOR = OnePass(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
@@ -91,7 +86,7 @@ def test_method_is_the_literal_formula(method, path):
     check(method, path, 1000)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     n=st.integers(2, 300),
     beta=st.floats(0.05, 0.99).map(lambda x: round(x, 3)),
@@ -102,12 +97,6 @@ def test_block_bootstrap_at_the_edges(n, beta, multiplier):
     check(BlockBootstrap(beta=beta, B=10, multiplier=multiplier), SCALAR, n)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(n=st.integers(2, 300))
-def test_self_normalization_at_the_edges(n):
-    check(SelfNormalization(), SCALAR, n)
-
-
 @pytest.mark.parametrize("method", [BlockBootstrap(), SelfNormalization()], ids=repr)
 def test_one_step_is_undefined(method):
     record, _ = synthetic(SCALAR, 1)
@@ -116,15 +105,7 @@ def test_one_step_is_undefined(method):
     assert np.isfinite(result.estimate).all()
 
 
-@pytest.mark.parametrize(
-    ("n", "exponent"),
-    [(10**8, 0.75), (10**6, 0.5), (1, 0.3), (10**12, 0.25), (2**40, 0.5), (999_999, 0.75)],
-)
-def test_safe_floor(n, exponent):
-    assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
 def test_safe_floor_everywhere(n, exponent):
     assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
@@ -201,66 +182,40 @@ def test_a_diverged_replicate_leaves_the_others_as_they_are(monkeypatch):
         assert not np.isfinite(found[:, 1]).any()
 
 
-def test_bootstrap_has_its_conditional_variance():
-    record, _ = synthetic(SCALAR, 2000)
-    for multiplier in ("uniform", "rademacher"):
-        method = BlockBootstrap(B=4000, multiplier=multiplier)
-        _, m = method.blocks(2000)
-        deviations = np.random.default_rng(2).normal(size=(m, 1, 3))
-        boot = method.replicates(record, 2000, deviations, 4000)
-        expected = np.sqrt((deviations**2).sum(axis=0))
-        # sd of an sd over 4000 draws is at most 1.2%; five of them.
-        np.testing.assert_allclose(boot.std(axis=-1), expected, rtol=0.06)
-        assert (np.abs(boot.mean(axis=-1)) < 5 * expected / np.sqrt(4000)).all()
-
-
 def test_self_normalization_far_from_zero():
     # A truth of 1e6 would cancel seven digits of the squares without the origin.
     path = OnePass(Quantile(location=1e6), RandomizedResponse(), LdpSgd())
     check(SelfNormalization(), path, 300)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
 def test_critical_values(level):
     ours = constants.self_normalization_critical_value(level)
     assert ours == pytest.approx(self_normalization.critical_value(level), rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("tau", [0.5, 0.9])
-@pytest.mark.parametrize(
-    ("law", "df"),
-    [
-        ("normal", None),
-        ("laplace", None),
-        ("exponential", None),
-        ("uniform", None),
-        ("student_t", 3),
-    ],
-)
-def test_oracle_of_the_quantile(law, df, tau, epsilon):
-    path = OnePass(
-        Quantile(law=law, df=df, tau=tau, location=2.0, scale=3.0),
-        RandomizedResponse(epsilon=epsilon),
-        LdpSgd(),
-    )
+@pytest.mark.parametrize("law", ["normal", "laplace", "exponential", "uniform", "student_t"])
+def test_oracle_of_the_quantile(law):
+    df = 3 if law == "student_t" else None
+    problem = Quantile(law=law, df=df, tau=0.9, location=2.0, scale=3.0)
+    path = OnePass(problem, RandomizedResponse(epsilon=0.5), LdpSgd())
     distribution = asymptotics.law(law, 2.0, 3.0, df)
-    assert path.problem.truth()[0] == pytest.approx(distribution.ppf(tau), rel=1e-13)
-    sigma = asymptotics.quantile_sigma(distribution, tau, epsilon)
-    compare_oracle(path, sigma)
+    assert path.problem.truth()[0] == pytest.approx(distribution.ppf(0.9), rel=1e-13)
+    compare_oracle(path, asymptotics.quantile_sigma(distribution, 0.9, 0.5))
 
 
-@pytest.mark.parametrize("tau", [0.5, 0.8])
-@pytest.mark.parametrize("covariates", ["truncated_normal", "uniform"])
-@pytest.mark.parametrize("errors", ["normal", "laplace", "student_t"])
-def test_oracle_of_the_regression(errors, covariates, tau):
+@pytest.mark.parametrize(
+    ("errors", "covariates"),
+    [("normal", "uniform"), ("laplace", "truncated_normal"), ("student_t", "truncated_normal")],
+)
+def test_oracle_of_the_regression(errors, covariates):
     df = 5.0 if errors == "student_t" else None
     problem = QuantileRegression(
-        tau=tau, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
+        tau=0.8, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
     )
     path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd())
-    sigma = asymptotics.regression_sigma(asymptotics.law(errors, 0.0, 2.0, df), tau, 2.0, 4, 0.7, covariates)
-    compare_oracle(path, sigma)
+    law = asymptotics.law(errors, 0.0, 2.0, df)
+    compare_oracle(path, asymptotics.regression_sigma(law, 0.8, 2.0, 4, 0.7, covariates))
 
 
 def compare_oracle(path, sigma):
@@ -294,8 +249,8 @@ def test_sums_at_times():
     np.testing.assert_array_equal(average(record, 3), record.origin[:, None] + sums[1] / 3)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 7), (1, 32), (2, 1), (4, 33)])
-@pytest.mark.parametrize("count", [1, 2, 9, 130, 20_000])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 32), (4, 33)])
+@pytest.mark.parametrize("count", [1, 9, 20_000])
 def test_terms_are_added_in_order(count, shape):
     terms = np.random.default_rng(count).normal(size=(*shape[::-1], count)).T
     expected = np.zeros(shape)

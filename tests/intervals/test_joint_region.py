@@ -78,8 +78,7 @@ def test_region_of_the_transcript():
     compare(result, record.iterates, matrices, lambda level: joint_region.chi2(level, 4))
 
 
-@pytest.mark.parametrize("M", [2, 3, 4])
-@pytest.mark.parametrize("quantile", ["chi2", "F"])
+@pytest.mark.parametrize(("M", "quantile"), [(2, "chi2"), (4, "chi2"), (4, "F")])
 def test_fewer_batches_than_coordinates_are_undefined(M, quantile):
     record = record_of(VECTOR, walk(VECTOR, N))
     result = JointRegion(base="BM", quantile=quantile, M=M).intervals(record, N, LEVELS)
@@ -102,7 +101,7 @@ def test_a_matrix_that_is_not_positive_definite():
     assert (np.isfinite(result.diagnosis["joint_covered"][0, 0]) == defined).all()
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 7, 20, 64])
+@pytest.mark.parametrize("order", [1, 2, 7, 64])
 def test_roots(order):
     x = np.concatenate([10.0 ** np.linspace(-300, 300, 601), 1 + np.linspace(-0.5, 3, 50)])
     expected = [float(mpmath.root(mpmath.mpf(v), order)) for v in x.tolist()]

@@ -35,7 +35,6 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass, run_path
-from tests.oracles import equal_batches
 
 SEED = 2026
 REPLICATES = 4000
@@ -179,11 +178,3 @@ def test_reference_rows():
     else:
         k = len(differences)
     assert k == 0, differences[:5]
-
-
-def test_every_row_has_its_method():
-    names = {*methods(1000), "HULC", *(f"HULC B = {B}" for B in (4, 5)), *(f"PAR K = {K}" for K in (5, 10))}
-    assert {row["method"] for row in published()} == names
-    # "3b" is three times the whole number floor(n^.75).
-    assert equal_batches.batch_size(10**4, 0.51, "half", 0.1) == 128
-    assert EqualBatches(block_rule="3n^0.75").size(10**5, 0.51) == 3 * 5623

@@ -27,7 +27,8 @@ ARENA = {
         {"kind": "SUF", "base": "oracle", "share": 0.3},
         {"kind": "CHB", "B": [2, 5]},
         {"kind": "ACS", "t_opt": 400, "base": ["TRC", "oracle"]},
-        {"kind": ["PAR", "HULC"]},
+        {"kind": ["BB", "SN", "PAR", "HULC"]},
+        {"kind": ["TR", "TR-BM"], "degree": [2, 3]},
     ],
 }
 

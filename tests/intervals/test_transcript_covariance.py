@@ -9,8 +9,6 @@ from scipy import stats
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals.transcript import (
     TranscriptCovariance,
-    TranscriptRegression,
-    small_run_factor,
 )
 from ldpflow.components.intervals.transcript_fit import diagonal
 from ldpflow.components.mechanisms.laplace import Laplace
@@ -91,48 +89,6 @@ def test_vector_is_the_literal_formula(variance):
         np.testing.assert_allclose(result.estimate[:, r], mean, rtol=1e-10)
     plain = TranscriptCovariance(variance=variance, small_run=False).intervals(record, N, LEVELS)
     np.testing.assert_allclose(plain.se**2 * N, np.where(plain.se > 0, diagonal(matrix), np.nan))
-
-
-def test_slope_is_that_of_a_line_through_the_transcript():
-    path = SCALARS["rr"]
-    record = record_of(path)
-    result = TranscriptCovariance(degree=1, small_run=False).intervals(record, N, [0.9])
-    i0 = transcript_regression.burn_in(N, "n^0.4")
-    for r in range(5):
-        before, A, eta = transcript_regression.transcript(*arguments(record, r))
-        slope = np.polyfit(before[i0:, 0], A[i0:, 0], 1)[0]
-        K = result.diagnosis["relaxation_times"][0, r]
-        np.testing.assert_allclose(K, slope * eta[i0:].sum(), rtol=1e-10)
-        V = known(path)[0, 0] / slope**2
-        np.testing.assert_allclose(result.se[0, r] ** 2 * N, V, rtol=1e-10)
-
-
-def test_a_line_is_the_vectors_fit_in_one_dimension():
-    path = SCALARS["rr"]
-    every = range(1, N + 1)
-    record = run_path(path, SEED, range(5), every, every, ["transcript_cubic", "transcript_linear"])
-    method = TranscriptCovariance(degree=1, variance="residual", small_run=False)
-    names = TranscriptRegression(degree=1, variance="residual")
-    # The vector's code, asked for by hand: TR's running sums of a vector with d = 1.
-    from ldpflow.components.intervals.transcript_fit import fit_linear, sandwich, sums_between
-
-    first = names.first(N)
-    fit = fit_linear(sums_between(record, ["transcript_linear"], first, N)[0], N - first)
-    vector = sandwich(fit.inverse, fit.residual)
-    scalar = method.intervals(record, N, [0.9]).se ** 2 * N
-    np.testing.assert_allclose(scalar, vector, rtol=1e-9)
-
-
-def test_relaxation_times_are_those_of_the_root_but_for_the_point():
-    # Degree 1 has one slope, so TR and TRC report the same K.
-    record = record_of(SCALARS["rr"])
-    ours = TranscriptCovariance(degree=1).intervals(record, N, [0.9]).diagnosis
-    roots = TranscriptRegression(degree=1).intervals(record, N, [0.9]).diagnosis
-    np.testing.assert_allclose(ours["relaxation_times"], roots["relaxation_times"], rtol=1e-12)
-    for name in ("condition", "lack_of_fit"):
-        np.testing.assert_allclose(ours[name], roots[name], rtol=1e-9)
-    K = ours["relaxation_times"]
-    np.testing.assert_allclose(small_run_factor(K), np.vectorize(oracle.small_run)(K))
 
 
 def test_too_short_a_run_is_undefined():

@@ -72,8 +72,10 @@ def test_large_steps_fit_poorly_and_the_remedy_helps():
 
 @pytest.mark.parametrize(
     ("problem", "flagged"),
-    [(Quantile(tau=0.25, law="gamma", shape=0.8), True), (Quantile(tau=0.9), False)],
-    ids=["gamma", "normal"],
+    [
+        pytest.param(Quantile(tau=0.25, law="gamma", shape=0.8), True, marks=pytest.mark.slow, id="gamma"),
+        pytest.param(Quantile(tau=0.9), False, id="normal"),
+    ],
 )
 def test_first_steps_that_move_the_estimate_are_flagged(problem, flagged):
     """A law whose support begins near the quantile: TR covers .84 there, and power 3 is not significant.

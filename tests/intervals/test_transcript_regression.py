@@ -10,14 +10,14 @@ from scipy import stats
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.components.intervals.bootstrap import BlockBootstrap
 from ldpflow.components.intervals.transcript import TranscriptRegression, TranscriptRegressionBatchMeans
-from ldpflow.components.intervals.variance import BatchMeans, SelfNormalization
+from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.linear_regression import LinearRegression
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.components.problems.quadratic import Quadratic
 from ldpflow.components.problems.quantile import Quantile
@@ -29,7 +29,6 @@ from ldpflow.numerics.running_sums import RUNNING_SUMS, pieces
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study import Study
 from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle
 
@@ -337,13 +336,7 @@ def test_a_far_start_loses_no_digits(degree):
 
 @pytest.mark.parametrize(
     ("first", "last", "expected"),
-    [
-        (40, 100, [64, 100]),
-        (64, 128, [128]),
-        (64, 129, [128, 129]),
-        (1, 9, [2, 4, 8, 9]),
-        (5, 6, [6]),
-    ],
+    [(40, 100, [64, 100]), (64, 128, [128]), (64, 129, [128, 129]), (1, 9, [2, 4, 8, 9]), (5, 6, [6])],
 )
 def test_pieces_end_at_powers_of_two(first, last, expected):
     assert pieces(first, last) == expected
@@ -362,38 +355,6 @@ def test_sum_of_powers(first, last, gamma):
     assert constants.sum_of_powers(first, last, gamma) == pytest.approx((i**-gamma).sum(), rel=1e-13)
 
 
-def test_no_other_row_changes_a_bit():
-    path = SCALARS["rr"]
-    others = (
-        Cell(1000, BlockBootstrap(B=50), 0.9),
-        Cell(1000, SelfNormalization(), 0.9),
-        Cell(3000, BatchMeans(), 0.9),
-    )
-    more = (
-        *others,
-        Cell(3000, TranscriptRegression(), 0.9),
-        Cell(3000, TranscriptRegression(degree=3, burn_in="0.01n"), 0.9),
-        Cell(2000, TranscriptRegressionBatchMeans(), 0.9),
-    )
-    alone = simulate(Batch(path, SEED, 0, 40, others)).rows
-    together = simulate(Batch(path, SEED, 0, 40, more)).rows
-    keys = [("replicate", "ascending"), ("n", "ascending"), ("method", "ascending")]
-    kept = together.filter([m in ("BB", "SN", "BM") for m in together["method"].to_pylist()])
-    kept = kept.select(alone.column_names)
-    assert (
-        kept.sort_by(keys).drop_columns(["replicate"]).equals(alone.sort_by(keys).drop_columns(["replicate"]))
-    )
-    # Nor do TR's own: other n, and other sums beside its own, leave its rows alone.
-    one = simulate(Batch(path, SEED, 0, 40, (Cell(3000, TranscriptRegression(), 0.9),))).rows
-    mine = together.filter(
-        [
-            m == "TR" and d == 2
-            for m, d in zip(together["method"].to_pylist(), together["degree"].to_pylist(), strict=True)
-        ]
-    )
-    assert repr(mine.to_pylist()) == repr(one.to_pylist())
-
-
 def test_recording_marks_the_burn_in():
     recording = SCALARS["rr"].needs([Cell(10**4, TranscriptRegression(), 0.9)])
     powers = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
@@ -401,13 +362,11 @@ def test_recording_marks_the_burn_in():
     assert recording.sums == ["transcript_cubic"]
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 8])
+@pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize("method", [TranscriptRegression(), TranscriptRegressionBatchMeans()], ids=repr)
 def test_too_few_steps_are_undefined(method, n):
     rows = simulate(Batch(SCALARS["rr"], SEED, 0, 3, (Cell(n, method, 0.9),))).rows
-    assert set(rows["status"].to_pylist()) <= {"undefined", "ok"}
-    if n <= 5:
-        assert rows["status"].to_pylist() == ["undefined"] * 3
+    assert rows["status"].to_pylist() == ["undefined"] * 3
 
 
 def test_a_decreasing_fit_is_undefined_and_no_miss():
@@ -430,22 +389,12 @@ def test_lost_digits_are_undefined():
 
 
 def test_a_vector_takes_low_degrees():
-    study = {
-        "name": "s",
-        "problem": {"kind": "quantile_regression"},
-        "mechanism": {"kind": "laplace", "epsilon": 1.0},
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": 100},
-        "method": [{"kind": "TR"}],
-    }
-    with pytest.raises(InputError, match="degrees 1 and 2 where theta has 4"):
-        Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 3}]})
-    many = {"kind": "quantile_regression", "coefficients": [0.0] * 6}
-    with pytest.raises(InputError, match="degree = 1 alone where theta has 6"):
-        Study.from_mapping({**study, "problem": many})
-    Study.from_mapping({**study, "method": [{"kind": ["TR", "TR-BM"], "degree": [1, 2]}]})
+    many = LinearRegression(coefficients=(0.0,) * 6)
+    assert "degrees 1 and 2" in TranscriptRegression(degree=3).impossible(REGRESSION.problem)
+    assert "degree = 1 alone" in TranscriptRegression().impossible(many)
+    assert TranscriptRegressionBatchMeans().impossible(REGRESSION.problem) is None
     with pytest.raises(InputError, match="burn_in"):
-        Study.from_mapping({**study, "method": [{"kind": "TR", "degree": 1, "burn_in": "some"}]})
+        TranscriptRegression(burn_in="some")
 
 
 def test_coverage_where_the_average_is_biased():

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap
+from ldpflow.components.intervals.bootstrap import CheapBootstrap
 from ldpflow.components.intervals.nested import (
     ConfidenceSequence,
     SuffixAverage,
-    mixture_variance,
     width_factor,
 )
 from ldpflow.components.intervals.transcript import TranscriptCovariance, TranscriptRegression
@@ -56,7 +55,6 @@ def test_suffix_average_is_the_literal_formula(path, share):
             np.testing.assert_allclose(result.upper[at, :, r], centre + half, **CLOSE)
 
 
-@BOTH
 @pytest.mark.parametrize(
     ("base", "method"),
     [
@@ -67,9 +65,9 @@ def test_suffix_average_is_the_literal_formula(path, share):
         ("OBM", OverlappingBlocks()),
     ],
 )
-def test_the_whole_path_as_its_own_suffix(path, base, method):
+def test_the_whole_path_as_its_own_suffix(base, method):
     n = 1000
-    record = record_of(path, walk(path, n))
+    record = record_of(VECTOR, walk(VECTOR, n))
     ours = SuffixAverage(share=1.0, base=base).intervals(record, n, LEVELS)
     theirs = method.intervals(record, n, LEVELS)
     for name in ("estimate", "se", "lower", "upper"):
@@ -80,12 +78,12 @@ def test_the_whole_path_as_its_own_suffix(path, base, method):
 @given(steps=st.integers(1, 10**9), hundredths=st.integers(1, 100))
 def test_the_suffix_begins_where_the_decimal_says(steps, hundredths):
     method = SuffixAverage(share=hundredths / 100)
-    assert method.left_out(steps) == (100 - hundredths) * steps // 100 < steps
+    assert method.suffix_start(steps) == (100 - hundredths) * steps // 100 < steps
 
 
 @BOTH
 @pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
-@pytest.mark.parametrize("B", [1, 2, 5])
+@pytest.mark.parametrize("B", [1, 5])
 def test_cheap_bootstrap_is_the_literal_formula(path, multiplier, B):
     n = 900
     iterates = walk(path, n)
@@ -108,19 +106,6 @@ def test_cheap_bootstrap_is_the_literal_formula(path, multiplier, B):
             np.testing.assert_allclose(result.upper[at, :, r], whole.mean(axis=0) + half, **CLOSE)
 
 
-def test_cheap_bootstrap_takes_the_first_replications_of_the_block_bootstrap():
-    record = record_of(VECTOR, walk(VECTOR, 900))
-    many = BlockBootstrap()
-    deviations = many.deviations(record, 900)
-    whole = many.replicates(record, 900, deviations, many.B)
-    for B in (1, 2, 7):
-        few = CheapBootstrap(B=B).replicates(record, 900, deviations, B)
-        np.testing.assert_array_equal(whole[:, :, :B], few)
-    assert (
-        CheapBootstrap().times(900, VECTOR.algorithm).tolist() == many.times(900, VECTOR.algorithm).tolist()
-    )
-
-
 def test_cheap_bootstrap_with_one_block_is_undefined():
     record = record_of(SCALAR, walk(SCALAR, 10))
     result = CheapBootstrap(beta=0.9).intervals(record, 10, LEVELS)
@@ -128,8 +113,7 @@ def test_cheap_bootstrap_with_one_block_is_undefined():
 
 
 @BOTH
-@pytest.mark.parametrize("t_opt", [100, 1000, 5000])
-@pytest.mark.parametrize("base", ["oracle", "BM", "OBM"])
+@pytest.mark.parametrize(("t_opt", "base"), [(100, "oracle"), (1000, "BM"), (5000, "OBM")])
 def test_confidence_sequence_is_the_literal_formula(path, t_opt, base):
     n = 1000
     iterates = walk(path, n)
@@ -150,10 +134,7 @@ def test_confidence_sequence_around_the_root_of_the_transcript():
     n = 1500
     every = range(1, n + 1)
     record = run_path(SCALAR, SEED, range(4), every, every, ["transcript_cubic"])
-    for base, theirs in (
-        ("TR", TranscriptRegression(degree=1)),
-        ("TRC", TranscriptCovariance(degree=1)),
-    ):
+    for base, theirs in (("TR", TranscriptRegression(degree=1)), ("TRC", TranscriptCovariance(degree=1))):
         ours = ConfidenceSequence(t_opt=n, base=base, degree=1).intervals(record, n, [0.9])
         inner = theirs.intervals(record, n, [0.9])
         np.testing.assert_array_equal(ours.estimate, inner.estimate)
@@ -178,15 +159,11 @@ def test_widths_of_the_confidence_sequence():
         z = constants.normal_quantile(0.5 + level / 2)
         assert width_factor(77, 77, level) / z == pytest.approx(factor, abs=5e-7)
     for level, rho2 in ((0.8, 5.012760), (0.9, 6.638352), (0.95, 8.211968), (0.99, 11.756371)):
-        assert mixture_variance(level) == pytest.approx(rho2, abs=5e-7)
-        assert mixture_variance(level) == pytest.approx(sequences.mixture_variance(1 - level, 1.0), rel=1e-12)
-        # At t_opt the width is sqrt(y), to the last digits.
-        assert width_factor(10**6, 10**6, level) == pytest.approx(
-            np.sqrt(mixture_variance(level) + 1), rel=4e-16
-        )
+        # At t_opt the width is sqrt(rho^2 t_opt + 1).
+        assert width_factor(10**6, 10**6, level) ** 2 - 1 == pytest.approx(rho2, abs=5e-7)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 10**9),
     t_opt=st.integers(1, 10**9),
@@ -224,8 +201,7 @@ def test_settings_are_passed_on():
     assert method.base_method() == TranscriptCovariance(degree=1, small_run=False)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.999])
-@pytest.mark.parametrize("df", [1, 2, 7, 40])
+@pytest.mark.parametrize(("level", "df"), [(0.5, 1), (0.9, 2), (0.95, 7), (0.999, 40)])
 def test_quantiles_of_chi_squared_and_f(level, df):
     expected = stats.chi2.ppf(level, df)
     assert constants.chi_squared_quantile(level, df) == pytest.approx(expected, rel=1e-12)

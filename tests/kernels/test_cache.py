@@ -37,8 +37,8 @@ for name in sys.argv[1:]:
         for cells in by_runs(plan.cells).values() or [()]:
             simulate(Batch(plan.simulator, 1, 0, 1, cells, checkpoints=plan.checkpoints))
 
-from ldpflow.numerics.kernels import counts
-print(counts["hits"], counts["misses"])
+from tests.kernels.loads import loads
+print(*loads())
 """
 
 
@@ -100,6 +100,7 @@ def test_processes_that_start_together_compile_once_and_a_later_one_finds_every_
     assert list(map(int, run(COMPILE_ALL, "quickstart", cache=tmp_path))) == [kernels, 0]
 
 
+@pytest.mark.slow
 def test_an_edited_source_never_meets_a_stale_kernel(tmp_path):
     copy = tmp_path / "checkout"
     shutil.copytree(Path(ldpflow.__file__).parent, copy / "ldpflow")
@@ -113,7 +114,7 @@ print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
     cache = tmp_path / "cache"
     before = run(code, cache=cache, root=copy)
     # A function that kernels call, in another file: Numba's own cache would not notice.
-    source = copy / "ldpflow" / "random" / "samplers.py"
+    source = copy / "ldpflow" / "numerics" / "samplers.py"
     text = source.read_text()
     changed = text.replace("r = with_sign(np.sqrt(-2.0 * log(", "r = with_sign(np.sqrt(-3.0 * log(")
     assert changed != text
@@ -123,48 +124,24 @@ print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
     assert run(code, cache=cache, root=copy) == before
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty cache of this test alone."""
-    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "cache"))
-    cache.cache_folder.cache_clear()
-    yield tmp_path / "cache"
-    cache.cache_folder.cache_clear()
+PLANTED = {
+    "foreign": lambda folder: folder.mkdir(mode=0o700),
+    "shared": lambda folder: (folder.mkdir(), folder.chmod(0o1777)),
+    "writable kernels": lambda folder: (folder / "kernels").chmod(0o770),
+    "link": lambda folder: ((folder / "kernels").rmdir(), (folder / "kernels").symlink_to(folder.parent)),
+    "open parent": lambda folder: (folder.mkdir(mode=0o700), folder.parent.chmod(0o777)),
+    "file": lambda folder: folder.write_text(""),
+}
 
 
-def plant_foreign(folder, monkeypatch):
-    folder.mkdir(mode=0o700)
-    monkeypatch.setattr(os, "getuid", lambda: 123456)
-
-
-def plant_shared(folder, monkeypatch):
-    folder.mkdir()
-    folder.chmod(0o1777)
-
-
-def plant_writable_kernels(folder, monkeypatch):
-    (folder / "kernels").mkdir(parents=True, mode=0o700)
-    (folder / "kernels").chmod(0o770)
-
-
-def plant_link(folder, monkeypatch):
-    (folder.parent / "elsewhere").mkdir(mode=0o700)
-    folder.mkdir(mode=0o700)
-    (folder / "kernels").symlink_to(folder.parent / "elsewhere")
-
-
-def plant_open_parent(folder, monkeypatch):
-    folder.mkdir(mode=0o700)
-    folder.parent.chmod(0o777)
-
-
-def plant_file(folder, monkeypatch):
-    folder.write_text("")
-
-
-@pytest.mark.parametrize("plant", [v for n, v in sorted(globals().items()) if n.startswith("plant_")])
-def test_a_cache_that_others_could_fill_is_bad_input(folder, monkeypatch, plant):
-    plant(folder, monkeypatch)
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_cache_that_others_could_fill_is_bad_input(folder, monkeypatch, name):
+    if name in ("writable kernels", "link"):
+        (folder / "kernels").mkdir(parents=True, mode=0o700)
+        folder.chmod(0o700)
+    PLANTED[name](folder)
+    if name == "foreign":
+        monkeypatch.setattr(os, "getuid", lambda: 123456)
     with pytest.raises(InputError) as refused:
         cache.cache_folder()
     assert refused.value.field == "LDPFLOW_CACHE_DIR"

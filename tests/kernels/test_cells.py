@@ -25,30 +25,17 @@ SEED = 11
 LEVELS = {1: (0.7,), 3: (0.25, 0.5, 0.75), 6: (0.05, 0.1, 0.4, 0.5, 0.9, 0.99)}
 
 
-def name_of(value):
-    """Of a parameter, in the name of a test."""
-    return {id(run_path): "compiled", id(uncompiled.run_path): "uncompiled"}.get(
-        id(value), getattr(value, "kind", None)
-    )
-
-
-def either_way(compiled, *cases):
-    """Every case uncompiled, and compiled too; those that are not among ``compiled`` are slow then."""
-    return [
-        pytest.param(how, *case, marks=pytest.mark.slow if how is run_path and case not in compiled else ())
-        for how in (uncompiled.run_path, run_path)
-        for case in cases
-    ]
-
-
 STEPS, BATCHES = LdpSgd(theta0=0.4), MinibatchSgd(batch_size=4, c=0.7)
 
 
 @pytest.mark.parametrize(
     ("run", "algorithm", "count"),
-    # As many coordinates as are inlined, and as few as are called.
-    either_way({(STEPS, 6), (BATCHES, 3)}, *product((STEPS, BATCHES), LEVELS)),
-    ids=name_of,
+    [
+        *product([uncompiled.run_path], (STEPS, BATCHES), LEVELS),
+        # Compiled: as many coordinates as are inlined, and as few as are called.
+        (run_path, STEPS, 6),
+        (run_path, BATCHES, 3),
+    ],
 )
 def test_kernel_is_the_literal_recursion(run, algorithm, count):
     problem = Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
@@ -74,8 +61,11 @@ OWN = {"c": (0.5, 1.0, 2.0), "theta0": (-0.5, 0.4, 1.5)}
 
 @pytest.mark.parametrize(
     ("run", "algorithm"),
-    either_way({(LdpSgd(**OWN),)}, *((kind,) for kind in (LdpSgd(**OWN), MinibatchSgd(batch_size=4, **OWN)))),
-    ids=name_of,
+    [
+        (run_path, LdpSgd(**OWN)),
+        (uncompiled.run_path, LdpSgd(**OWN)),
+        (uncompiled.run_path, MinibatchSgd(batch_size=4, **OWN)),
+    ],
 )
 def test_quantiles_with_steps_and_starts_of_their_own_are_the_literal_recursion(run, algorithm):
     problem = Quantiles(taus=LEVELS[3], location=0.2, scale=1.5)
@@ -91,12 +81,12 @@ def test_quantiles_with_steps_and_starts_of_their_own_are_the_literal_recursion(
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[at], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("run", "count"), either_way(set(), *((count,) for count in LEVELS)), ids=name_of)
-def test_reports_drawn_from_their_law_are_the_literal_recursion(run, count):
+@pytest.mark.parametrize("count", LEVELS)
+def test_reports_drawn_from_their_law_are_the_literal_recursion(count):
     problem = Quantiles(taus=LEVELS[count], law="logistic", scale=0.5)
     path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd())
-    times = [1, 2, 200, 1000 if run is run_path else 300]
-    record = run(path, SEED, range(2), times)
+    times = [1, 2, 200, 300]
+    record = uncompiled.run_path(path, SEED, range(2), times)
     uniforms = draws.noise(path, SEED, 1, times[-1])[:, 0]
     cdf = stats.logistic(scale=0.5).cdf
     iterates = oracle.path_of_reports(cdf, uniforms, problem.taus, 0.8, 1.0, 0.51, 0.0)

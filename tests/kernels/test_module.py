@@ -10,27 +10,16 @@ import pytest
 
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import exp, register_array
-from ldpflow.numerics import kernels as cache
 from ldpflow.numerics import kernels as module
-from ldpflow.numerics.specialise import Case, Part, specialised
+from ldpflow.numerics.specialise import Case, Part, specialise
+from tests.kernels.loads import loads
 
 FLOATS = "void(float64[::1], float64[::1])"
 TABLE = np.array([1.0, 2.0])
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty cache, and no kernel loaded in this process."""
-    monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "KERNELS", {})
-    monkeypatch.setattr(module, "counts", {"hits": 0, "misses": 0})
-    cache.cache_folder.cache_clear()
-    yield cache.cache_folder()
-    cache.cache_folder.cache_clear()
-
-
 def text_of(function, **values):
-    return module.module_of(specialised(function, Case(tuple(values.items())), "called"))[1].text
+    return module.module_of(specialise(function, Case(tuple(values.items())), "called"))[1].text
 
 
 def square(x):
@@ -68,11 +57,11 @@ def test_every_function_is_written_once_with_its_origin():
 
 
 def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
-    kernel = module.compiled(fill, Case(tuple(PARTS.items())), FLOATS)
+    kernel = module.compile_kernel(fill, Case(tuple(PARTS.items())), FLOATS)
     out = np.zeros(4)
     kernel(np.array([1.0, 2.0, 3.0, 4.0]), out)
     assert out.tolist() == [8.0, 14.0, 24.0, 38.0]
-    (file,) = folder.glob("*.py")
+    (file,) = (folder / "kernels").glob("*.py")
     assert file.read_text() == text_of(fill, **PARTS)
     assert file.stem == module.kernel_digest(fill, Case(tuple(PARTS.items())))
 
@@ -82,13 +71,13 @@ def test_the_digest_follows_constants_parts_and_what_is_imported(monkeypatch):
     other = {**PARTS, "other": Part(shifted, Case((("SHIFT", 4),)))}
     assert module.kernel_digest(fill, Case(tuple(other.items()))) != digest
     module.module_of.cache_clear()
-    specialised.cache_clear()
+    specialise.cache_clear()
     assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) == digest
     monkeypatch.setitem(globals(), "TABLE", np.array([1.0, 3.0]))
     module.module_of.cache_clear()
-    specialised.cache_clear()
+    specialise.cache_clear()
     assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) != digest
-    specialised.cache_clear()
+    specialise.cache_clear()
 
 
 @numba.njit(fastmath=True)
@@ -120,31 +109,30 @@ def calls_wrong(values, out):
 def test_an_error_names_file_and_line_of_the_source(folder):
     line = wrong.__code__.co_firstlineno + 1
     with pytest.raises(LdpflowError, match=rf'test_module.py", line {line}') as refused:
-        module.compiled(calls_wrong, Case(), FLOATS)
+        module.compile_kernel(calls_wrong, Case(), FLOATS)
     assert str(folder) not in str(refused.value)
 
 
-def loads(folder):
+def load_again():
     """Hits and misses of a kernel that this process forgets."""
     module.KERNELS.clear()
-    module.counts.update(hits=0, misses=0)
-    module.compiled(sums, Case(), FLOATS)
-    return module.counts["hits"], module.counts["misses"]
+    module.compile_kernel(sums, Case(), FLOATS)
+    return loads()
 
 
 def test_machine_code_is_loaded_unless_it_is_damaged(folder, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folder.parent / "elsewhere"))
-    assert loads(folder) == (0, 1)
-    assert loads(folder) == (1, 0)
-    for code in (folder / "__pycache__").iterdir():
+    assert load_again() == (0, 1)
+    assert load_again() == (1, 0)
+    for code in (folder / "kernels" / "__pycache__").iterdir():
         content = bytearray(code.read_bytes())
         content[len(content) // 2] ^= 1
         code.write_bytes(content)
-        assert loads(folder) == (0, 1), code.suffix
-        assert loads(folder) == (1, 0), code.suffix
-    (source,) = folder.glob("*.py")
+        assert load_again() == (0, 1), code.suffix
+        assert load_again() == (1, 0), code.suffix
+    (source,) = (folder / "kernels").glob("*.py")
     source.write_text("raise SystemExit(3)\n")
-    loads(folder)
+    load_again()
     assert source.read_text() == text_of(sums)
     assert not (folder.parent / "elsewhere").exists()
 
@@ -155,5 +143,5 @@ def test_a_full_disk_is_one_message(folder, monkeypatch):
 
     monkeypatch.setattr(module, "write_private", full)
     with pytest.raises(InputError, match="No space left on device") as refused:
-        module.compiled(sums, Case(), FLOATS)
+        module.compile_kernel(sums, Case(), FLOATS)
     assert refused.value.field == "LDPFLOW_CACHE_DIR"

@@ -33,7 +33,7 @@ def test_reports_of_32_bits_are_the_literal_recursion(law, theta0, c):
     problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5)
     mechanism = RandomizedResponse(epsilon=0.8, sampling="private_bit_32")
     path = OnePass(problem, mechanism, LdpSgd(c=c, theta0=theta0))
-    n = 3000
+    n = 1600
     record = run_path(path, SEED, range(3), [1, 2, 200, 1501, n])
     p = mechanisms.keep_probability(0.8)
     u = draws.noise(path, SEED, 1, n)[:, 0]

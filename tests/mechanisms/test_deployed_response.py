@@ -17,6 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.results.protocol_curves import level_with_dropout, level_with_liars, repeated_bit_variance
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.study import Study
+from tests.kernels import uncompiled
 from tests.random.test_counts import holm
 
 SEED = 11
@@ -30,9 +31,9 @@ def averages(path, n, replicates=64):
 
 
 @pytest.mark.parametrize(
-    "algorithm", [LdpSgd(), pytest.param(MinibatchSgd(batch_size=3), marks=pytest.mark.slow)]
+    ("algorithm", "run"), [(LdpSgd(), run_path), (MinibatchSgd(batch_size=3), uncompiled.run_path)]
 )
-def test_without_liars_and_dropout_it_is_randomised_response(algorithm):
+def test_without_liars_and_dropout_it_is_randomised_response(algorithm, run):
     """On the same stream: reports differ where a rounding of their probability does, so nowhere here."""
     problem = Quantile(tau=0.7)
     paths = [
@@ -41,7 +42,7 @@ def test_without_liars_and_dropout_it_is_randomised_response(algorithm):
     ]
     for path in paths:
         path.__dict__["key"] = "the same"
-    first, second = (run_path(path, SEED, range(32), [1, 2, 3000]) for path in paths)
+    first, second = (run(path, SEED, range(32), [1, 2, 300]) for path in paths)
     np.testing.assert_allclose(first.iterates, second.iterates, rtol=1e-12, atol=1e-12)
 
 
@@ -54,7 +55,7 @@ def test_the_law_of_a_report_by_users(answers, push):
     parameters = SimpleNamespace(**mechanism.kernel_parameters(Quantile(tau=0.6)))
     rng = np.random.default_rng(answers)
     p = 1 / (1 + np.exp(-1.5 / answers))
-    users = 400_000
+    users = 100_000
     p_values = []
     for level in (0.1, 0.6, 0.95):
         value = rng.random(users)
@@ -64,7 +65,7 @@ def test_the_law_of_a_report_by_users(answers, push):
         reports = np.where(rng.random(shape) < p, bit, ~bit).sum(axis=0)
         reports = np.where(rng.random(len(bit)) < 0.1, answers if push == "down" else 0, reports)
         literal = (reports / answers - (1 - p)) / (2 * p - 1) - 0.6
-        uniforms = (np.arange(20_000) + 0.5) / 20_000
+        uniforms = (np.arange(10_000) + 0.5) / 10_000
         drawn = []
         for u in uniforms:
             g = [level]

@@ -11,11 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def lower_bound(sigma: float, d: int, n: int, epsilon: float) -> float:
-    """sigma^2 d/N + sigma^2 d^2/(eps^2 N^2), up to constants (Cai, Wang and Zhang, 2021)."""
-    return sigma**2 * d / n + sigma**2 * d**2 / (epsilon * n) ** 2
-
-
 def lemma_311(
     lambdas: ArrayLike,
     radius_square: float,

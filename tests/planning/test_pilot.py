@@ -13,7 +13,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.sources import Guess, design, percentile_range, resampled_laws, worst_arrival
-from ldpflow.results.arrival import VERDICTS, approaches
+from ldpflow.results.arrival import VERDICTS, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from tests.oracles.column_law import example_column, table
 
@@ -102,7 +102,7 @@ def test_worst_arrival():
     case = Approach(law, 0.5, NOISE, rule.c, rule.gamma, rule.theta0, 10**6)
     laws = resampled_laws(values, 1, 40)
     worst = worst_arrival(case, laws, 0.9)
-    found = approaches([replace(case, law=replace(law, table=t)) for t in laws])
+    found = predict_arrivals([replace(case, law=replace(law, table=t)) for t in laws])
     worse = [
         (min(VERDICTS.index(a.verdict), 2), -a.coverage(0.9))
         > (min(VERDICTS.index(worst.verdict), 2), -worst.coverage(0.9))

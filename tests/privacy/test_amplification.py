@@ -199,6 +199,6 @@ def test_shuffled_reports_promise_no_more_than_the_library_finds(n, epsilon, oth
         log_table(1.0 - keep), log_table(keep), value_discretization_interval=1e-4, symmetric=False
     )
     exact = theirs.get_epsilon_for_delta(delta)
-    bound, _ = accounting.amplified(epsilon, 0.0, n, delta)
+    bound, _ = accounting.shuffled_guarantee(epsilon, 0.0, n, delta)
     # The theorem is a bound for every local randomiser: above what is true of this one, and not absurdly.
     assert exact - 2e-4 <= bound <= 40 * exact

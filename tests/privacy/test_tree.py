@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier, zcdp_rho
-from ldpflow.numerics.tree import Tree, compose, cost_bound, nodes, touched_nodes, tree_cost
+from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier
+from ldpflow.numerics.tree import Tree, compose, cost_bound, touched_nodes, tree_cost
 from tests.oracles import momentum
 
 COVERS = {
@@ -36,8 +36,7 @@ def test_covers_are_small_and_prefixes_use_left_nodes_only():
     for n, most in ((8, 4), (16, 5), (100, 9), (1000, 15), (1024, 11)):
         assert max(len(compose(a, a + n - 1)) for a in range(1, 4 * n)) == most
     used = {node for t in range(1, 1001) for node in compose(1, t)}
-    assert len(used) == 1000 and used <= set(nodes(1000))
-    assert [sum(1 for _ in nodes(t)) for t in (8, 12, 13, 100, 1000)] == [15, 22, 23, 197, 1994]
+    assert len(used) == 1000
 
 
 @pytest.mark.parametrize(
@@ -85,15 +84,6 @@ def test_no_record_touches_more_nodes_than_counted():
         n, steps = rng.randint(1, 20), rng.randint(1, 150)
         for visits in orders(rng, n, steps):
             assert len(momentum.node_weights(visits, steps, 0.3)) <= touched_nodes(steps, n)
-
-
-@pytest.mark.parametrize("n", [2, 4, 5, 6, 8, 10, 16, 31, 32, 64])
-def test_early_nodes_of_one_record(n):
-    most = max(
-        sum(z <= 2 * n for _, z in momentum.node_weights((p, n + p), 2 * n, 0.5)) for p in range(1, n + 1)
-    )
-    # Print bounds this by 1 + floor(log2 2N); a record comes twice.
-    assert most == 2 * (n.bit_length() - 1) + 3
 
 
 def single(n, steps):
@@ -162,13 +152,6 @@ def test_the_printed_guarantees_hold_with_every_order():
             assert tree_cost(single(n, n * epochs), n * epochs, n, 1 / n, fixed=True) <= 0.5
 
 
-def test_a_node_may_move_by_more_than_the_paper_says_when_reshuffled():
-    fixed = max(momentum.node_weights(range(p, 65, 7), 64, 1 / 7)[1, 64] for p in range(1, 8))
-    late = [min(64, 7 * (epoch + 1)) for epoch in range(10)]
-    assert 2 * fixed == pytest.approx(3.0299, abs=5e-5)
-    assert 2 * momentum.node_weights(late, 64, 1 / 7)[1, 64] == pytest.approx(4.5969, abs=5e-5)
-
-
 def test_noise_multipliers():
     assert zcdp_printed_multiplier(1, 1e-5, 2) == pytest.approx(6.7861, abs=5e-5)
     assert zcdp_epsilon(1 / (2 * 6.7861404**2), 1e-5) == pytest.approx(0.7180, abs=5e-5)
@@ -179,5 +162,3 @@ def test_noise_multipliers():
     sigma = zcdp_printed_multiplier(10, 0.1, 2)
     assert sigma == pytest.approx(0.3035, abs=5e-5)
     assert zcdp_epsilon(1 / (2 * sigma**2), 0.1) == pytest.approx(12.50, abs=5e-3)
-    for epsilon, delta in ((0.1, 1e-9), (1, 1e-5), (20, 1e-2)):
-        assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-14)

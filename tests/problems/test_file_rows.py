@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms.laplace import Laplace
@@ -84,8 +83,6 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
 
     theta = np.array(problem.truth())
     assert np.abs(mean_gradient(theta)).max() < 1e-12
-    other = optimize.root(mean_gradient, theta + 0.05, tol=1e-10)
-    np.testing.assert_allclose(theta, other.x, atol=1e-6)
     G, S = np.array(problem.curvature()), np.array(problem.gradient_covariance())
     step = 1e-7
     slopes = [
@@ -98,20 +95,9 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
     assert bound <= problem.gradient_bound() * (1 + 1e-12)
 
 
-def test_small_rows_without_outliers_are_least_squares(tmp_path):
-    x, y, bit = data()
-    x = x / np.linalg.norm(x, axis=1, keepdims=True)  # weights 1
-    problem = LinearRegression(file=written(tmp_path, x, y, bit), **LINEAR, huber=1e3)
-    np.testing.assert_allclose(problem.truth(), np.linalg.lstsq(x, y, rcond=None)[0], rtol=1e-11)
-
-
 @pytest.mark.parametrize(
     ("name", "run"),
-    [
-        *((name, uncompiled.run_path) for name in CASES),
-        ("huber", run_path),
-        *(pytest.param(name, run_path, marks=pytest.mark.slow) for name in CASES if name != "huber"),
-    ],
+    [*((name, uncompiled.run_path) for name in CASES), ("huber", run_path)],
     ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
 )
 def test_draws_are_rows_with_replacement(tmp_path, name, run):
@@ -201,7 +187,7 @@ def test_a_changed_file_is_refused(tmp_path):
 
 
 def test_moments_as_text():
-    fit = Fit(40, (0.1, -2.0), ((1.0, 0.5), (0.5, 2.0)), ((0.3, 0.0), (0.0, 1 / 3)))
+    fit = Fit(40, (0.1, -2.0), [[1.0, 0.5], [0.5, 2.0]], [[0.3, 0.0], [0.0, 1 / 3]])
     assert Fit.of_text(fit.text()) == fit
     for text in ("", "40 2 0x1p0", "40 1 nan 0x1p0 0x1p0", "x"):
         with pytest.raises(ValueError):
@@ -231,8 +217,3 @@ def test_settings_of_a_file_need_one():
     for settings in ({"target": "y"}, {"features": ("a",)}, {"sha256": "0" * 64}, {"moments": "1 1"}):
         with pytest.raises((InputError, ValueError), match="file"):
             LinearRegression(**settings)
-
-
-def test_quantile_regression_takes_no_file():
-    with pytest.raises(InputError, match="a setting of quantile_regression"):
-        study("rows.csv", problem={"kind": "quantile_regression", "file": "rows.csv"})

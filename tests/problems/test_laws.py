@@ -37,7 +37,7 @@ LAWS = {
     "gamma, small": (Law("gamma", shape=0.3), stats.gamma(0.3)),
     "gamma, large": (Law("gamma", shape=900.0), stats.gamma(900)),
 }
-TAUS = (1e-6, 0.01, 0.3, 0.5, 0.9, 0.999)
+TAUS = (1e-6, 0.3, 0.999)
 ALL = {name: law for name, (law, _) in LAWS.items()} | {"mixture": MIXTURE, "bimodal": Law("bimodal")}
 
 
@@ -64,9 +64,8 @@ def test_cdf_inverts_the_quantile_function(name):
 @pytest.mark.parametrize("name", ALL)
 def test_fast_cdf(name):
     law = ALL[name]
-    tau = np.concatenate([np.logspace(-12, -1, 4), np.linspace(0.1, 0.9, 6), 1 - np.logspace(-12, -1, 4)])
-    x = np.array([law.quantile(t) for t in tau])
-    x = np.concatenate([x, [-1e9, 0.0, 1e-200, 1e9]]).reshape(2, -1)
+    x = [law.quantile(tau) for tau in (1e-12, 1e-4, 0.1, 0.42, 0.9, 1 - 1e-12)]
+    x = np.array([*x, -1e9, 0.0, 1e-200, 1e9]).reshape(2, -1)
     found = law.cdf_values(x)
     assert found.shape == x.shape
     assert np.abs(found - [[law.cdf(v) for v in row] for row in x]).max() < 1e-12

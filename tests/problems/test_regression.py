@@ -10,7 +10,6 @@ import pytest
 from ldpflow.components.problems.linear_regression import LinearRegression
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.simulators.trajectories import excess_loss
-from tests.oracles import gaussian_sgd
 
 
 @pytest.mark.parametrize(
@@ -25,20 +24,14 @@ def test_huber_constants(d, h, v):
     assert problem.gradient_bound() == pytest.approx(1.9021172413918)
 
 
-LOGISTIC = [
-    (5, 1.0, (0.061832, 0.081842, 0.034573, 0.042985)),
-    (10, math.sqrt(10), (0.006240, 0.023787, 0.001998, 0.006440)),
-]
-
-
-@pytest.mark.parametrize(("d", "norm", "constants"), LOGISTIC)
-def test_logistic_constants(d, norm, constants):
-    problem = LogisticRegression(coefficients=(norm / math.sqrt(d),) * d)
+def test_logistic_constants():
+    d = 5
+    problem = LogisticRegression(coefficients=(1.0 / math.sqrt(d),) * d)
     unit = np.ones(d) / math.sqrt(d)
     across = np.eye(d)[0] - np.eye(d)[1]
     for matrix, (along, other) in (
-        (np.array(problem.curvature()), constants[:2]),
-        (np.array(problem.gradient_covariance()), constants[2:]),
+        (np.array(problem.curvature()), (0.061832, 0.081842)),
+        (np.array(problem.gradient_covariance()), (0.034573, 0.042985)),
     ):
         assert unit @ matrix @ unit == pytest.approx(along, abs=1.5e-6)
         assert across @ matrix @ across / 2 == pytest.approx(other, abs=1.5e-6)
@@ -82,40 +75,6 @@ def test_clipped_huber_constants():
         (problem.gradient_covariance(), np.clip(e, -cut, cut) ** 2 * r**2 / 3),
     ):
         assert abs(values.mean() - matrix[0][0]) < 4 * values.std() / math.sqrt(len(r))
-
-
-def test_gradients_are_bounded():
-    """A3: 24,000 random (theta, x, x', y), huge ones included; kernels equal these functions elsewhere."""
-    rng = np.random.default_rng(3)
-    c0, count = math.sqrt(2) * 1.345, 24_000
-    scales = 10.0 ** rng.uniform(-6, 6, (count, 2))
-    residuals = rng.standard_normal((count, 2)) * 10.0 ** rng.uniform(-3, 8, (count, 2))
-    bits = rng.integers(0, 2, (count, 2)).astype(float)
-    at = 0
-    for d in range(1, 9):
-        points = rng.standard_normal((count // 8, 3, d))
-        points[:, 0] *= 10.0 ** rng.uniform(-3, 0, (count // 8, 1))
-        for theta, *pair in points:
-            gradients = []
-            for side, x in enumerate(pair):
-                x *= scales[at, side]
-                near = theta * min(1.0, 500.0 / max(abs(float(x @ theta)), 1e-300))
-                gradients.append(
-                    (
-                        gaussian_sgd.huber_gradient(x, residuals[at, side], theta, 1.345),
-                        gaussian_sgd.logistic_gradient(x, bits[at, side], near),
-                    )
-                )
-            for one, other, bound in zip(*gradients, (c0, math.sqrt(2)), strict=True):
-                longest = max(one @ one, other @ other)
-                assert longest <= (bound * (1 + 1e-12)) ** 2
-                gap = one - other
-                assert gap @ gap <= (2 * bound * (1 + 1e-12)) ** 2
-            at += 1
-    for _ in range(2000):
-        x, theta = rng.standard_normal((2, 3)) * 10.0 ** rng.uniform(-6, 6)
-        g = gaussian_sgd.huber_gradient(x, rng.standard_normal(), theta, 1.345, clip=0.3)
-        assert np.linalg.norm(g) <= 0.3 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
-from ldpflow.errors import InputError
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.finite_sum import draw_records
-from ldpflow.study import Study
 from tests.draws import planes
 
 SEED, N = 3, 300  # more than two chunks
@@ -40,22 +36,6 @@ def test_two_classes(direction, u):
         assert y[i] == (-label if (2.0 * v) % 1.0 < 0.2 else label)
 
 
-def test_labels_and_means_have_their_law():
-    # 32 x 300 records. Six standard errors: 2e-9 a comparison, 5 of them.
-    problem = SigmoidLoss(d=2, separation=1.0, direction="axis", label_noise=0.1)
-    records = draw_records(problem, SEED, N, range(LANES))
-    x, y = records.rows.reshape(-1, 2), records.targets
-    assert np.linalg.norm(x, axis=1) == pytest.approx(1.0, abs=1e-14)
-    # A unit vector's mean: cos of the angle of N((1, 0), I), Rice: sqrt(pi/8) e^(-1/4) (I0 + I1)(1/4).
-    i0, i1 = 1.0156861412236, 0.1259791086
-    cosine = math.sqrt(math.pi / 8) * math.exp(-0.25) * (i0 + i1)
-    error = 6 / math.sqrt(len(y))
-    for value, expected in (
-        (y, 0.0), (y * x[:, 0], 0.8 * cosine), (y * x[:, 1], 0.0), (x[:, 0], 0.0), (x[:, 1], 0.0),
-    ):  # fmt: skip
-        assert abs(value.mean() - expected) <= error * value.std()
-
-
 def test_the_diagonal_keeps_its_records():
     # From before there was a choice: stored runs go on with the same random numbers.
     key = '{"d":4,"law":"binary","parameters":[1.0,0.5,0.1]}'
@@ -73,15 +53,3 @@ def test_real_targets():
         assert x[i] == pytest.approx(2.0 * unit, rel=1e-12)
         mean = 1.5 * (unit[0] - unit[1] + unit[2])
         assert y[i] == pytest.approx(mean + 0.7 * variates[i, 3], rel=1e-11, abs=1e-13)
-
-
-def test_an_unknown_direction_is_refused():
-    with pytest.raises(InputError, match="'diagonal', 'axis'") as caught:
-        Study.from_mapping({
-            "name": "s",
-            "problem": {"kind": "sigmoid_loss", "direction": "first"},
-            "algorithm": {"kind": "dp_gd", "epsilon": 1.0},
-            "grid": {"n": 30},
-            "trajectory": {},
-        })  # fmt: skip
-    assert caught.value.field == "problem.direction"

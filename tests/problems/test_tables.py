@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.study import Study
 
@@ -43,12 +42,7 @@ def test_rows_are_scaled_to_the_bound(tmp_path, suffix):
     [
         ({"y": [0, 1, 2, 0]}, {}, "problem.target", "It has 3: 0, 1, 2."),
         ({"a": [1.0, None, 2.0, 3.0]}, {}, "problem.file", "the first in record 2"),
-        (
-            {"b": ["x", "1", "2", "3"]},
-            {},
-            "problem.file",
-            "'b' has text that is no number, in record 1.",
-        ),
+        ({"b": ["x", "1", "2", "3"]}, {}, "problem.file", "'b' has text that is no number, in record 1."),
         ({}, {"target": "z"}, "problem.target", "It has: a, b, y."),
         ({}, {"features": ("a", "c")}, "problem.features", "'c'"),
         ({}, {"sha256": "0" * 64}, "problem.file", "It has changed."),
@@ -62,41 +56,13 @@ def test_what_cannot_be_used_is_named(tmp_path, change, settings, field, words):
     assert words in str(caught.value)
 
 
-def test_other_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
-        NonconvexLogistic(file=str(tmp_path / "none.csv"), target="y")
-    bad = tmp_path / "bad.parquet"
-    bad.write_text("no parquet")
-    with pytest.raises(InputError, match="Parquet"):
-        NonconvexLogistic(file=str(bad), target="y")
-
-
-def test_a_run_on_a_file_says_its_privacy(tmp_path):
-    rng = np.random.default_rng(0)
-    table = {f"x{j}": rng.normal(size=60) for j in range(4)} | {"y": rng.normal(size=60)}
-    study = {
-        "name": "file", "replicates": 3,
-        "problem": {
-            "kind": "robust_regression", "file": written(tmp_path, table, ".csv"), "target": "y"
-        },
-        "algorithm": {"kind": "dp_nsgd", "epsilon": 2.0, "delta": 1e-5, "epochs": 3.0},
-        "grid": {"n": 50},
-        "trajectory": {"points": 4},
-    }  # fmt: skip
-    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    rows = pq.read_table(tmp_path / "run" / "trajectories.parquet")
-    assert set(rows["privacy_notion"].to_pylist()) == {"(eps, delta)-DP (central)"}
-    assert set(rows["privacy_unit"].to_pylist()) == {"record (replacement)"}
-    assert set(rows["epsilon"].to_pylist()) == {2.0} and set(rows["delta"].to_pylist()) == {1e-5}
-    assert set(rows["steps"].to_pylist()) == {150} and set(rows["step"].to_pylist()) == {
-        18,
-        56,
-        93,
-        131,
-        150,
-    }
-    assert len(set(rows["sha256"].to_pylist())) == 1 and None not in rows["sha256"].to_pylist()
-    with pytest.raises(InputError, match="at most 60, the records of"):
-        Study.from_mapping(study | {"grid": {"n": 61}})
+def test_a_study_of_a_file_has_at_most_its_records(tmp_path):
+    problem = {"kind": "robust_regression", "file": written(tmp_path, TABLE, ".csv"), "target": "y"}
+    algorithm = {"kind": "dp_nsgd", "epsilon": 2.0, "epochs": 3.0}
+    study = {"name": "file", "problem": problem, "algorithm": algorithm, "trajectory": {"points": 4}}
+    assert Study.from_mapping(study | {"grid": {"n": 4}}).plans()
+    with pytest.raises(InputError, match="at most 4, the records of"):
+        Study.from_mapping(study | {"grid": {"n": 5}})
+    synthetic = {"kind": "robust_regression", "d": 100}
     with pytest.raises(InputError, match="MiB"):
-        Study.from_mapping(study | {"problem": {"kind": "robust_regression", "d": 100}, "grid": {"n": 10**6}})
+        Study.from_mapping(study | {"problem": synthetic, "grid": {"n": 10**6}})

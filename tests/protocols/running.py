@@ -6,7 +6,7 @@ import numpy as np
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols.collections import Histograms, call, edge_cdf, run_rounds
-from ldpflow.components.protocols.histogram_counts import collect, variance_at_edge
+from ldpflow.components.protocols.histogram_counts import collect, variance_at_edges
 from ldpflow.numerics.streams import counter_keys
 
 Z90 = 1.6448536269514722
@@ -17,8 +17,7 @@ __all__ = ["Z90", "edge_cdf", "inverted", "keys", "one_shot", "searched", "sprea
 
 def keys(label, replicates, first=0, seed=20261122):
     return np.array(
-        [counter_keys(seed, "reports", label, r) for r in range(first, first + replicates)],
-        dtype=np.uint64,
+        [counter_keys(seed, "reports", label, r) for r in range(first, first + replicates)], dtype=np.uint64
     )
 
 
@@ -27,11 +26,10 @@ def one_shot(protocol, cdf, n, keys, tau=0.5, target=None):
     k = len(cdf) - 1
     values = np.empty((len(keys), k - 1))
     received, empty = np.empty(len(keys)), np.empty(len(keys))
-    draw, _ = protocol.kernels()
     design = protocol.design(protocol.responders(cdf, tau), k // 2 if target is None else target)
     answer = protocol.answer_probability(tau)
     arguments = (keys, float(n), answer, protocol.liars, design, protocol.budget())
-    call(collect, values, received, empty, *arguments, draw=draw)
+    call(collect, values, received, empty, *arguments, draw=protocol.draw)
     return values, received, empty
 
 
@@ -54,7 +52,14 @@ def searched(protocol, law: Law, n, keys, tau, z=(Z90,)):
 
 def spread_of(protocol, cdf, tau):
     """Variance of F^ per answer at the inner edges, were F tau there."""
-    _, spread = protocol.kernels()
     out = np.empty(len(cdf) - 2)
-    call(variance_at_edge, out, cdf, float(tau), protocol.design(cdf, 1), protocol.budget(), spread=spread)
+    call(
+        variance_at_edges,
+        out,
+        cdf,
+        float(tau),
+        protocol.design(cdf, 1),
+        protocol.budget(),
+        spread=protocol.spread,
+    )
     return out

@@ -12,12 +12,44 @@ from tests.oracles import protocols as oracle
 from tests.protocols.running import spread_of
 
 ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
-EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 RANGE = (0.0, 8.0)
 
 
-def bins_for(name):
-    return 16 if name == "tree" else 8
+def channel(name, k, eps):
+    """Probability of every answer (columns) given every bin (rows), public coins with it."""
+    p = oracle.keep(eps)
+    bins = np.arange(k)
+    if name == "grr":
+        return np.where(np.eye(k) > 0, np.exp(eps), 1.0) / (np.exp(eps) + k - 1)
+    if name == "oue":
+        return unary_channel(k, p)
+    if name == "tree":
+        levels = round(np.log(k) / np.log(4))
+        return np.hstack([unary_channel(4**l, p)[bins // (k // 4**l)] / levels for l in range(1, levels + 1)])
+    if name == "thresholds":
+        return sign_channel(bins[:, None] < np.arange(1, k), p) / (k - 1)
+    if name == "hrr":
+        return sign_channel(oracle.hadamard(k)[1:].T, p) / (k - 1)
+    levels = int(np.log2(k))
+    columns = []
+    for level in range(levels):
+        size = k >> level
+        side = np.where(bins % size < size // 2, 1.0, -1.0)
+        signs = side[:, None] * oracle.hadamard(2**level)[:, bins // size].T
+        columns.append(sign_channel(signs, p) / (levels * 2**level))
+    return np.hstack(columns)
+
+
+def sign_channel(signs, p):
+    plus = np.where(signs > 0, p, 1 - p)
+    return np.hstack([plus, 1 - plus])
+
+
+def unary_channel(k, p):
+    """Given the bin, a product over the 2^k reports' bits."""
+    ones = unary_reports(k)
+    chance = np.where(np.eye(k) > 0, 0.5, 1 - p)[:, None]
+    return np.prod(np.where(ones > 0, chance, 1 - chance), axis=2)
 
 
 def influence(name, k, eps, cdf):
@@ -90,25 +122,18 @@ def haar_influence(k, c, pi):
 
 
 @pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_rows_sum_to_one_and_the_largest_ratio_is_the_budget(name, epsilon):
-    channel = PROTOCOLS[name](epsilon=epsilon, range=RANGE).channel(bins_for(name))
-    assert channel.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    assert channel.min() > 0
-    ratio = (channel.max(axis=0) / channel.min(axis=0)).max()
-    assert ratio == pytest.approx(np.exp(epsilon), rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize("epsilon", (0.5, 1.0, 4.0))
+@pytest.mark.parametrize("epsilon", (0.5, 4.0))
 def test_variance_is_that_of_the_channel(name, epsilon):
     """n Var F^(t_m), and unbiasedness, from all pairs of a bin and a report."""
-    k = bins_for(name)
+    k = 16 if name == "tree" else 8
     pi = np.random.default_rng(3).dirichlet(np.full(k, 1.5))
     cdf = np.concatenate([[0.0], np.cumsum(pi)])
     cdf[-1] = 1.0
     protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
-    reports = pi @ protocol.channel(k)
+    matrix = channel(name, k, epsilon)
+    assert matrix.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert (matrix.max(axis=0) / matrix.min(axis=0)).max() == pytest.approx(np.exp(epsilon), rel=1e-12)
+    reports = pi @ matrix
     z = influence(name, k, epsilon, cdf)
     assert reports @ z == pytest.approx(0.0, abs=1e-10)
     variance = reports @ z**2
@@ -117,10 +142,9 @@ def test_variance_is_that_of_the_channel(name, epsilon):
 
 
 @pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize("k", (16, 64, 256))
-@pytest.mark.parametrize("epsilon", (0.5, 4.0))
-def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon):
-    protocol = PROTOCOLS[name](epsilon=epsilon, range=RANGE)
+@pytest.mark.parametrize(("k", "epsilon", "answers"), [(16, 0.5, 1), (256, 4.0, 1), (64, 1.0, 3)])
+def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon, answers):
+    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=RANGE)
     flat = np.arange(k + 1) / k
     expected = spread_of(protocol, flat, 0.5)[k // 2 - 1]
     assert protocol.middle_variance(k) == pytest.approx(expected, rel=1e-12)

@@ -13,7 +13,7 @@ from tests.random.test_counts import holm
 
 ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 USERS = 50
-POPULATIONS = 200_000
+POPULATIONS = 50_000
 EPSILON = 1.0
 
 
@@ -52,7 +52,7 @@ def test_mean_and_covariance_are_those_of_simulated_users(name):
     k = 16 if name == "tree" else 8
     cdf = law_of_bins(k)
     protocol = PROTOCOLS[name](epsilon=EPSILON, range=(0.0, 1.0))
-    populations = POPULATIONS // 4 if name == "tree" else POPULATIONS
+    populations = POPULATIONS // 2 if name == "tree" else POPULATIONS
     drawn, _, _ = one_shot(protocol, cdf, USERS, keys(f"users {name}", populations))
     simulated = by_user(name, cdf, populations, np.random.default_rng(11))
     (a, a_error), (b, b_error) = moments(drawn), moments(simulated)
@@ -90,9 +90,8 @@ def test_same_counts_for_any_batch(name):
 
 
 @pytest.mark.parametrize("name", ONE_SHOT)
-@pytest.mark.parametrize("n", [10**4, 10**12])
-def test_unbiased_with_the_stated_variance_at_any_n(name, n):
-    k = 16
+def test_unbiased_with_the_stated_variance_at_any_n(name):
+    n, k = 10**12, 16
     cdf = law_of_bins(k)
     protocol = PROTOCOLS[name](epsilon=1.0, range=(0.0, 1.0))
     values, _, _ = one_shot(protocol, cdf, n, keys("moments", 4000))

@@ -7,8 +7,8 @@ import pytest
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Component, Law
-from ldpflow.components.protocols.collections import cdf_values
-from ldpflow.components.protocols.round_counts import CODES
+from ldpflow.components.protocols.collections import call
+from ldpflow.components.protocols.round_counts import CODES, cdf_at, population_of
 
 RNG = np.random.default_rng(20261122)
 POINTS = np.concatenate([RNG.normal(0, 3, 40), RNG.uniform(0, 30, 40), [0.0, 1.0, -50.0, 50.0, 1e-12]])
@@ -29,6 +29,12 @@ MIXTURE = Law(
     components=(Component(1.0, law("normal", location=-1.0, scale=0.5)), Component(3.0, law("gamma"))),
 )
 LAWS = [law(name, location=0.25, scale=2.0) for name in CODES] + [MIXTURE]
+
+
+def cdf_values(law, points):
+    values = np.empty(len(points))
+    call(cdf_at, values, population_of(law), points)
+    return values
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)

@@ -24,8 +24,7 @@ def some_reports(count=11, tau=0.7, eps=1.0, n=4000):
     return x, asked, ones, np.log(tau / (1 - tau))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("points", [91, 45])
+@pytest.mark.parametrize(("epsilon", "points"), [(0.1, 91), (4.0, 45)])
 def test_posterior_on_the_grid(epsilon, points):
     x, asked, ones, logit = some_reports(eps=epsilon)
     asked[2] = 0.0
@@ -62,7 +61,7 @@ def test_no_bounded_set_is_no_interval():
 
 @pytest.mark.parametrize(
     ("rounds", "populations"),
-    [(3, 500), (5, 500), *(pytest.param(rounds, 1500, marks=pytest.mark.slow) for rounds in (3, 5))],
+    [(5, 500), *(pytest.param(rounds, 1500, marks=pytest.mark.slow) for rounds in (3, 5))],
 )
 def test_law_of_the_run_is_that_of_simulated_users(rounds, populations):
     """Estimates, lengths and undefined shares of populations of 3,000 users; 1% in all."""
@@ -106,9 +105,9 @@ def test_a_quantile_outside_the_range_ends_at_the_range():
     assert (limits[0, defined, 0] == 2.0).all()
 
 
-@pytest.mark.parametrize("n", [10**4, 10**6])
-def test_error_and_coverage_near_what_was_found_before(n):
+def test_error_and_coverage_near_what_was_found_before():
     """Median of a normal law, eps = 1: RMSE 1.26 of the bound's standard error, coverage .91."""
+    n = 10**6
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7))
     estimates, limits, _ = searched(protocol, Law("normal"), n, keys(f"n {n}", 2000), 0.5)
     se = np.sqrt(1.1706735 / n) / stats.norm.pdf(0)

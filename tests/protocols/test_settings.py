@@ -38,13 +38,6 @@ def test_bits_of_a_tree_are_the_mean_over_its_levels():
     assert PROTOCOLS["tree"](range=(0.0, 1.0), k=64).bits(1000) == (4 + 16 + 64) / 3
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_the_guarantee_is_the_budget_of_one_report(kind):
-    statement = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=0.7).privacy()
-    assert statement.notion == "eps-LDP"
-    assert statement.epsilon == 0.7
-
-
 def test_users_of_rounds():
     """Four pilot rounds of 10% to 15% each, the last the rest; every user is asked once."""
     protocol = PROTOCOLS["rounds"](range=(0.0, 1.0), epsilon=1.0)
@@ -56,9 +49,8 @@ def test_users_of_rounds():
     assert three.shares(10**6, 0.5) == pytest.approx([0.2, 0.2, 0.6])
 
 
-@pytest.mark.parametrize("rounds", range(3, 13))
-@pytest.mark.parametrize("tau", [0.01, 0.5, 0.99])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 16.0])
+@pytest.mark.parametrize("rounds", [3, 4, 12])
+@pytest.mark.parametrize(("tau", "epsilon"), [(0.01, 1.0), (0.5, 0.01), (0.99, 16.0)])
 def test_every_threshold_asks_some_user(rounds, tau, epsilon):
     protocol = PROTOCOLS["rounds"](range=(0.0, 1.0), epsilon=epsilon, rounds=rounds)
     for n in (protocol.least_users(), 1000, 10**12):

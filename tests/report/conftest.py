@@ -1,12 +1,14 @@
-"""A small run that the engine itself has made, with failures in it."""
+"""A small run that the engine itself has made, with failures in it, and its page."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from ldpflow.engine.run import run_study
+from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.study import Study
 
@@ -37,3 +39,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def results(run: Path) -> Results:
     return Results.load(run)
+
+
+@pytest.fixture(scope="session")
+def page_text(results: Results) -> str:
+    return report_html(results)
+
+
+@pytest.fixture(scope="session")
+def shell(page_text: str) -> str:
+    """The page without its scripts."""
+    return re.sub(r"<script.*?</script>", "", page_text, flags=re.S)

@@ -16,14 +16,20 @@ from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, settings_of
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> None:
-    file = tmp_path / "study.duckdb"
+@pytest.fixture(scope="module")
+def file(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The exported run, written twice."""
+    file = tmp_path_factory.mktemp("export") / "study.duckdb"
     export_duckdb(results, file)
     with pytest.raises(InputError, match="`force`"):
         export_duckdb(results, file)
     export_duckdb(results, file, replace=True)
-    with duckdb.connect(str(file), read_only=True) as db:
-        questions = (ROOT / "queries/questions.sql").read_text()
+    return str(file)
+
+
+def test_the_ten_questions_have_answers(results: Results, file: str) -> None:
+    with duckdb.connect(file, read_only=True) as db:
+        questions = (ROOT / "docs/questions.sql").read_text()
         statements = [s for s in questions.split(";") if "SELECT" in s]
         assert len(statements) == 10
         for statement in statements:
@@ -39,10 +45,9 @@ def test_the_ten_questions_have_answers(results: Results, tmp_path: Path) -> Non
         assert ends == (len(results.rows),)
 
 
-def test_no_question_hides_a_factor_that_varies(results: Results, tmp_path: Path) -> None:
+def test_no_question_hides_a_factor_that_varies(results: Results, file: str) -> None:
     """Rows of an answer that differ in a number differ in their words too."""
-    export_duckdb(results, tmp_path / "study.duckdb")
-    with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
+    with duckdb.connect(file, read_only=True) as db:
         for view in ("coverage", "best", "best_beta"):
             words = "setting, n, level, coordinate" + ("" if view == "best_beta" else ", series")
             counts = db.execute(f"SELECT count(*), count(DISTINCT ({words})) FROM {view}").fetchone()
@@ -52,11 +57,10 @@ def test_no_question_hides_a_factor_that_varies(results: Results, tmp_path: Path
         assert shown == (len(results.rows),)
 
 
-def test_what_is_best_follows_the_rule_of_the_arena(results: Results, tmp_path: Path) -> None:
+def test_what_is_best_follows_the_rule_of_the_arena(results: Results, file: str) -> None:
     """The first of a setting is the arena's choice, or the nearest; 64 replicates are too few to name one."""
-    export_duckdb(results, tmp_path / "study.duckdb")
     keys = ("path", "n", "level", "coordinate")
-    with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
+    with duckdb.connect(file, read_only=True) as db:
         firsts = db.execute(
             f"SELECT {', '.join(keys)}, method, beta, level_state FROM best WHERE place = 1"
         ).fetchall()

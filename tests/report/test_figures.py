@@ -50,11 +50,8 @@ def test_coverage_is_the_summarys(results: Results) -> None:
     data = [row for row in values(spec) if row.get("series") == "SN"]
     expected = {round(r["coverage"], 6) for r in results.rows if r["method"] == "SN"}
     assert {round(row["y"], 6) for row in data} == expected
-    assert {row["panel"] for row in data} == {
-        f"τ = {tau}, ε = {epsilon}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)
-    } or {row["panel"] for row in data} == {
-        f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)
-    }
+    panels = {", ".join(sorted(row["panel"].split(", "))) for row in data}
+    assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
 
 
 @pytest.mark.parametrize("x", ["epsilon", "tau", "beta"])
@@ -72,7 +69,7 @@ def tick_labels(chart: Any) -> set[str]:
     return {text for axis in axes for text in re.findall(r"<text[^>]*>([^<]+)</text>", axis)}
 
 
-@pytest.mark.parametrize("figure", ["coverage", "length", "relative-length", "standard-error", "heat-map"])
+@pytest.mark.parametrize("figure", ["coverage", "length", "heat-map"])
 def test_ticks_are_labelled_with_the_values_themselves(results: Results, figure: str) -> None:
     only_coverage = set() if figure in ("coverage", "heat-map") else {"0.95"}  # no interval: too few blocks
     labels = tick_labels(FIGURES[figure].chart(results, "beta"))
@@ -85,7 +82,7 @@ def with_n(results: Results, users: Sequence[int]) -> Results:
     return dataclasses.replace(results, rows=[row | {"n": n} for n in users for row in cells])
 
 
-@pytest.mark.parametrize("users", [(100, 1000), (100, 1000, 5000), tuple(100 * 2**i for i in range(9))])
+@pytest.mark.parametrize("users", [(100, 1000), tuple(100 * 2**i for i in range(9))])
 def test_lengths_stand_at_their_n(results: Results, users: tuple[int, ...]) -> None:
     """Both axes are logarithmic: a point moved aside would move its whole line."""
     drawn = [row for row in values(FIGURES["length"].chart(with_n(results, users)).to_dict()) if "x" in row]
@@ -172,22 +169,11 @@ def luminance(colour: str) -> float:
 
 
 def test_colours_can_be_seen_on_both_pages() -> None:
-    used = [
-        *charts.METHODS.values(),
-        *charts.OTHERS,
-        charts.GREY,
-        *charts.MISSES.values(),
-        *charts.ramp(10),
-    ]
+    used = [*charts.METHODS.values(), *charts.OTHERS, charts.GREY, *charts.MISSES.values(), *charts.ramp(10)]
     for colour in used:
         for page in ("#ffffff", "#14171c"):
             light, dark = sorted((luminance(colour), luminance(page)), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 3.0, (colour, page)
-
-
-def test_new_methods_get_colours_of_their_own() -> None:
-    found = charts.colours(["BB", "BM", "SN", "oracle", "TR", "new", "newer"])
-    assert len(set(found.values())) == 7
 
 
 def test_spread_keeps_the_ends() -> None:

@@ -10,9 +10,10 @@ import pytest
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.figures import default_rows, measure
-from ldpflow.report.page import drawn
+from ldpflow.report.page import draw_figures
 from ldpflow.report.results import Results
 from ldpflow.study import Study
+from tests.report.test_figures import values
 
 STUDY = {
     "name": "protocols",
@@ -64,26 +65,13 @@ def test_both_axes_are_logarithmic_and_every_protocol_has_a_line(results):
         assert f"'{name}'" in text
     rows = default_rows(results)
     assert len({(row["tau"], row["epsilon"]) for row in rows}) == 4
-    data = list(values_of(spec))
+    data = values(spec)
     assert len({row["panel"] for row in data}) == 4
     assert len(data) == len(rows)
 
 
-def values_of(spec):
-    """Rows of data anywhere in a specification, each panel's once."""
-    if isinstance(spec, dict):
-        values = spec.get("data", {}).get("values", []) if isinstance(spec.get("data"), dict) else []
-        yield from values
-        for name, part in spec.items():
-            if name != "data":
-                yield from values_of(part)
-    elif isinstance(spec, list):
-        for part in spec:
-            yield from values_of(part)
-
-
 def test_the_report_has_the_figure_and_other_runs_do_not(results):
-    assert "protocols" in [name for name, _, _ in drawn(results)]
+    assert "protocols" in [name for name, _, _ in draw_figures(results)]
     rows = [{**row, "protocol": None} for row in results.rows]
     with pytest.raises(InputError, match="protocol"):
         measure(dataclasses.replace(results, rows=rows), "n", "protocols")

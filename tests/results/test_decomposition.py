@@ -15,8 +15,8 @@ import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
-from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, rounded
-from ldpflow.results.explanation import chance_note, explain, extremes, failures
+from ldpflow.results.decomposition import BY_CHANCE, CAUSES, decompose, round_terms
+from ldpflow.results.explanation import chance_note, explain, extremes, failure_sentences
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
@@ -69,13 +69,6 @@ def test_printed_terms_add_up(level):
         added_up(decompose(rows, level).sentence())
 
 
-def test_the_sum_is_an_identity():
-    for rows in cells():
-        found = decompose(rows, 0.9)
-        total = sum(term.effect for term in found.terms) + (found.rest.effect if found.rest else 0.0)
-        assert total == pytest.approx(found.coverage - 0.9, abs=1e-12)
-
-
 def test_each_term_is_what_it_is_called():
     """Against the formulas, pair by pair; a bias, lengths that depend on the error, and crooked limits."""
     rng = np.random.default_rng(2)
@@ -94,22 +87,6 @@ def test_each_term_is_what_it_is_called():
     assert terms["joint"] == pytest.approx(pairs - 0.9 - sum(alone.values()), abs=1e-12)
 
 
-def test_independent_lengths_have_no_dependence_in_19_of_20_cells():
-    """Two jackknife errors: a false alarm in about 5%; 14 of 60 has probability below 1e-6."""
-    rng = np.random.default_rng(2)
-    found = [decompose(cell(rng.normal(size=400), 3 + rng.random(400)), 0.9) for _ in range(60)]
-    assert sum(any(term.name == "dependence" for term in one.terms) for one in found) < 14
-
-
-def test_dependence_is_named_where_it_is_the_largest_part():
-    rng = np.random.default_rng(3)
-    error = rng.standard_t(3, size=2000)
-    length = 2 * np.abs(error) * rng.choice([0.9, 1.3], p=[0.02, 0.98], size=2000)
-    headline, terms = added_up(decompose(cell(error, length), 0.9).sentence())
-    assert headline.startswith("mainly the dependence of error and length")
-    assert max(terms, key=terms.get).startswith("dependence of error and length, correlation +")
-
-
 def test_a_gap_within_two_mcse_is_no_gap_and_a_clear_bias_is_told():
     """Twelve replicates, bias of about four MCSE."""
     rng = np.random.default_rng(4)
@@ -117,10 +94,6 @@ def test_a_gap_within_two_mcse_is_no_gap_and_a_clear_bias_is_told():
     assert abs(found.coverage - 0.9) <= 2 * found.coverage_mcse
     headline, terms = added_up(found.sentence())
     assert headline == "no gap beyond noise" and any(words.startswith("bias of +") for words in terms)
-
-
-def test_nothing_to_say_of_too_few_replicates():
-    assert "Nothing can be said" in decompose(cell([1.0, 2.0], [1.0, 1.0]), 0.9).sentence()
 
 
 def test_lengths_without_a_value():
@@ -161,18 +134,22 @@ def test_explain_says_how_many_effects_chance_would_name(runs):
 def test_rounding_keeps_the_sum():
     """No term is off by a whole last digit, whatever is rounded."""
     rng = np.random.default_rng(6)
-    for _ in range(2000):
+    for _ in range(500):
         effects = rng.normal(scale=0.1, size=rng.integers(1, 8))
-        shown = rounded(effects.tolist(), 0.9 + float(effects.sum()), 0.9, 3)
+        shown = round_terms(effects.tolist(), 0.9 + float(effects.sum()), 0.9, 3)
         assert round(0.9 + sum(shown), 9) == round(0.9 + effects.sum(), 3)
         assert np.abs(np.array(shown) - effects).max() < 0.0011
 
 
 def test_paths_that_explode_and_failures_are_told():
     row = {"length_mean": 1e10, "length_median": 0.2, "failures": 0, "replicates": 500}
-    assert "another order of magnitude" in extremes(row)[0] and failures(row) == []
+    assert "another order of magnitude" in extremes(row)[0] and failure_sentences(row) == []
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
-    assert extremes(row) == [] and "54 of 200" in failures(row)[0] and "0.630" in failures(row)[0]
+    assert (
+        extremes(row) == []
+        and "54 of 200" in failure_sentences(row)[0]
+        and "0.630" in failure_sentences(row)[0]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from ldpflow.engine.run import run_study
-from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, centred, decompose
+from ldpflow.results.decomposition import CAUSES, DIAGNOSIS_COLUMNS, central_mass, decompose
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -39,8 +39,8 @@ def within(found, name, value):
 def test_centred_shares_are_a_difference_of_two_to_the_bit():
     rng = np.random.default_rng(9)
     half = np.concatenate([rng.random(200_000) * 9, np.geomspace(1e-300, 1e300, 999), [0.0, 1.5, np.inf]])
-    assert np.array_equal(centred(half), ndtr(half) - ndtr(-half))
-    assert np.isnan(centred(np.array([np.nan, 1.0]))).tolist() == [True, False]
+    assert np.array_equal(central_mass(half), ndtr(half) - ndtr(-half))
+    assert np.isnan(central_mass(np.array([np.nan, 1.0]))).tolist() == [True, False]
 
 
 def test_bias_alone():
@@ -78,14 +78,6 @@ def test_variability_alone():
     within(found, "variability_effect", exact - 0.9)
     within(found, "coverage_left", 0.0)
     assert found.main_cause() == "variability"
-
-
-def test_eighteen_per_cent_cost_more_than_a_point():
-    rng = np.random.default_rng(4)
-    se = 1 + 0.18 * rng.standard_normal(COUNT)
-    found = diagnosed(rng.standard_normal(COUNT), Z * se, se)
-    assert found.values["length_cv"] == pytest.approx(0.18, rel=0.05)
-    assert -0.015 < found.values["variability_effect"] < -0.008
 
 
 def test_shape_alone():
@@ -129,7 +121,7 @@ def test_no_gap_no_cause():
 def test_errors_are_the_spread_of_repeated_studies():
     rng = np.random.default_rng(9)
     found = []
-    for _ in range(300):
+    for _ in range(150):
         se = np.sqrt(rng.chisquare(20, 400) / 20)
         found.append(diagnosed(0.3 + rng.standard_normal(400), 0.9 * Z * se, se))
     for name in (*(f"{cause}_effect" for cause in CAUSES), "coverage_left", "coverage_together"):
@@ -178,7 +170,7 @@ def cells_of_the_paper(out, tau, n, replicates):
 
 
 def test_the_median_at_1e5_has_short_intervals(tmp_path):
-    found = cells_of_the_paper(tmp_path / "run", 0.5, 1e5, 3072)
+    found = cells_of_the_paper(tmp_path / "run", 0.5, 1e5, 2048)
     assert found["BB"]["main_cause"] == "length"
     assert found["BB"]["length_effect"] < 0
     assert found["BB"]["length_cv"] == pytest.approx(0.18, abs=0.01)
@@ -186,12 +178,3 @@ def test_the_median_at_1e5_has_short_intervals(tmp_path):
     assert found["oracle"]["main_cause"] == "none"
     assert found["oracle"]["length_relative"] == pytest.approx(1.0, abs=1e-12)
     assert found["oracle"]["length_mcse"] == 0.0
-
-
-@pytest.mark.slow
-def test_the_09_quantile_is_biased(tmp_path):
-    """Every method of the paper's Table 1 at n = 1e6."""
-    found = cells_of_the_paper(tmp_path / "run", 0.9, 1e6, 1500)
-    for method in ("BB", "BM", "SN", "oracle"):
-        assert found[method]["main_cause"] == "bias"
-        assert found[method]["standardised_bias"] == pytest.approx(0.6, abs=0.12)

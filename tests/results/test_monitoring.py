@@ -24,6 +24,13 @@ def looks_of(status, covered, length, target, grid=GRID):
     return Looks(grid, covered & defined, defined, defined & (length < target))
 
 
+def between(looks, first_n, last_n):
+    """The looks at first_n <= n <= last_n."""
+    wanted = (looks.n >= first_n) & (looks.n <= last_n)
+    flags = (values[:, wanted] for values in (looks.covered, looks.defined, looks.short))
+    return Looks(looks.n[wanted], *flags)
+
+
 def random_rows(seed, replicates, grid=GRID, undefined=0.1):
     rng = np.random.default_rng(seed)
     shape = (replicates, len(grid))
@@ -41,7 +48,7 @@ def random_rows(seed, replicates, grid=GRID, undefined=0.1):
 )
 def test_measures_are_a_loop_over_replicates(seed, replicates, first_n, target, undefined):
     status, covered, length = random_rows(seed, replicates, undefined=undefined)
-    looks = looks_of(status, covered, length, target).since(first_n, 100)
+    looks = between(looks_of(status, covered, length, target), first_n, 100)
     rows = [
         [(int(n), status[r, k], bool(covered[r, k]), length[r, k]) for k, n in enumerate(GRID)]
         for r in range(replicates)
@@ -60,16 +67,15 @@ def test_more_looks_never_cover_more():
     status, covered, length = random_rows(1, 500, undefined=0.0)
     looks = looks_of(status, covered, length, math.inf)
     at_all = coverage_at_every_n(looks)["coverage_all_n"]
-    alone = [coverage_at_every_n(looks.since(n, n))["coverage_all_n"] for n in GRID]
+    alone = [coverage_at_every_n(between(looks, n, n))["coverage_all_n"] for n in GRID]
     assert alone == [covered[:, k].mean() for k in range(4)]
     assert at_all <= min(alone)
-    falling = [coverage_at_every_n(looks.since(10, n))["coverage_all_n"] for n in GRID]
+    falling = [coverage_at_every_n(between(looks, 10, n))["coverage_all_n"] for n in GRID]
     assert falling == sorted(falling, reverse=True)
     # Whatever the length: everybody stops at the first look.
     stop = coverage_at_stop(looks)
     assert stop["stopped_share"] == 1.0 and stop["stop_n_mean"] == stop["stop_n_median"] == 10.0
     assert stop["coverage_at_stop"] == alone[0]
-    assert coverage_at_every_n(looks.since(101, 10**9)) == coverage_at_stop(looks.since(101, 10**9)) == {}
 
 
 def test_brownian_motion_covers_at_every_n_as_often_as_it_should():
@@ -123,12 +129,12 @@ def test_a_watch_follows_replicates_over_n():
         if n < 20:
             assert found == {}
             continue
-        looks = looks_of(status, covered, length, target).since(20, int(n))
+        looks = between(looks_of(status, covered, length, target), 20, int(n))
         assert found == coverage_at_every_n(looks) | coverage_at_stop(looks)
         assert found["looks"] == k
         without = watch.measures(key(n, "SN"))
         assert "stopped_share" not in without
-        looks = looks_of(status, ~covered, length, target).since(20, int(n))
+        looks = between(looks_of(status, ~covered, length, target), 20, int(n))
         assert without == coverage_at_every_n(looks)
 
 

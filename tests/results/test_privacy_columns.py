@@ -43,6 +43,4 @@ def test_a_missing_oracle_has_a_reason() -> None:
     assert without_oracle(known) == []
     clipped = given | {"problem": {"kind": "logistic_regression", "bounding": "clip", "clip": 0.5}}
     (sentence,) = without_oracle(Study.from_mapping(changed(**clipped, **cells)).plans()[0].simulator)
-    assert sentence == (
-        "There is no oracle: the curvature of logistic_regression at the true value has no closed form here."
-    )
+    assert "the curvature of logistic_regression" in sentence

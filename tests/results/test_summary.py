@@ -15,47 +15,47 @@ from tests.faults.study import serial, study
 from tests.oracles.rows_in_cells import cells_of
 
 
-@pytest.mark.parametrize("held", [1, 100, 10**6])
-def test_a_few_cells_at_a_time_are_all_at_once(tmp_path, monkeypatch, held):
-    serial(tmp_path, study(replicates=32))
-    store = RunStore(tmp_path)
-    whole = summary_of(
-        [cells_of(store.replicates.read(damaged="refuse"))], stored_paths(store.replicates, damaged="refuse")
-    )
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("summary")
+    serial(folder, study(replicates=32))
+    return RunStore(folder)
+
+
+@pytest.fixture
+def paths(store):
+    return stored_paths(store.replicates, damaged="refuse")
+
+
+@pytest.mark.parametrize(("held", "pieces"), [(1, 8), (100, 4), (10**6, 2)])
+def test_a_few_cells_at_a_time_are_all_at_once(store, paths, monkeypatch, held, pieces):
+    whole = summary_of([cells_of(store.replicates.read(damaged="refuse"))], paths)
     monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", held)
-    assert len(list(stored_cells(store, damaged="refuse"))) == {1: 8, 100: 4, 10**6: 2}[held]
+    assert len(list(stored_cells(store, damaged="refuse"))) == pieces
     assert stored_summary(store, damaged="refuse").equals(whole)
-    pieces = [
-        piece
-        for key in store.replicates.path_keys()[::-1]
-        for piece in stored_cells(store, key, damaged="refuse")
-    ]
-    assert summary_of(pieces, stored_paths(store.replicates, damaged="refuse")).equals(whole)
+    keys = store.replicates.path_keys()[::-1]
+    backwards = [piece for key in keys for piece in stored_cells(store, key, damaged="refuse")]
+    assert summary_of(backwards, paths).equals(whole)
     assert store.read_summary().equals(whole)
 
 
-def test_no_rows(tmp_path):
-    serial(tmp_path, study(replicates=32))
-    store = RunStore(tmp_path)
-    nothing = summary_of([], stored_paths(store.replicates, damaged="refuse"))
+def test_no_rows(store, paths):
+    nothing = summary_of([], paths)
     assert nothing.num_rows == 0
     assert nothing.column_names == store.read_summary().column_names
 
 
-def test_cells_are_let_go_of_before_the_next_are_read(tmp_path):
-    serial(tmp_path, study(replicates=32))
-    store = RunStore(tmp_path)
+def test_cells_are_let_go_of_before_the_next_are_read(store, paths):
     alive = []
 
     def watched():
-        for _, key in enumerate(store.replicates.path_keys()):
-            for keys, cells in stored_cells(store, key, damaged="refuse"):
-                assert [ref for ref in alive if ref() is not None] == []
-                alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
-                yield keys, cells
-                del cells
+        for keys, cells in stored_cells(store, damaged="refuse"):
+            assert [ref for ref in alive if ref() is not None] == []
+            alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
+            yield keys, cells
+            del cells
 
-    summary_of(watched(), stored_paths(store.replicates, damaged="refuse"))
+    summary_of(watched(), paths)
     assert len(alive) == 8
 
 
@@ -79,7 +79,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_path(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 4000)
     monkeypatch.setattr(benchmark, "PART_ROWS", 4000)
     monkeypatch.setattr("ldpflow.results.decomposition.CHUNK", 2**12)
-    small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 80_000)
+    small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 40_000)
     assert large < 1.6 * small
-    # 72,000 rows more; a path in memory took some 690 bytes for each of them.
-    assert large - small < 72_000 * 20
+    # 32,000 rows more; a path in memory took some 690 bytes for each of them.
+    assert large - small < 32_000 * 40

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
-from ldpflow.results.where import chosen, condition
+from ldpflow.results.where import condition, select_rows
 
 TABLE = pa.table(
     {
@@ -38,7 +38,7 @@ TABLE = pa.table(
 )
 def test_rows_that_are_kept(where: str, rows: list[int]) -> None:
     table = TABLE.append_column("row", pa.array(range(5)))
-    assert chosen(table, where)["row"].to_pylist() == rows
+    assert select_rows(table, where)["row"].to_pylist() == rows
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_refused(where: str, says: str) -> None:
 
 
 def test_order_and_columns() -> None:
-    table = chosen(TABLE, sort=["-n", "method"], columns=["method", "n"])
+    table = select_rows(TABLE, sort=["-n", "method"], columns=["method", "n"])
     assert table["method"].to_pylist() == ["BB", "BM", "BB", "SN", None]
     assert table.column_names == ["method", "n"]
     with pytest.raises(InputError, match="^sort: "):
-        chosen(TABLE, sort="m")
+        select_rows(TABLE, sort="m")
     with pytest.raises(InputError, match="^columns: "):
-        chosen(TABLE, columns=["x"])
+        select_rows(TABLE, columns=["x"])
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
     try:
-        chosen(TABLE, text)
+        select_rows(TABLE, text)
     except InputError:
         pass

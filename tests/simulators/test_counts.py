@@ -59,20 +59,14 @@ def test_rows_are_the_same_for_any_batch(kind):
         simulate(Batch(made, 7, first, last, cells(kind))).rows for first, last in ((0, 1), (1, 40), (40, 70))
     ]
     assert whole.num_rows == 70 * len(cells(kind))
+    # Nor does a row depend on other cells.
+    alone = simulate(Batch(made, 7, 0, 20, cells(kind, levels=(0.9,)))).rows
+    kept = whole.filter(np.array(whole["level"]) == 0.9)
+    assert rows_of(alone) == rows_of(kept.slice(0, alone.num_rows))
     at = 0
     for part in parts:
         assert rows_of(part) == rows_of(whole.slice(at, part.num_rows))
         at += part.num_rows
-
-
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_rows_do_not_depend_on_other_cells(kind):
-    made = simulator(kind)
-    alone = simulate(Batch(made, 7, 0, 20, cells(kind, levels=(0.9,)))).rows
-    both = simulate(Batch(made, 7, 0, 20, cells(kind))).rows
-    kept = both.filter(np.array(both["level"]) == 0.9)
-    limits = ["lower", "upper", "estimate"]
-    assert rows_of(alone.select(limits)) == rows_of(kept.select(limits))
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -115,38 +109,23 @@ def test_an_undefined_interval_is_no_miss():
 
 def test_coverage_of_a_study_counts_intervals_that_end_at_the_range(tmp_path):
     """A summary over finished rows: coverage over both statuses, length over ok alone."""
-    from ldpflow.engine.run import run_study
-    from ldpflow.store.run_store import RunStore
-
-    mapping = study(
-        name="ends",
-        replicates=100,
-        problem={"kind": "quantile", "tau": 0.9},
-        protocol={"kind": "grr", "range": list(RANGE), "epsilon": 1.0},
-        grid={"n": [3000]},
-    )
-    run_study(Study.from_mapping(mapping), str(tmp_path / "run"), engine="serial")
-    (row,) = RunStore(str(tmp_path / "run")).read_summary().to_pylist()
-    rows = simulate(
-        Batch(
-            Study.from_mapping(mapping).plans()[0].simulator,
-            row_seed(mapping),
-            0,
-            100,
-            (Cell(3000, Inversion(), 0.9),),
+    chosen = Study.from_mapping(
+        study(
+            replicates=100,
+            problem={"kind": "quantile", "tau": 0.9},
+            protocol={"kind": "grr", "range": list(RANGE), "epsilon": 1.0},
+            grid={"n": [3000]},
         )
-    ).rows.to_pylist()
-    assert row["failures"] == 0
+    )
+    run_study(chosen, tmp_path / "run", engine="serial")
+    (row,) = RunStore(tmp_path / "run").read_summary().to_pylist()
+    rows = RunStore(tmp_path / "run").replicates.read(damaged="refuse").to_pylist()
+    assert row["failures"] == 0 and row["bins"] == 16
     assert row["coverage"] == np.mean([r["covered"] for r in rows])
     assert row["range_end_share"] == np.mean([r["status"] == "range_end" for r in rows])
     lengths = [r["length"] for r in rows if r["status"] == "ok"]
     assert 0 < len(lengths) < 100
     assert row["length_mean"] == pytest.approx(np.mean(lengths))
-    assert row["bins"] == 16
-
-
-def row_seed(mapping):
-    return Study.from_mapping(mapping).seed
 
 
 def test_a_study_of_algorithms_and_protocols():
@@ -211,44 +190,22 @@ def test_an_oracle_has_nothing_to_do_with_counts():
     assert not Inversion().applies(simulator("rounds"))
 
 
-def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path):
-    """One thread, two, and a run that was grown from 30 replicates: the same values in every row."""
-    import ldpflow as lf
-
+def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path, ray_session):
+    """One thread, two, Ray, and a run that grew: the same rows of every kind of protocol, bit for bit."""
     mapping = study(
         replicates=70,
-        protocol={"kind": ["haar", "rounds"], "epsilon": 1.0, "range": [-8.0, 8.0]},
-        grid={"n": [1000, 3000]},
-        method=[{"kind": "inversion"}, {"kind": "fieller"}],
-    )
-    whole = Study.from_mapping(mapping)
-    lf.sweep(whole, tmp_path / "serial", executor="serial")
-    lf.sweep(whole, tmp_path / "threads", executor="threads", num_cpus=2)
-    lf.sweep(Study.from_mapping({**mapping, "replicates": 30}), tmp_path / "grown", executor="serial")
-    lf.sweep(whole, tmp_path / "grown", executor="serial")
-    order = [(name, "ascending") for name in ("path", "n", "replicate")]
-    found = []
-    for name in ("serial", "threads", "grown"):
-        rows = lf.open_run(tmp_path / name).rows().sort_by(order)
-        found.append(rows_of(rows.select(["path", "n", "replicate", "estimate", "lower", "upper"])))
-    assert found[0] == found[1] == found[2]
-
-
-def test_ray_gives_the_serial_rows_bit_for_bit(tmp_path, ray_session):
-    """Every kind of protocol, in more than one batch."""
-    mapping = study(
-        replicates=33,
-        protocol={"kind": list(PROTOCOLS), "range": [-8.0, 8.0], "epsilon": 1.0},
+        protocol={"kind": list(PROTOCOLS), "epsilon": 1.0, "range": [-8.0, 8.0]},
         grid={"n": [1000]},
         method=[{"kind": "inversion"}, {"kind": "fieller"}],
     )
     order = [(name, "ascending") for name in ("path", "replicate")]
-    tables = []
-    for engine in ("serial", "ray"):
-        result = run_study(Study.from_mapping(mapping), tmp_path / engine, engine=engine, num_cpus=2)
+    run_study(Study.from_mapping(mapping | {"replicates": 30}), tmp_path / "grown", engine="serial")
+    found = []
+    for name in ("serial", "threads", "ray", "grown"):
+        engine = name.replace("grown", "serial")
+        result = run_study(Study.from_mapping(mapping), tmp_path / name, engine=engine, num_cpus=2)
         assert not result.failed_batches
-        tables.append(RunStore(tmp_path / engine).replicates.read(damaged="refuse").sort_by(order))
-    serial, ray = tables
-    assert serial.num_rows == len(PROTOCOLS) * 33
-    assert serial.schema == ray.schema
-    assert rows_of(serial) == rows_of(ray)
+        found.append(RunStore(tmp_path / name).replicates.read(damaged="refuse").sort_by(order))
+    assert found[0].num_rows == len(PROTOCOLS) * 70
+    for other in found[1:]:
+        assert found[0].schema == other.schema and rows_of(found[0]) == rows_of(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -143,19 +144,27 @@ STUDY = {
 }
 
 
-@pytest.fixture(autouse=True)
-def family(monkeypatch):
-    monkeypatch.setitem(FAMILIES, "shares", Shares)
-    monkeypatch.setitem(PROBLEMS, "share", Share)
-    monkeypatch.setitem(PARTS["protocol"], "flip", Flip)
-    monkeypatch.setitem(INTERVAL_METHODS, "wald", Wald)
+@pytest.fixture(autouse=True, scope="module")
+def family():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FAMILIES, "shares", Shares)
+        patch.setitem(PROBLEMS, "share", Share)
+        patch.setitem(PARTS["protocol"], "flip", Flip)
+        patch.setitem(INTERVAL_METHODS, "wald", Wald)
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(family, tmp_path_factory):
+    run = tmp_path_factory.mktemp("shares") / "run"
+    result = run_study(Study.from_mapping(STUDY), run, engine="serial")
+    assert not result.failed_batches and result.finished_replicates == 300
+    return run
 
 
 @pytest.fixture
-def run(tmp_path):
-    result = run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="serial")
-    assert not result.failed_batches and result.finished_replicates == 300
-    return tmp_path / "run"
+def run(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "run")
 
 
 def test_it_runs_is_stored_summarised_and_reported(run):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 from ldpflow.components.algorithms.budget_split import BudgetSplit
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
@@ -15,7 +17,7 @@ from ldpflow.components.problems.quadratic import Quadratic
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results import curves as bounds
-from ldpflow.results.curves import setting_of, theory_curves
+from ldpflow.results.curves import constants_of, theory_curves
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store.run_store import RunStore
@@ -46,20 +48,13 @@ def test_simulator_against_exact_moments():
     n = (1, 10, 100, 1000)
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
     records = [run_path(QUADRATIC, 7, range(a, a + 32), n) for a in range(0, 2048, 32)]
-    rows = [QUADRATIC.trajectories(record, n) for record in records]
-    found = {
-        name: np.concatenate([r[name].to_numpy().reshape(-1, len(n)) for r in rows])
-        for name in ("last_sq", "avg_sq", "avg_pre_sq")
-    }
-    for name, exact in (
-        ("last_sq", "distance"),
-        ("avg_sq", "average_post"),
-        ("avg_pre_sq", "average_pre"),
-    ):
-        expected = golden[exact][list(n)]
-        error = found[name].std(axis=0, ddof=1) / np.sqrt(2048)
+    rows = pa.concat_tables([QUADRATIC.trajectories(record, n) for record in records])
+    names = {"last_sq": "distance", "avg_sq": "average_post", "avg_pre_sq": "average_pre"}
+    for name, exact in names.items():
+        found = rows[name].to_numpy().reshape(-1, len(n))
+        error = found.std(axis=0, ddof=1) / np.sqrt(2048)
         with np.errstate(all="ignore"):
-            z = (found[name].mean(axis=0) - expected) / error
+            z = (found.mean(axis=0) - golden[exact][list(n)]) / error
         assert (np.abs(z[np.isfinite(z)]) < 4).all(), (name, z)
 
 
@@ -115,12 +110,11 @@ def test_worst_pair_matches_the_trade_off():
     first, second = noise[0] - c0, noise[1] + c0
     variation = (second > 0).mean() - (first > 0).mean()
     assert variation == pytest.approx(0.38292, abs=4 * np.sqrt(0.5 / m))
-    from ldpflow.numerics import accounting
-
     for level in (0.05, 0.3, 0.8):
         threshold = np.quantile(first, 1 - level)
         missed = (second <= threshold).mean()
-        assert missed == pytest.approx(accounting.trade_off(mu, level), abs=5 * np.sqrt(0.5 / m))
+        trade_off = stats.norm.cdf(stats.norm.isf(level) - mu)
+        assert missed == pytest.approx(trade_off, abs=5 * np.sqrt(0.5 / m))
 
 
 def test_a_study_of_trajectories_grows_and_keeps_its_bits(tmp_path):
@@ -168,11 +162,9 @@ def test_the_quadratic_has_the_fourth_theorems_line():
     n = np.array([1, 10, 100, 1000])
     found = theory_curves(QUADRATIC, n)["bound"]
     golden = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
-    s = setting_of(QUADRATIC)
+    s = constants_of(QUADRATIC)
     leading = (4 + 1 / 3) * (1 / 0.09 + 1)
-    expected = bounds.average_bound(
-        replace(s, convexity=0.3), n, leading, golden["distance"], np.zeros(1001), 0.0, 0.0
-    )
+    expected = bounds.average_bound(replace(s, convexity=0.3), n, leading, golden["distance"], post=False)
     np.testing.assert_allclose(found["avg_pre_sq"], expected, rtol=1e-10)
     assert (golden["average_pre"][n] <= found["avg_pre_sq"]).all()
     assert (golden["average_post"][n] <= found["avg_sq"]).all()

@@ -147,7 +147,7 @@ def test_statistics(aggregator):
         assert row["beta"] == (0.75 if row["method"] == "BB" else None)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.permutations([(i, cells) for i in range(4) for cells in ((BB,), (BM, SN))] * 2))
 def test_any_order_of_arrival_gives_the_same_rows_and_reports_each_batch(tmp_path_factory, order):
     clock = Clock()

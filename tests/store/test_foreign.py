@@ -14,7 +14,7 @@ import pytest
 
 from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, StorageError, redacted
+from ldpflow.errors import InputError, StorageError, redact
 from ldpflow.store.lock import RunLock
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import Session, read_sessions
@@ -103,8 +103,9 @@ def test_reading_a_run_follows_no_link(run, tmp_path, name, target):
         RunStore(run).read(name)
 
 
-@pytest.mark.parametrize("command", ["sweep", "repair"])
-@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
+@pytest.mark.parametrize(
+    ("command", "kind"), [("sweep", "pipe"), ("repair", "link to a pipe"), ("sweep", "folder")]
+)
 def test_a_lock_that_is_no_regular_file_is_refused_at_once(run, tmp_path, command, kind):
     (run / "lock").unlink()
     if kind == "folder":
@@ -117,7 +118,12 @@ def test_a_lock_that_is_no_regular_file_is_refused_at_once(run, tmp_path, comman
         "sweep": f"run_study(study(**{SMALL}), {str(run)!r}, engine='serial')",
         "repair": f"repair_run({str(run)!r}, engine='serial')",
     }
-    code = f"from ldpflow.engine import *; from tests.faults.study import study; {work[command]}"
+    code = f"""
+from ldpflow.engine.check import repair_run
+from ldpflow.engine.run import run_study
+from tests.faults.study import study
+{work[command]}
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "is not allowed; expected" in done.stderr
 
@@ -217,14 +223,14 @@ SECRET = "s3://AKIAEXAMPLE:hunter2@bucket/run?region=eu&secret_key=hunter2"
 def test_credentials_in_an_address_are_shown_nowhere(tmp_path):
     store = RunStore(tmp_path / "run")
     with RunLock(store, f"ldpflow sweep --out {SECRET}"):
-        Session(store, 1, f"ldpflow sweep --out '{SECRET}'").start()
+        Session(store, 1, f"ldpflow sweep --out '{SECRET}'").record()
         texts = [(tmp_path / "run" / name).read_text() for name in ("lock", "provenance.json")]
     error = InputError("out", SECRET, f"not {SECRET}", f"Try {SECRET}.")
     texts += [str(error), str(StorageError(SECRET, f"no answer from {SECRET}"))]
     texts.append(RunStore(OPENED).root)
     for text in texts:
         assert "hunter2" not in text and "AKIA" not in text and "bucket" in text
-    assert redacted("https://example.org/a@b") == "https://example.org/a@b"
+    assert redact("https://example.org/a@b") == "https://example.org/a@b"
 
 
 def test_a_store_with_credentials_still_opens_with_them(tmp_path):
@@ -248,7 +254,7 @@ def test_a_store_with_credentials_still_opens_with_them(tmp_path):
     ],
 )
 def test_parts_of_a_secret_are_not_shown(address, shown):
-    assert redacted(address) == shown
-    assert redacted(f"'{address}' is not there") == f"'{shown}' is not there"
+    assert redact(address) == shown
+    assert redact(f"'{address}' is not there") == f"'{shown}' is not there"
     messages = (InputError("out", address, "a folder", f"Not {address}."), StorageError(address, "full"))
     assert not any("word" in str(message) for message in messages), messages

@@ -18,7 +18,8 @@ from ldpflow.store.run_store import RunStore
 
 HOLDER = """
 import sys, time
-from ldpflow.store import RunLock, RunStore
+from ldpflow.store.lock import RunLock
+from ldpflow.store.run_store import RunStore
 with RunLock(RunStore(sys.argv[1]), "ldpflow sweep held"):
     print("held", flush=True)
     time.sleep(60)
@@ -93,7 +94,8 @@ def test_heartbeat_object(monkeypatch):
 LEFT = """
 import threading
 from pyarrow import fs
-from ldpflow.store import RunLock, RunStore
+from ldpflow.store.lock import RunLock
+from ldpflow.store.run_store import RunStore
 
 def work():
     RunLock(RunStore("bucket/run", fs.FileSystem.from_uri("mock://anything")[0]), "left").__enter__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import pickle
 import time
@@ -12,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
 from ldpflow.columns import Column
-from ldpflow.documents import with_sum
+from ldpflow.documents import append_checksum
 from ldpflow.errors import InputError
 from ldpflow.results.measures import summarise_cells
 from ldpflow.results.summary import stored_cells
@@ -28,7 +26,7 @@ from ldpflow.store.dataset import crowded
 from ldpflow.store.files import PUT_PAUSES
 from ldpflow.store.part import PartMeta, UnreadablePart, subtract
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import REPLICATES, cell_id, cell_set_hash
+from ldpflow.store.schema import REPLICATES, cell_id
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 
@@ -39,18 +37,6 @@ def store(tmp_path: Path) -> RunStore:
 
 def files(store: RunStore) -> set[str]:
     return {str(path.relative_to(store.base)) for path in Path(store.base).rglob("*.*")}
-
-
-def test_part_name_and_metadata(store):
-    name = store.replicates.write(KEY, complete_rows(64, 70), META)
-    assert name == f"replicates/path=p{KEY}/part-64-70-{cell_set_hash(CELLS)}.parquet"
-    schema = pq.read_schema(store.full(name))
-    assert schema.remove_metadata().equals(REPLICATES)
-    meta = json.loads(schema.metadata[b"ldpflow"])
-    assert meta["schema_version"] == 2 and meta["stream_version"] == 1 and meta["seed"] == 7
-    assert meta["path"] == KEY and meta["path_settings"] == {"problem": "quantile"}
-    assert meta["versions"] == {"ldpflow": "0"}
-    assert (meta["first"], meta["last"], meta["coordinates"]) == (64, 70, 2)
 
 
 def test_bytes_follow_from_content(store, tmp_path):
@@ -64,13 +50,6 @@ def test_bytes_follow_from_content(store, tmp_path):
     assert Path(other.full(name)).read_bytes() == before
     store.replicates.write(KEY, rows, META)
     assert files(store) == {name}, "twice is once, and no temporary file is left"
-
-
-def test_order_of_rows(store):
-    name = store.replicates.write(KEY, complete_rows(0, 3), META)
-    rows = pq.read_table(store.full(name), partitioning=None).to_pylist()
-    order = [(row["replicate"], row["n"], row["method"], row["coordinate"]) for row in rows]
-    assert order == sorted(order)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +141,6 @@ def test_rows_stored_twice_with_different_values_are_an_error(store, column):
     assert "replicate = 7" in str(caught.value) and "coordinate = 1" in str(caught.value)
 
 
-def test_other_paths_and_cells_are_no_duplicates(store):
-    store.replicates.write(KEY, complete_rows(0, 2, (BM,)), META)
-    store.replicates.write(KEY, complete_rows(0, 2, (BB,), shift=1.0), META)
-    store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,), shift=1.0), META)
-    assert store.replicates.read(damaged="refuse").num_rows == 12
-
-
 def test_finished(store):
     store.replicates.write(KEY, complete_rows(0, 64), META)
     store.replicates.write(KEY, complete_rows(64, 100, (BM,)), META)
@@ -180,7 +152,7 @@ def test_finished(store):
     }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -228,7 +200,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         store.publish("study.toml", b"new")
     monkeypatch.undo()
-    assert store.read_study() == with_sum("old")
+    assert store.read_study() == append_checksum("old")
     assert files(store) == {"study.toml"}
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
-from ldpflow.documents import LARGEST, check_sum, parse_json, parse_toml, read_text, with_sum
+from ldpflow.documents import LARGEST, append_checksum, parse_json, parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -197,7 +197,11 @@ def test_a_provenance_that_is_none(content, restored, ldpflow):  # noqa: F811
 
 
 def test_a_sum_is_that_of_all_lines_above():
-    assert check_sum(with_sum("a = 1\n"), "place") == with_sum("a = 1\n")
-    for text in ("a = 1\n", with_sum("a = 1\n").replace("1\n", "2\n", 1), with_sum("a = 1\n") + "\n"):
+    assert verify_checksum(append_checksum("a = 1\n"), "place") == append_checksum("a = 1\n")
+    for text in (
+        "a = 1\n",
+        append_checksum("a = 1\n").replace("1\n", "2\n", 1),
+        append_checksum("a = 1\n") + "\n",
+    ):
         with pytest.raises(InputError):
-            check_sum(text, "place")
+            verify_checksum(text, "place")

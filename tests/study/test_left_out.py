@@ -103,6 +103,6 @@ def test_in_python_too() -> None:
 
 
 def test_what_has_no_budget_or_a_list_of_them_needs_none() -> None:
-    assert lf.Gaussian.unsaid({"budgets": ([1.0, 2.0],)}) == []
-    assert lf.NoMechanism.unsaid({}) == []
+    assert lf.Gaussian.missing_settings({"budgets": ([1.0, 2.0],)}) == []
+    assert lf.NoMechanism.missing_settings({}) == []
     assert Study.from_mapping(changed(mechanism={"kind": "none"})).plans()

@@ -8,7 +8,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.study import load_study
-from ldpflow.study.files import line_of
+from ldpflow.study.stored import line_of
 
 TEXT = """# a study
 name = "mine"

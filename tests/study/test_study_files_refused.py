@@ -48,7 +48,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @settings(
-    max_examples=200,
+    max_examples=100,
     deadline=3000,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

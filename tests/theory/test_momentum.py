@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
-from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced
 from ldpflow.components.algorithms.finite_sum import best_epochs, first_theorem_steps, reduced_theorem_steps
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.errors import InputError
-from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier
+from ldpflow.numerics.accounting import zcdp_printed_multiplier
 from ldpflow.numerics.streams import LANES
 from ldpflow.numerics.tree import (
     chi_mean,
@@ -30,7 +30,6 @@ from ldpflow.results import curves
 from ldpflow.results.curves import theory_curves
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from tests.oracles import momentum as oracle
-from tests.oracles import momentum_bounds
 
 # --- analytic noise (spec 6.3) -------------------------------------------------------------------
 
@@ -82,43 +81,6 @@ def test_mean_noise_norms_known():
     assert chi_mean(10) * np.mean(noise) == pytest.approx(0.1457, rel=0.03)
 
 
-@pytest.mark.parametrize(
-    ("kind", "epochs", "norms"),
-    [(DpNsgd, (80, 320, 1280), (0.076, 0.151, 0.302)), (DpNsgdReduced, (80, 320), (0.053, 0.078))],
-)
-def test_noise_at_equal_steps_and_multiplier(kind, epochs, norms):
-    problem = NonconvexLogistic(d=10)
-    for q, expected in zip(epochs, norms, strict=True):
-        algorithm = kind(epochs=float(q), order="fixed")
-        plan = dataclasses.replace(algorithm.plan(problem, 4000), sigma=0.3)
-        steps = range(1, plan.steps, plan.steps // 151 | 1)
-        noise = [math.sqrt(curves.noise_variance(algorithm, plan, t)) for t in steps]
-        assert chi_mean(10) * np.mean(noise) == pytest.approx(expected, rel=0.05)
-
-
-def test_noise_falls_as_in_the_published_settings():
-    """Spec fact 22: G = L = 1, d = 20, eps = 1, delta = 1e-6, printed sigma, theorems' T."""
-    norms = {1: [], 2: []}
-    sizes = (500, 2000, 8000, 32000)
-    for n in sizes:
-        t1 = n * round(first_theorem_steps(n, 20, 1.0, 1e-6) / n)
-        sigma = zcdp_printed_multiplier(1.0, 1e-6, 2.0)
-        node = 4 / n * sigma * math.sqrt(touched_nodes(t1, n))
-        norms[1].append(chi_mean(20) * node * math.sqrt(mean_prefix_discount(t1.bit_length() - 1, 1 / n)))
-        t2 = n * round(reduced_theorem_steps(n, 20, 1.0) / n)
-        cross, sigma = math.sqrt(n / t2), zcdp_printed_multiplier(1.0, 1e-6, 4.0)
-        _, v2 = tree_variances(n, t2)
-        late, small = 16 * sigma**2 * v2, (4 * cross * sigma) ** 2 * v2
-        windows = (cross**2 * late + (1 - cross) ** 2 * small) * mean_window_discount(n, 1 / n)
-        variance = squared_weights((1 - 1 / n) ** n, cross) * windows
-        variance += small * mean_prefix_discount(t2.bit_length() - 1, 1 / n)
-        norms[2].append(chi_mean(20) / n * math.sqrt(variance))
-    assert norms[1] == pytest.approx([3.04, 1.66, 0.849, 0.447], rel=0.08)
-    assert norms[2] == pytest.approx([53.9, 26.6, 12.6, 5.74], rel=0.08)
-    slopes = [math.log(v[-1] / v[0]) / math.log(sizes[-1] / sizes[0]) for v in norms.values()]
-    assert slopes == pytest.approx([-0.465, -0.538], abs=0.02)
-
-
 # --- schedules (spec 6.5) ------------------------------------------------------------------------
 
 
@@ -160,39 +122,6 @@ def test_balanced_runs_grow_as_theory_says():
     assert DpNsgd(parameters="balanced").schedule(RobustRegression(), 1000).steps % 1000 == 0
     with pytest.raises(InputError, match="without noise"):
         DpNsgd(parameters="balanced", noise="none").schedule(NonconvexLogistic(), 100)
-
-
-def test_published_bounds_say_nothing_at_practical_sizes():
-    # Spec fact 21: 13.2, 4.25 as printed, and about 630, where G = 1 bounds every gradient.
-    setting = {"n": 10**4, "d": 100, "epsilon": 1.0, "delta": 1e-6, "lipschitz": 1.0, "smooth": 1.0}
-    t = first_theorem_steps(10**4, 100, 1.0, 1e-6)
-    values = [
-        momentum_bounds.theorem6_bound(**setting, gap=1.0, steps=t),
-        momentum_bounds.theorem6_printed(**setting, gap=1.0, steps=t),
-        momentum_bounds.theorem9_printed(**setting, gap=1.0, steps=1e8),
-    ]
-    assert all(value > 1.0 for value in values)
-    k = 16 * math.log2(1e8) * math.sqrt(math.log(1e6))
-    assert k == pytest.approx(1580.46, abs=0.01)
-    noise = DpNsgdReduced(calibration="printed", epochs=1e4, difference_scale=4.0)
-    smooth = NonconvexLogistic(d=100, bound=2.0, penalty=0.0)  # G = 2, L = 1
-    plan = dataclasses.replace(noise.plan(smooth, 10**4), lipschitz=1.0)
-    exact = math.sqrt(100 * curves.noise_variance(noise, plan, 10**8 - 10**4 - 1))
-    ours = math.sqrt(100 * momentum_bounds.reduced_noise_variance_bound(
-        10**4, 10**8, plan.alpha, plan.eta, plan.cross, plan.sigma, 1.0, 1.0
-    ))  # fmt: skip
-    printed = momentum_bounds.printed_reduced_noise_bound(
-        10**4, 100, 1.0, 1e-6, 1.0, 1.0, plan.eta, 1e8, plan.alpha
-    )
-    assert 1.0 < ours / exact < 8.0 and printed > exact
-    assert momentum_bounds.tree_noise_bound(1.0, 0.3, 1e-3, 10, 235, 20_000) > 0.1259
-
-
-def test_budget_of_a_noise_multiplier():
-    # sigma = .3 at c = .25.
-    rho = 0.25 / (2 * 0.3**2)
-    assert rho == pytest.approx(1.39, abs=5e-3) and zcdp_epsilon(rho, 1e-6) == pytest.approx(10.1, abs=0.1)
-    assert zcdp_noise_multiplier(zcdp_epsilon(rho, 1e-6), 1e-6, 0.25) == pytest.approx(0.3, rel=1e-12)
 
 
 # --- along simulated paths -----------------------------------------------------------------------

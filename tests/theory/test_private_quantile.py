@@ -70,23 +70,6 @@ def test_no_other_direction_is_harder(tau, epsilon):
         assert forced <= theory.bit_variance(tau, epsilon) * (1 + 1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tau", (0.5, 0.9, 0.99))
-@pytest.mark.parametrize("epsilon", (0.5, 2.0))
-def test_no_asymmetric_channel_of_the_bit_is_better(tau, epsilon):
-    """All channels of a bit with two outputs on a grid of 1/2000 within the budget."""
-    grid = np.arange(1, 2000) / 2000
-    one, zero = np.meshgrid(grid, grid)  # P(1 | b = 1), P(1 | b = 0)
-    e = np.exp(epsilon)
-    private = (
-        (one <= e * zero) & (zero <= e * one) & (1 - one <= e * (1 - zero)) & (1 - zero <= e * (1 - one))
-    )
-    share = tau * one + (1 - tau) * zero
-    information = (one - zero) ** 2 / (share * (1 - share))
-    best = information[private].max() * theory.bit_variance(tau, epsilon)
-    assert 0.99 < best <= 1 + 1e-12
-
-
 def test_answering_twice_costs_about_twice():
     found = [theory.repeated_bit_variance(0.5, 1.0, answers) for answers in (1, 2, 4)]
     assert found == pytest.approx([1.17, 2.21, 4.23], abs=0.005)
@@ -101,10 +84,6 @@ def test_liars_move_the_root_of_the_randomised_bit(push, tau):
     p = np.exp(epsilon) / (1 + np.exp(epsilon))
     mean = (1 - share) * ((1 - p) + (2 * p - 1) * level) + share * (push == "down")
     assert (mean - (1 - p)) / (2 * p - 1) == pytest.approx(tau, abs=1e-14)
-
-
-def test_one_per_cent_of_liars_at_the_median():
-    assert 0.5 - theory.level_with_liars(0.5, 1.0, 0.01, "down") == pytest.approx(0.0109, abs=5e-5)
 
 
 @pytest.mark.parametrize("push", ["down", "up"])
@@ -149,33 +128,6 @@ def test_dropout_that_depends_on_the_value_moves_the_level(below, above, tau):
     assert abs(estimates.mean() - level) < 4 * estimates.std() / np.sqrt(200) + 1e-6
     share = below * tau + above * (1 - tau)
     assert received.mean() / 1e9 == pytest.approx(share, abs=1e-5)
-
-
-def test_cells_of_one_quantile_are_randomised_response():
-    for tau, epsilon in ((0.5, 1.0), (0.9, 0.3)):
-        ((variance,),) = theory.cells_covariance((tau,), epsilon)
-        assert variance == pytest.approx(theory.bit_variance(tau, epsilon), rel=1e-14)
-
-
-def test_cells_of_quartiles():
-    """Variances in units of S of every quartile: less than the 3 that splitting the users costs."""
-    covariance = np.array(theory.cells_covariance((0.25, 0.5, 0.75), 1.0))
-    alone = [theory.bit_variance(tau, 1.0) for tau in (0.25, 0.5, 0.75)]
-    assert np.diag(covariance) / alone == pytest.approx([1.874, 2.365, 1.874], abs=5e-4)
-    assert np.linalg.eigvalsh(covariance).min() > 0
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [(2, (1.70, 1.47, 1.19, 1.03)), (3, (2.59, 2.04, 1.41, 1.06)), (4, (3.68, 2.71, 1.65, 1.09))],
-)
-def test_cells_against_splitting(count, expected):
-    """Mean variance over S at equally spaced levels, eps = .5, 1, 2, 4; splitting costs ``count``."""
-    taus = [(q + 1) / (count + 1) for q in range(count)]
-    for epsilon, value in zip((0.5, 1.0, 2.0, 4.0), expected, strict=True):
-        covariance = theory.cells_covariance(taus, epsilon)
-        ratios = [covariance[q][q] / theory.bit_variance(taus[q], epsilon) for q in range(count)]
-        assert np.mean(ratios) == pytest.approx(value, abs=0.006)
 
 
 def best_mean_variance(taus, epsilon):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
-from ldpflow.components.algorithms.ldp_sgd import TailSgd
+from ldpflow.components.algorithms.ldp_sgd import DpSsgd, TailSgd
 from ldpflow.components.algorithms.sufficient_statistics import OrdinaryLeastSquares, SufficientStatistics
 from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
@@ -145,82 +145,11 @@ def test_closed_forms():
     assert tail == pytest.approx(expected, rel=0.03)
     assert tail < theory.lemma_35(np.ones(d), d + 2, eta, n, 0.0, sigma**2, 4 * alpha**2 * zeta**2)
     assert theory.lemma_35(np.ones(d), d + 2, 0.2, n, 0.0, 1.0, 0.0) == math.inf
-    assert oracle_bounds.lower_bound(1.0, 10, 1000, 2.0) == pytest.approx(0.01 + 100 / 4e6)
-
-
-def test_privacy_share_and_its_scaling():
-    """4.84 alpha^2 c_zeta^2 q^2 sigma^2 Tr(H) Tr(H^-1) T/N^2 at thresholds gamma = q sigma."""
-
-    def share(n=800_000, alpha=5.35, d=10, sigma=0.5, steps=20, lam=None):
-        lam = np.ones(d) if lam is None else np.array(lam)
-        b = n * 10 // 11 // steps
-        eta = b / (lam.sum() + 2 * lam.max() + (b - 1) * lam.max())
-        tau2 = (2 * alpha * 2.0 * math.sqrt(lam.sum()) * 2.0 * sigma / b) ** 2
-        risks = [
-            theory.mean_risks(
-                theory.second_moments(lam, np.zeros(len(lam)), b, eta, sigma**2, t, steps),
-                lam,
-                eta,
-                steps,
-            )[1]
-            for t in (tau2, 0.0)
-        ]
-        printed = 4.84 * alpha**2 * 16 * sigma**2 * lam.sum() * (1 / lam).sum() * steps / n**2
-        return risks[0] - risks[1], printed
-
-    base, printed = share()
-    assert base == pytest.approx(printed, rel=0.02)
-    for changed, factor in (
-        ({"n": 1_600_000}, 1 / 4),
-        ({"alpha": 5.35 / 2}, 1 / 4),
-        ({"d": 20}, 4),
-        ({"sigma": 0.05}, 1 / 100),
-        ({"steps": 40}, 2),
-    ):
-        assert share(**changed)[0] == pytest.approx(factor * base, rel=0.03), changed
-    # General H, once the iterates have mixed (T well beyond kappa).
-    skew, printed = share(n=10**8, steps=400, lam=KAPPA_10)
-    assert skew == pytest.approx(printed, rel=0.06)
-
-
-def test_lemma_311_has_the_scaling_that_the_rate_needs():
-    """Its privacy term grows like (kappa d)^2 sigma^2/(eps N)^2 with T ~ kappa (3.3.6)."""
-
-    def privacy_term(d, kappa, n, eps):
-        lam = np.array([1.0] * (d - 1) + [1 / kappa])
-        steps = round(4 * kappa * math.log(n))
-        b = n * 10 // 11 // steps
-        alpha = math.sqrt(8 * math.log(1e6)) / eps
-        with_noise, without = (
-            oracle_bounds.lemma_311(lam, lam.sum() + 2, 0.9, b, steps, 0.0, 1.0, a, math.log(n), printed=True)
-            for a in (alpha, 0.0)
-        )
-        return with_noise - without
-
-    base = privacy_term(20, 4.0, 10**9, 1.0)
-    assert privacy_term(20, 4.0, 10**9, 2.0) == pytest.approx(base / 4, rel=0.02)
-    assert privacy_term(40, 4.0, 10**9, 1.0) == pytest.approx(4 * base, rel=0.2)
-    log = math.log(1e9) / math.log(2e9)
-    assert privacy_term(20, 4.0, 2 * 10**9, 1.0) == pytest.approx(base / 4 / log**3, rel=0.1)
-    both = [
-        oracle_bounds.lemma_311(np.ones(5), 7.0, 0.9, 10**5, 20, 1.0, 0.25, 5.35, 14.0, printed=p)
-        for p in (True, False)
-    ]
-    assert both[0] < both[1]
-
-
-def test_clip_shares():
-    for d, row in (
-        (5, (0.209, 2.8e-2, 3.1e-3, 3.1e-4, 2.6e-6)),
-        (10, (0.254, 3.4e-2, 3.2e-3, 2.4e-4, 8.7e-7)),
-        (50, (0.303, 4.3e-2, 2.9e-3, 1.1e-4, 3.9e-8)),
-    ):
-        for c, expected in zip((1, 2, 3, 4, 6), row, strict=True):
-            assert oracle_bounds.clip_share(d, c) == pytest.approx(expected, rel=0.03)
 
 
 def test_clip_share_of_a_run():
-    """At w* with a fixed threshold, the first step's share is the tabled one; |z| < 4.5."""
+    """At w* with a fixed threshold, the first step's share is the exact one; |z| < 4.5."""
+    assert oracle_bounds.clip_share(10, 2) == pytest.approx(3.4e-2, rel=0.03)
     d, c, n = 3, 1.0, 2000
     problem = LeastSquares(d=d, norm=0.0, sigma=1.0)
     path = path_of(problem, DpMbssgd(iterations=2, clip=c * math.sqrt(d + 2), epsilon=1.0), n)
@@ -294,18 +223,6 @@ def reference_run(row, replicates):
 
 
 @pytest.mark.slow
-def test_end_to_end_reference_runs():
-    """Two rows, 64 replicates, against another program's: |z| < 4; the clip share is what was seen."""
-    path, found, z = reference_run(REFERENCE[1], 64)
-    assert abs(z) < 4
-    assert 0.02 < found["clipped"].mean() < 0.1
-    path, found, z = reference_run(REFERENCE[9], 64)
-    assert abs(z) < 4
-    assert found["clipped"].mean() < 0.01
-    assert agrees(found["tail_exc"], theory_curves(path, [20])["limit"]["tail_exc"][0], 4.0, 0.1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("row", REFERENCE)
 def test_every_end_to_end_reference_run(row, record_property):
     """256 replicates against the reference: |z| < 4; and the recursion fed with measured thresholds."""
@@ -328,9 +245,8 @@ def fed_with_measured(path):
         axis=1,
     )
     b = a.batches(path.horizon)[1]
-    tau2 = (2 * a.alpha() / b) ** 2 * (zeta**2).mean(axis=1)
-    c = theory.second_moments(p.lambdas, np.array(p.truth()) ** 2, b, a.eta, p.sigma**2, tau2, T)
-    return theory.mean_risks(c, p.lambdas, a.eta, T)[1]
+    tau = 2 * a.alpha() / b * np.sqrt((zeta**2).mean(axis=1))
+    return literal.mean_risks(p.lambdas, np.array(p.truth()) ** 2, b, a.eta, p.sigma, tau, T)[1]
 
 
 @pytest.mark.slow
@@ -349,17 +265,6 @@ def test_thresholds_fall_to_the_scale_of_sigma():
     np.testing.assert_allclose(np.sqrt(measured), np.sqrt(predicted), rtol=0.2)
     path = path_of(problem, DpAmbssgd(**settings, rule="printed"), 200_000)
     assert run_path(path, 1, range(32), range(1, 21)).extras["threshold"][5:].max() >= 4.0 * scale
-
-
-@pytest.mark.slow
-def test_steps_as_the_corollaries_print_them_keep_the_start():
-    problem = LeastSquares(d=10, sigma=0.5)
-    wanted = {"noise_multiplier": 5.35, "domain": 64.0, "iterations": 20}
-    # eta = 1/(4d), as the corollaries print, forgets the start like (1 - eta)^T.
-    slow = path_of(problem, DpAmbssgd(eta=1 / 40, **wanted), 200_000)
-    fast = path_of(problem, DpAmbssgd(**wanted), 200_000)
-    risks = [simulated(path, 200_000, 32)["tail_exc"].mean() for path in (slow, fast)]
-    assert risks[0] > 0.1 > 1000 * risks[1]
 
 
 def test_negative_controls():
@@ -385,26 +290,12 @@ def test_negative_controls():
         path_of(problem, DpAmbssgd(iterations=100), 10**5)
 
 
-@pytest.mark.slow
 def test_dp_ssgd_is_vacuous_where_it_is_proved():
-    """n = 1e6, d = 5, eps = 0.02: 1.7 to 2.2 for every step length; the start has 0.5."""
-    lam = np.ones(5)
-    zeta = math.sqrt(5) * math.sqrt(1.25) * math.log(1e6)
-    theorem = 4 * math.sqrt(2) * math.sqrt(7) * math.log(1e6) * 1.5  # with K_2 = sqrt(2)
-    for eta, clip, low, high in (
-        *((eta, zeta, 1.65, 2.25) for eta in (3e-5, 1e-3, 0.05)),
-        (1e-3, theorem, 130, 185),
-    ):
-        noise = (2 * 8.8 * clip) ** 2
-        c = theory.second_moments(lam, np.full(5, 0.2), 1, eta, 0.25, noise, 10**6)
-        _, tail = theory.mean_risks(c, lam, eta, 10**6)
-        assert low < tail < high
-    from ldpflow.components.algorithms.ldp_sgd import DpSsgd
-
+    """n = 1e6, d = 5, eps = 0.02: the risk is above that of the start, 0.5."""
+    clip = 4 * math.sqrt(2) * math.sqrt(7) * math.log(1e6) * 1.5  # the theorem's, with K_2 = sqrt(2)
     problem = LeastSquares(d=5, sigma=0.5)
     resolved = DpSsgd(epsilon=0.02).resolved(problem, 10**6)
-    assert resolved.clip == pytest.approx(theorem * math.sqrt(4 / 3), rel=1e-6)
-    assert "vacuous at this size" in resolved.cautions(problem, 10**6)[0]
+    assert resolved.clip == pytest.approx(clip * math.sqrt(4 / 3), rel=1e-6)
+    assert "vacuous" in resolved.cautions(problem, 10**6)[0]
     printed = DpSsgd(epsilon=0.02, step_rule="printed").resolved(problem, 10**6)
-    assert printed.eta < 1e-8
-    assert "not forgotten" in printed.cautions(problem, 10**6)[1]
+    assert printed.eta < 1e-8 and "not forgotten" in printed.cautions(problem, 10**6)[1]

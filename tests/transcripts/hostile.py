@@ -160,7 +160,6 @@ class Cases:
         return found[:count]
 
     def names(self) -> Iterator[Case]:
-        """Names of columns."""
         for names in (
             ["report_٣", "theta_٣"], ["report_00", "theta_00"], ["report_0", "report_00"],
             ["report_" + "9" * 5000], ["report_" + "1" * 4000], ["report_0", "report_2"],
@@ -174,7 +173,6 @@ class Cases:
             yield self.csv(f"names {str(names)[:60]!a}", self.header(names))
 
     def values(self) -> Iterator[Case]:
-        """One value of a sound file replaced."""
         texts = [
             "", "nan", "inf", "-inf", "1e400", "0x10", '"1,5"', "abc", "NA", "☃", "9" * 200_000, "1e308",
             "-1e308", "true", "1 2", "\x00", "\x1b[2J", '"', "1.0.0", "--1", "9223372036854775808", "2",
@@ -220,7 +218,6 @@ class Cases:
             yield self.csv(f"csv byte {at} = {data[at]}", bytes(data), "rows")
 
     def rows_elsewhere(self) -> Iterator[Case]:
-        """Rows deleted, doubled, swapped, sorted, joined, cut."""
         head, rows = self.lines[0], self.lines[1:]
         cut = [line.rpartition(",")[0] for line in self.lines]
         for what, lines in (
@@ -245,7 +242,6 @@ class Cases:
             yield self.csv(f"rows {what} {at} {other}", self.text([head, *lines]))
 
     def wide(self) -> Iterator[Case]:
-        """Many columns."""
         for count in (60_000, 300_000):
             yield self.csv(f"{count} reports", self.header([f"report_{j}" for j in range(count)]))
             yield self.csv(f"{count} names", self.header(["report", *(f"a{j}" for j in range(count))]))
@@ -258,7 +254,6 @@ class Cases:
         yield self.parquet("60,000 columns in Parquet", names)
 
     def parquet_types(self) -> Iterator[Case]:
-        """Columns of odd types."""
         size = range(USERS)
         columns: list[tuple[str, dict[str, Any]]] = [
             ("texts", {"report": ["1"] * USERS}),
@@ -388,7 +383,6 @@ class Cases:
             yield Case(f"toml {what}", (sound, "--settings", file))
 
     def settings_of_wrong_types(self) -> Iterator[Case]:
-        """One setting of another type or size."""
         sound = self.write("sound-again.csv", self.text(self.lines))
         while True:
             table, field = self.random.choice(FIELDS)
@@ -489,16 +483,15 @@ def wrong(found: dict[str, Any], sound: str) -> str:
 
 def alike(out: str, sound: str) -> bool:
     """Whether two tables are equal but for the last digits: a change of theta within its rounding is none."""
-    pairs = list(zip(re.split("[,\\n]", out), re.split("[,\\n]", sound), strict=False))
+
+    def close(first: str, second: str) -> bool:
+        try:
+            return math.isclose(float(first), float(second), rel_tol=1e-7)
+        except ValueError:
+            return False
+
+    pairs = zip(re.split("[,\\n]", out), re.split("[,\\n]", sound), strict=False)
     return out.count(",") == sound.count(",") and all(a == b or close(a, b) for a, b in pairs)
-
-
-def close(first: str, second: str) -> bool:
-    """Whether two texts are numbers that agree to 1e-7."""
-    try:
-        return math.isclose(float(first), float(second), rel_tol=1e-7)
-    except ValueError:
-        return False
 
 
 def write_cases(folder: Path, count: int) -> None:

@@ -13,14 +13,7 @@ import ldpflow as lf
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import (
-    arrival_of,
-    as_dict,
-    linear_start,
-    methods_paragraph,
-    verdict_lines,
-    verdict_of,
-)
+from ldpflow.practice.transcripts.result import arrival_of, linear_start, verdict_of
 from tests.oracles.transcript import SETTINGS, cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
@@ -105,7 +98,7 @@ def test_the_start_of_a_vector():
     bare = analyse(table.select(["report"]), settings)
     for ours, theirs in zip(whole.asked, bare.asked, strict=True):
         assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
-    assert whole.start == (-1.0, 0.5) and as_dict(whole)["algorithm"]["theta0"] == [-1.0, 0.5]
+    assert whole.start == (-1.0, 0.5) and whole.to_dict()["algorithm"]["theta0"] == [-1.0, 0.5]
 
     def refused(theta0, field="algorithm.theta0"):
         with pytest.raises(InputError) as caught:
@@ -116,12 +109,6 @@ def test_the_start_of_a_vector():
     assert "row 1, theta_1" in refused([-1.0, 0.6], "theta_1")
     assert "2 numbers, or one for all" in refused([-1.0, 0.5, 1.0])
     assert "do not decrease" in refused([0.5, -1.0])
-
-
-def test_the_start_that_is_shown(rows):
-    """In JSON theta0 is that of the run, where it is read off the file too."""
-    without = {**SETTINGS, "algorithm": {"c": 40.0, "gamma": 0.51}, "method": [{"kind": "BM"}]}
-    assert as_dict(analyse(as_table(rows[0]), without))["algorithm"]["theta0"] == 20.0
 
 
 def test_the_method_to_report(rows, analysis):
@@ -155,16 +142,17 @@ def test_degree_2_is_reported_where_degree_3_has_no_interval():
     assert [row["degree"] for row in alone.asked] == [3, 2] and alone.reported()["degree"] == 2
 
 
+def fit_row(place, degree, **values):
+    fit = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
+    return {"place": place, "method": "TR", "degree": degree, "asked": True} | fit | values
+
+
 @pytest.mark.parametrize(("poor", "code"), [(False, 0), (True, 1)])
 def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
     """Where degree 2 does not fit either, the interval that is reported cannot be trusted."""
-
-    def row(place, degree, **values):
-        fit = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
-        return {"place": place, "method": "TR", "degree": degree, "asked": True} | fit | values
-
-    low = row(0, 2, lack_of_fit=3.0 if poor else 0.0)
-    high = row(1, 3, estimate=None, se=None, relaxation_times=None, lack_of_fit=None, status="undefined")
+    low = fit_row(0, 2, lack_of_fit=3.0 if poor else 0.0)
+    nothing = dict.fromkeys(("estimate", "se", "relaxation_times", "lack_of_fit"))
+    high = fit_row(1, 3, **nothing, status="undefined")
     found = verdict_of([low, high], [low, high], None if poor else high, 1.0, 0.0, 1.0, 0.51, 10_000, False)
     assert found.reported == 0 and found.exit_code(False, False) == code
     why = "degree 2 does not fit" if poor else "degree 3 was asked for"
@@ -174,12 +162,10 @@ def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
 @pytest.mark.parametrize(("shift", "flagged"), [(-1.2, True), (0.9, False), (None, False)])
 def test_early_steps(shift, flagged):
     """The interval that is reported moves by more than a standard error without the first steps."""
-    row = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
-    row |= {"place": 0, "method": "TR", "degree": 2, "asked": True, "early_shift": shift}
+    row = fit_row(0, 2, early_shift=shift)
     found = verdict_of([row], [row], None, 1.0, 0.0, 1.0, 0.51, 10_000, False)
     assert ("early_steps" in found.flags) == flagged and found.exit_code(False, False) == 0
     assert found.exit_code(True, False) == int(flagged)
-    assert any("0.1n" in words for words in found.words) == flagged
 
 
 class Doubled(RandomizedResponse):
@@ -191,16 +177,16 @@ class Doubled(RandomizedResponse):
 
 def test_a_budget_that_answers_share_is_not_said_to_be_one_answers(analysis):
     collection = replace(analysis.collection, mechanism=Doubled(epsilon=1.0))
-    paragraph = methods_paragraph(replace(analysis, collection=collection))
+    paragraph = replace(analysis, collection=collection).methods_paragraph()
     assert "epsilon = 1 (eps-LDP for the 2 answers of a report together; per user too" in paragraph
     assert "per report" not in paragraph
 
 
 def test_words(analysis):
-    lines = verdict_lines(analysis)
+    lines = str(analysis).splitlines()
     assert lines[0].startswith("report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]")
-    paragraph = methods_paragraph(analysis)
-    for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "has no proof", "ldpflow"):
+    paragraph = analysis.methods_paragraph()
+    for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "without a proof", "ldpflow"):
         assert said in paragraph
     assert (
         "eps-LDP per report; per user too if each reported once" in paragraph and "simulated" not in paragraph
@@ -211,7 +197,7 @@ def test_words(analysis):
 def test_what_is_known_of_users_and_of_where_reports_come_from(rows):
     table = as_table(rows[0], user=np.arange(20_000))
     settings = SETTINGS | {"path": "p" + "0" * 16, "method": [{"kind": "BM"}]}
-    paragraph = methods_paragraph(analyse(table, settings))
+    paragraph = analyse(table, settings).methods_paragraph()
     assert "each user reported once" in paragraph and "simulated reports" in paragraph
 
 
@@ -225,14 +211,8 @@ def test_tables_of_several_kinds(rows, analysis):
         assert numbers(lf.analyse(source, SETTINGS)) == numbers(analysis)
 
 
-def test_in_python(analysis):
-    assert str(analysis) == "\n".join(verdict_lines(analysis))
-    assert analysis.methods_paragraph() == methods_paragraph(analysis)
-    assert analysis.to_dict() == as_dict(analysis)
-
-
 def test_json(analysis):
-    plain = json.loads(json.dumps(as_dict(analysis), allow_nan=False))
+    plain = json.loads(json.dumps(analysis.to_dict(), allow_nan=False))
     assert plain["verdicts"][0]["reported"]["method"] == "TR"
     methods = [row["method"] for row in plain["rows"]]
     kinds = "BB BM SN TR TR TR-BM TRC NOL OBM EBS LUG SUF CHB"
@@ -333,14 +313,20 @@ def test_a_vector():
     assert found.exit_code() == 0
 
 
-def test_arrival():
-    assert arrival_of(60.0, 0.4, 0.0) == "arrived"
-    assert arrival_of(20.0, 0.4, 0.0) == "doubtful"
-    assert arrival_of(60.0, 1.4, 0.0) == "doubtful"
-    assert arrival_of(60.0, 3.0, 0.1) == "steps_too_large"
-    assert arrival_of(60.0, -3.0, -2.8) == "not_arrived"
-    assert arrival_of(10.0, 0.1, 0.0) == "not_arrived"
-    assert arrival_of(float("nan"), 0.1, 0.0) == "unknown"
+@pytest.mark.parametrize(
+    ("k", "distance", "start", "word"),
+    [
+        (60.0, 0.4, 0.0, "arrived"),
+        (20.0, 0.4, 0.0, "doubtful"),
+        (60.0, 1.4, 0.0, "doubtful"),
+        (60.0, 3.0, 0.1, "steps_too_large"),
+        (60.0, -3.0, -2.8, "not_arrived"),
+        (10.0, 0.1, 0.0, "not_arrived"),
+        (float("nan"), 0.1, 0.0, "unknown"),
+    ],
+)
+def test_arrival(k, distance, start, word):
+    assert arrival_of(k, distance, start) == word
 
 
 def test_the_linear_start():

@@ -7,8 +7,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import methods_paragraph, verdict_lines
-from ldpflow.practice.transcripts.values import RowError
+from ldpflow.practice.transcripts.reading import RowError
 from tests.oracles.transcript import cell_demo
 
 SETTINGS = {
@@ -39,9 +38,9 @@ def test_two_quantiles(demo):
         assert row["estimate"] == pytest.approx(average, rel=1e-12)
         assert found.progress.iterate[-1][j] == last[j]
     assert any("keeps the bias that curvature gives" in note for note in found.notes)
-    paragraph = methods_paragraph(found)
+    paragraph = found.methods_paragraph()
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
-    assert any(line.startswith("0.6-quantile: report TR") for line in verdict_lines(found))
+    assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
     assert not found.oddities
 
 
@@ -62,7 +61,7 @@ def test_each_quantile_is_fitted_by_itself(demo):
         roots = np.roots(np.polyfit(x, a, row["degree"]))
         nearest = min(roots.real, key=lambda root: abs(root - x.mean()))
         assert row["estimate"] == pytest.approx(nearest, rel=1e-6)
-    assert "by quantile" in verdict_lines(found)[0] and "each quantile by itself" in methods_paragraph(found)
+    assert "by quantile" in str(found) and "each quantile by itself" in found.methods_paragraph()
     degrees = {row["degree"] for row in found.asked if row["method"] == "TR"}
     assert degrees == {2, 3}
 
@@ -74,15 +73,6 @@ def test_the_method_to_report(demo):
     assert not any("curvature" in note for note in found.notes)
     with pytest.raises(InputError, match="degrees 1 and 2"):
         analyse(table(demo[0]), SETTINGS | {"method": [{"kind": "TR", "degree": 3}]})
-
-
-def test_theta_may_be_left_out(demo):
-    rows, _ = demo
-    settings = SETTINGS | {"method": [{"kind": "BM"}]}
-    whole = analyse(table(rows), settings)
-    reports = analyse(table(rows).select(["report"]), settings)
-    for ours, theirs in zip(whole.asked, reports.asked, strict=True):
-        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
 
 
 def fault(rows, settings=SETTINGS, **changed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import merged, read_collection, read_settings
+from ldpflow.practice.transcripts.collection import merge_settings, read_collection, read_settings
 from tests.oracles.transcript import SETTINGS
 
 
@@ -92,11 +92,11 @@ def test_what_is_refused(settings, field):
 
 
 def test_two_sources_must_agree():
-    both = merged({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
+    both = merge_settings({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
     assert both == {"a": {"b": 1, "c": 2}, "d": [3]}
-    assert merged({"level": 0.9}, {"level": [0.9]}, "x") == {"level": 0.9}
+    assert merge_settings({"level": 0.9}, {"level": [0.9]}, "x") == {"level": 0.9}
     with pytest.raises(InputError) as caught:
-        merged({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
+        merge_settings({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
     assert caught.value.field == "a.b" and "2, as the file says" in str(caught.value)
 
 

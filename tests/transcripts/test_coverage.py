@@ -10,21 +10,19 @@ import numpy as np
 import pytest
 
 from ldpflow.components.algorithms import ALGORITHMS
-from ldpflow.components.intervals.record import joined
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
-from ldpflow.numerics.streams import LANES
-from ldpflow.practice.transcripts.methods import needed, regressions
-from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.practice.transcripts.methods import regressions
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.simulator import Cell
 
 REPLICATES = 512
 
 
 def record_of(path, n, methods):
     """512 replicates of a path after n users, with what the methods need."""
-    times, marked, sums = needed(methods, path.algorithm, path.dimension, [n])
-    lanes = [range(first, first + LANES) for first in range(0, REPLICATES, LANES)]
-    return joined([run_path(path, 1, part, times, marked, sums) for part in lanes])
+    needs = path.needs([Cell(n, method, 0.9) for method in methods])
+    return path.run(1, range(REPLICATES), needs)
 
 
 def found_of(record, n, method, truth, j=0):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.practice.transcripts.fold import Fold
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.mechanisms.none import NoMechanism
+from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from tests.oracles.transcript import folded, values
 
 NAMES = ["self_normalization", "transcript_cubic", "transcript_quartic"]
@@ -19,24 +22,22 @@ def path(rows, n):
     return np.array(thetas), np.array([a[report] for _, report in rows[0][:n]])
 
 
+def fold_of(d, c, times, marked, names, origin, start, batch_size=1):
+    algorithm = (
+        MinibatchSgd(c=c, gamma=0.51, batch_size=batch_size) if batch_size > 1 else LdpSgd(c=c, gamma=0.51)
+    )
+    path = CollectedPath(UnknownLaw(d=d), NoMechanism(), algorithm)
+    return Fold(path, times, marked, names, np.array(origin), start)
+
+
 def run(thetas, gradients, chunk, known=True, origin=20.0, batch_size=1, given=True):
     """The fold of rows; with thetas, or from theta_0 alone."""
-    fold = Fold(
-        1,
-        TIMES,
-        TIMES,
-        NAMES,
-        np.array([origin]),
-        thetas[:1],
-        40.0,
-        0.51,
-        batch_size,
-    )
+    fold = fold_of(1, 40.0, TIMES, TIMES, NAMES, [origin], thetas[:1], batch_size)
     asked = np.repeat(thetas[:-1], batch_size)
     for start in range(0, len(gradients), chunk):
         part = slice(start, start + chunk)
         fold.add(gradients[part, None], asked[part, None] if known else None, None)
-    return fold.finish(thetas[-1:] if known and given else None)
+    return fold.record(thetas[-1:] if known and given else None)
 
 
 def literal(thetas, gradients, origin=20.0):
@@ -55,14 +56,13 @@ def equal(record, expected):
         assert sums["transcript_quartic"][:, at, 0, 0].tolist() == quartic
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 8, 1000, 2**16])
-@pytest.mark.parametrize("origin", [20.0, 38.0])
+@pytest.mark.parametrize(("chunk", "origin"), [(1, 20.0), (3, 38.0), (8, 20.0), (2**16, 38.0)])
 def test_all_sums(rows, chunk, origin):
     thetas, gradients = path(rows, 2000)
     equal(run(thetas, gradients, chunk, origin=origin), literal(thetas, gradients, origin))
 
 
-@pytest.mark.parametrize("chunk", [1, 999, 2**16])
+@pytest.mark.parametrize("chunk", [1, 999])
 def test_theta_from_the_reports(rows, chunk):
     """Left out, theta follows from c, gamma and theta_0; to rounding that of a program with another power."""
     thetas, gradients = path(rows, 2000)
@@ -80,7 +80,7 @@ def test_the_last_theta_follows_from_the_last_report(rows):
     assert np.array_equal(record.prefix_sums[:-1], run(thetas, gradients, 300).prefix_sums[:-1])
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 5, 1000, 2**16])
+@pytest.mark.parametrize("chunk", [1, 4, 1000])
 @pytest.mark.parametrize("known", [True, False])
 def test_rounds_of_several_reports(chunk, known):
     """Five reports to a step: A of a step is their mean, added up in order."""
@@ -110,11 +110,11 @@ def test_vectors():
     thetas = rng.normal(size=(n + 1, 2))
     gradients = rng.normal(size=(n, 2))
     for chunk in (1, 700, 2**16):
-        fold = Fold(2, [1500, n], [n], ["transcript_linear"], np.array([0.5, -1.0]), thetas[0], 1.0, 0.51)
+        fold = fold_of(2, 1.0, [1500, n], [n], ["transcript_linear"], [0.5, -1.0], thetas[0])
         for start in range(0, n, chunk):
             part = slice(start, start + chunk)
             fold.add(gradients[part], thetas[:-1][part], None)
-        record = fold.finish(thetas[-1])
+        record = fold.record(thetas[-1])
         x = thetas[2048:n] - [0.5, -1.0]
         a = gradients[2048:n]
         sums = record.running_sums["transcript_linear"][:, 0, :, 0]

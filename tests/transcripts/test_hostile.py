@@ -14,7 +14,7 @@ import pytest
 from tests.transcripts.hostile import write_cases, wrong
 
 
-@pytest.mark.parametrize("count", [44, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [22, pytest.param(300, marks=pytest.mark.slow)])
 def test_hostile_transcripts(tmp_path, count):
     write_cases(tmp_path, count)
     command = [sys.executable, "-m", "tests.transcripts.hostile", str(tmp_path)]

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 import ldpflow as lf
-from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.numerics import exp, log
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
@@ -37,7 +37,7 @@ class ShiftedSgd(DecayingSteps):
 
     def step_covariance(self, problem, mechanism):
         """Covariance of one step's private gradient at theta*."""
-        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism):
         """Every record is used once: the mechanism's own guarantee."""

@@ -5,4 +5,5 @@ from ldpflow.settings import find_components
 
 __all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
-ALGORITHMS: dict[str, type[BaseAlgorithm]] = find_components(__name__, BaseAlgorithm)
+# In the order of the kinds, which that of columns follows, whichever module defines them.
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = dict(sorted(find_components(__name__, BaseAlgorithm).items()))

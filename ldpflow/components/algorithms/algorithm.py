@@ -11,10 +11,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.mechanisms.mechanism import DELTA, EPSILON
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix, Units
+from ldpflow.components.mechanisms.mechanism import DELTA, EPSILON, Mechanism, PrivacyStatement
+from ldpflow.components.problems.problem import Matrix, Problem, Units
 from ldpflow.errors import InputError
 from ldpflow.settings import Parameters, Setting, Settings
 
@@ -33,22 +31,22 @@ class BaseAlgorithm(Settings):
     Parameters
     ----------
     theta0 : float
-        Start, the same in every coordinate.
+        Start, equal in every coordinate.
     """
 
     group: ClassVar[str] = "algorithm"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     family: ClassVar[str]
-    """The family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
+    """Family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = False
     """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
-    """Numbers that the kernel records beside the iterates (PathRecord.extras): columns of trajectories."""
+    """Further numbers that the kernel records (PathRecord.extras): columns of trajectories."""
 
     derived: ClassVar[tuple[Column, ...]] = ()
     """Columns that :meth:`columns` adds to the settings."""
@@ -56,29 +54,28 @@ class BaseAlgorithm(Settings):
     theta0: float = 0.0
 
     def cautions(self, problem: Any, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings that cannot do what their theory says at this n."""
+        """Warnings about resolved settings for which the theory says nothing at this n."""
         return []
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
-        """None where the algorithm has no noise, or noise of a given size."""
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
+        """None without noise, or with noise of a given size."""
         if given.get("noise") == ("none",) or "noise_multiplier" in given:
             return []
-        return super().unsaid(given)
+        return super().missing_settings(given)
 
 
 class Algorithm(BaseAlgorithm):
     """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
-    Its step sizes are those that :meth:`step_exponent` and :meth:`step_constant` declare, and unknown
-    without. The module that defines an algorithm also holds its kernel function ``recursion`` (see
-    ldpflow.simulators.one_pass_kernel).
+    :meth:`step_exponent` and :meth:`step_constant` declare its step sizes. The module that defines an
+    algorithm also holds its kernel function ``recursion`` (see ldpflow.simulators.one_pass_kernel).
     """
 
     family: ClassVar[str] = "one_pass"
 
     has_intervals: ClassVar[bool] = True
-    """Whether a path has the many steps that interval methods live on."""
+    """Whether a path has enough steps for interval methods."""
 
     averages_tail: ClassVar[bool] = False
     """Whether the output is the average of the second half of the iterates."""
@@ -87,11 +84,11 @@ class Algorithm(BaseAlgorithm):
     """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
 
     def step_exponent(self) -> float:
-        """gamma where step sizes fall like i^(-gamma), 0 for constant steps; NaN where not declared."""
+        """gamma of step sizes that fall like i^(-gamma), 0 for constant steps, NaN if unknown."""
         return math.nan
 
     def in_units(self, units: Units) -> Self:
-        """The algorithm in the unit of the data, where a study gives its steps and start in another one.
+        """The algorithm in the unit of the data, its steps and start being given in another one.
 
         Raises
         ------
@@ -99,13 +96,12 @@ class Algorithm(BaseAlgorithm):
             If it is not known which of its settings have a unit.
         """
         hint = "Give its steps and start in the unit of the data."
-        raise InputError("problem.units", units.written(), f"nothing with {self.kind}", hint)
+        raise InputError("problem.units", units.model_dump(), f"nothing with {self.kind}", hint)
 
     def step_constant(self) -> float:
-        """c where step i has size c i^(-gamma); NaN where it has another one.
+        """c, if step i has size c i^(-gamma), else NaN.
 
-        Without it nothing is computed from the sizes: TR, TR-BM and TRC are left out, and whether a path
-        arrives is not predicted.
+        Methods TR, TR-BM and TRC and the prediction of a path's arrival need it.
         """
         return math.nan
 
@@ -114,7 +110,7 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def step_factors(self) -> tuple[float, ...]:
-        """Factor of every coordinate's steps where coordinates have steps of their own, else empty."""
+        """Factor of every coordinate's steps; empty for equal steps."""
         return ()
 
     def start(self, dimension: int) -> tuple[float, ...]:
@@ -122,11 +118,11 @@ class Algorithm(BaseAlgorithm):
         return (self.theta0,) * dimension
 
     def depends_on_horizon(self) -> bool:
-        """Whether the settings of a step depend on n; then paths of different n differ."""
+        """Whether the settings of a step depend on n, so that paths of different n differ."""
         return False
 
     def with_users(self, horizon: int | None) -> Self:
-        """The algorithm with those settings filled in that follow from n alone and are in no key.
+        """The algorithm with the settings that follow from n alone and are in no key.
 
         Raises
         ------
@@ -136,7 +132,7 @@ class Algorithm(BaseAlgorithm):
         return self
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        """The algorithm with those settings filled in that follow from problem and n.
+        """The algorithm with the settings that follow from problem and n.
 
         Raises
         ------
@@ -154,11 +150,11 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def perturbed_paths(self) -> int:
-        """Perturbed paths that run beside the path itself, on the same records."""
+        """Number of further, perturbed paths on the path's records."""
         return 0
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism as one path uses it, or what an algorithm that carries its privacy brings."""
+        """The mechanism of one path; an algorithm that carries its privacy has its own."""
         return mechanism
 
     def records_per_step(self) -> int:
@@ -166,11 +162,11 @@ class Algorithm(BaseAlgorithm):
         return 1
 
     def steps(self, n: int, horizon: int | None = None) -> int:
-        """Steps that n users make: the first of ``horizon`` where steps depend on it."""
+        """Number of steps of n users, the first of ``horizon`` if steps depend on it."""
         return n // self.records_per_step()
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
-        """Steps at which a trajectory of n users is kept, or None for log-spaced numbers of users."""
+        """Steps at which a trajectory of n users is kept; None for log-spaced numbers of users."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
@@ -193,8 +189,8 @@ class Algorithm(BaseAlgorithm):
 class DecayingSteps(Algorithm):
     """An algorithm with step sizes eta_i = c i^(-gamma).
 
-    A subclass with other ones returns NaN from :meth:`step_constant`, and from :meth:`step_exponent` where
-    its steps do not fall like i^(-gamma) either.
+    A subclass with other ones returns NaN from :meth:`step_constant`, and from :meth:`step_exponent` if its
+    steps do not fall like i^(-gamma).
 
     Parameters
     ----------
@@ -221,7 +217,7 @@ class DecayingSteps(Algorithm):
 
 
 VECTORS = {"c": "c_factors", "theta0": "theta0_offsets"}
-"""Settings of which a study may give one value for each quantile, and the settings that hold them."""
+"""Settings that a study may give for each quantile, and the settings that hold the values then."""
 
 
 class CoordinateSteps(DecayingSteps):
@@ -291,12 +287,11 @@ class CoordinateSteps(DecayingSteps):
         return tuple(self.theta0 + offset for offset in self.theta0_offsets or (0.0,) * dimension)
 
     def coordinate_parameters(self) -> Parameters:
-        """Parameters of a recursion whose coordinates have steps or starts of their own."""
         d = len(self.c_factors or self.theta0_offsets or ())
         return {"factors": self.c_factors or (1.0,) * d, "offsets": self.theta0_offsets or (0.0,) * d}
 
 
-def combined(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
+def add_matrices(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
     """weight1 * first + weight2 * second."""
     return [
         [weight1 * a + weight2 * b for a, b in zip(row1, row2, strict=True)]

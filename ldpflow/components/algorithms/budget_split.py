@@ -1,4 +1,4 @@
-"""Multiplier bootstrap with a split budget: what the block bootstrap spares its users.
+"""Multiplier bootstrap with a split budget.
 
 Fang, Xu and Yang (2018, Journal of Machine Learning Research 19(78)) bootstrap SGD online by running
 B perturbed paths beside the path itself,
@@ -18,12 +18,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import DecayingSteps, combined
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
+from ldpflow.components.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -32,7 +32,7 @@ WEIGHT = Variate("exponential")
 
 
 class BudgetSplit(DecayingSteps):
-    """LDP-SGD beside perturbed paths of its own, each with a share of the budget.
+    """LDP-SGD with perturbed paths, each with a share of the budget.
 
     A replicate costs as many paths as it has: meant for n up to about 10^5.
 
@@ -66,12 +66,8 @@ class BudgetSplit(DecayingSteps):
         return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(
-            problem.gradient_covariance(),
-            self.randomiser(mechanism).noise_covariance(problem),
-            1.0,
-            1.0,
-        )
+        noise = self.randomiser(mechanism).noise_covariance(problem)
+        return add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         # B + 1 answers about one record with eps/(B + 1) each: the mechanism's eps in total.
@@ -79,7 +75,7 @@ class BudgetSplit(DecayingSteps):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """w_i A(g) of a perturbed path, ``answer`` being the mechanism's A; the weight is the last plane."""
+    """w_i A(g) of a perturbed path; ``answer`` is the mechanism's A, the last plane holds the weight."""
     kernel.answer(g, noise, at, lane, mechanism, counts)
     for j in range(kernel.D):
         g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

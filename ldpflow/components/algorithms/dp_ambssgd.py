@@ -1,4 +1,6 @@
-"""DP-AMBSSGD (Varshney, Thakurta and Jain, 2022, Algorithms 2 and 3): mini-batches, adaptive clipping.
+"""Mini-batch regression with adaptive clipping, DP-AMBSSGD, and with a fixed threshold, DP-MBSSGD.
+
+DP-AMBSSGD: Varshney, Thakurta and Jain (2022), Algorithms 2 and 3.
 
 A pass of T steps. Step t takes n = floor(N/T) records: s of them say privately how large residuals are
 (DP-STAT), the other b make a clipped, noisy mean gradient:
@@ -15,10 +17,8 @@ s, which for residuals all below fails with probability 1/2 at every further dou
 square of gamma is set by B and not by the data; the record at the seam is in both sets. The printed grid,
 Delta = B/N^200, is doublings = ceil(200 log2 N).
 
-DP-AMBSSGD without the A, a fixed clipping norm: what adaptive clipping is compared with.
-
-The same steps, batches and noise as dp_ambssgd (see there) with zeta fixed beforehand and no records
-spent on a threshold. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+DP-MBSSGD has its steps, batches and noise with zeta fixed beforehand and no records for a threshold. A batch
+is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.columns import Column
-from ldpflow.components.algorithms.regression import Feasibility, MinibatchRegression
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD
+from ldpflow.components.algorithms.regression import MinibatchRegression
+from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD, Mechanism, PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError
-from ldpflow.numerics import accounting as clipping
 from ldpflow.numerics import constants, fill_normal, register_array
+from ldpflow.numerics.accounting import run_epsilon, run_rho
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
 
 
@@ -50,7 +49,7 @@ class DpAmbssgd(MinibatchRegression):
     c_zeta : float > 0
         zeta_t = c_zeta R gamma_t; 2 is good, the paper's is log^a(N). Privacy does not depend on it.
     domain : float > 0, optional
-        B, a bound of the first residuals; K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) unless given.
+        B, a bound of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma).
     doublings : int
         M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
     beta_stat : float in (0, 1)
@@ -58,7 +57,7 @@ class DpAmbssgd(MinibatchRegression):
     part : int
         One in ``part`` records of a step is for DP-STAT.
     rule : str
-        ``corrected``, or ``printed`` to show what that does.
+        ``corrected`` or ``printed``.
     """
 
     measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
@@ -99,31 +98,22 @@ class DpAmbssgd(MinibatchRegression):
         filled = self.model_copy(update={"domain": domain})
         return filled.with_schedule(problem, horizon)
 
-    def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:
+    def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
         found = super().infeasible(problem, horizon)
         s, b = self.batches(horizon)
         if self.rule == "printed":
             return found
         if s < 4.0 * self.margin():
             # Always refused: it would stop at the first grid point and clip everything.
-            raise InputError(
-                "grid.n",
-                horizon,
-                f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT",
-                f"dp_ambssgd with {self.iterations} steps has s = {s:,}. More records, fewer iterations or "
-                "doublings, or a larger epsilon would do.",
-            )
+            allowed = f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT"
+            remedy = "More records, fewer iterations or doublings, or a larger epsilon would do."
+            hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}. {remedy}"
+            raise InputError("grid.n", horizon, allowed, hint)
         feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
-            found.append(
-                Feasibility(
-                    "the privacy noise feeds back through the threshold",
-                    "b",
-                    b,
-                    math.sqrt(feedback),
-                )
-            )
+            consequence = "the privacy noise feeds back through the threshold"
+            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: {consequence}")
         return found
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
@@ -143,12 +133,12 @@ class DpAmbssgd(MinibatchRegression):
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         printed = self.rule == "printed"
-        epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, printed, self.doublings)
+        epsilon = run_epsilon(self.alpha(), self.delta, self.accounting, printed, self.doublings)
         return self.statement(epsilon, exact=not printed)
 
     def rho(self) -> float:
         printed = self.rule == "printed"
-        return clipping.run_rho(self.alpha(), self.accounting, printed, self.doublings)
+        return run_rho(self.alpha(), self.accounting, printed, self.doublings)
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return super().columns(problem, n) | {"margin": self.margin()}
@@ -280,13 +270,12 @@ class DpMbssgd(MinibatchRegression):
     Parameters
     ----------
     clip : float > 0, optional
-        zeta; c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients, unless given.
+        zeta, by default c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients.
     c_zeta : float > 0
         Factor of that default.
     """
 
     measures: ClassVar = (CLIPPED, THRESHOLD)
-
     cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -305,7 +294,7 @@ class DpMbssgd(MinibatchRegression):
         return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return self.statement(clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
+        return self.statement(run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.clip is not None

@@ -1,17 +1,16 @@
-"""Full-batch gradient descent with Gaussian noise: the baseline that looks at everything each step.
+"""Gradient descent with fresh Gaussian noise in every step, on all records or on random batches.
 
-    w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
+DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
 Replacing a record moves grad F by at most 2 G / N in every step, so the T steps together are
 (z, z / (2 sigma^2))-RDP: c = 1.
 
-DP-SGD (Abadi and others, 2016): fresh Gaussian noise on the mean gradient of a random batch.
+DP-SGD (Abadi and others, 2016), on batches of b records:
 
-    w_{t+1} = w_t - eta (mean over a random batch of b records of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
+    w_{t+1} = w_t - eta (mean over a random batch of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
 
-The baseline that trees compete with. Batches are drawn without replacement, anew in every step, and
-sigma accounts for that (:mod:`ldpflow.numerics.accounting`). Losses have bounded gradients: nothing is
-clipped.
+Batches are drawn without replacement, anew in every step, and sigma accounts for that
+(:mod:`ldpflow.numerics.accounting`). Losses have bounded gradients: nothing is clipped.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from ldpflow.components.algorithms.finite_sum import (
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
+from ldpflow.numerics.accounting import sampled_noise_multiplier, zcdp_noise_multiplier
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
 
@@ -41,9 +41,9 @@ class DpGd(FiniteSumAlgorithm):
     Parameters
     ----------
     epochs : float, optional
-        T, rounded, 20 unless given: every step takes all N gradients.
+        T, rounded, 20 by default: every step takes all N gradients.
     eta : float, optional
-        Step length; 1 / L, h included, unless given.
+        Step length, 1 / L by default, h included.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
@@ -55,8 +55,6 @@ class DpGd(FiniteSumAlgorithm):
         return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
-        from ldpflow.numerics.accounting import zcdp_noise_multiplier
-
         return zcdp_noise_multiplier(self.epsilon, self.delta, 1.0), 1.0
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
@@ -115,8 +113,8 @@ class DpSgd(FiniteSumAlgorithm):
     batch_size : int
         b, drawn without replacement in every step; T = epochs N / b.
     eta : float, optional
-        Step length; min(1/L, sqrt(2 gap / (L T v))) unless given, v = G^2/b + d (noise's variance), h
-        included: what the analysis of non-convex SGD asks for.
+        Step length, by default min(1/L, sqrt(2 gap / (L T v))), v = G^2/b + d (noise's variance), h
+        included, as in the analysis of non-convex SGD.
     """
 
     cites: ClassVar = ("abadi2016",)
@@ -127,7 +125,6 @@ class DpSgd(FiniteSumAlgorithm):
         return 8 * LANES * n
 
     def steps_of(self, n: int) -> int:
-        """T."""
         if self.batch_size > n:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
@@ -137,9 +134,6 @@ class DpSgd(FiniteSumAlgorithm):
         return steps
 
     def sigma_of(self, n: int) -> float:
-        """sigma."""
-        from ldpflow.numerics.accounting import sampled_noise_multiplier
-
         rate = self.batch_size / n
         return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
 
@@ -152,8 +146,7 @@ class DpSgd(FiniteSumAlgorithm):
         if eta is None:
             noise = 2.0 * problem.lipschitz_of_loss() * self.sigma_of(n) / b
             variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
-            gap = problem.gap()
-            smooth = problem.smoothness()
+            gap, smooth = problem.gap(), problem.smoothness()
             best = math.sqrt(2.0 * (1.0 if gap is None else gap) / (smooth * steps * variance))
             eta = min(1.0 / smooth, best)
         return Schedule(max(1, n // b), steps, eta)

@@ -6,8 +6,8 @@
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
 Print leaves the root without noise when the depth is floor(log2 T), and takes T/N for the number of
-visits; here every level has noise and V counts ceil(T/N) visits. The noise comes in a streaming form
-that is ours: with low(t) the lowest set bit of t,
+visits; here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
+with low(t) the lowest set bit of t,
 
     n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)},
 
@@ -27,7 +27,9 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
+from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.streams import LANES
+from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes, tree_cost
 
 
 class DpNsgd(MomentumAlgorithm):
@@ -43,13 +45,14 @@ class DpNsgd(MomentumAlgorithm):
     cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd"] = "dp_nsgd"
     noise: Literal["tree", "independent", "none"] = "tree"
+    printed_constant: ClassVar[float] = 2.0
 
     def noise_kind(self) -> int:
         return {"none": 0, "tree": 1, "independent": 2}[self.noise]
 
     @model_validator(mode="after")
     def without_budget(self) -> Self:
-        if self.noise == "none":  # one path, whatever budgets the private ones beside it have
+        if self.noise == "none":  # one path, whatever budgets the private ones have
             for name in ("epsilon", "delta", "calibration"):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self
@@ -58,9 +61,6 @@ class DpNsgd(MomentumAlgorithm):
         return PrivacyStatement("none") if self.noise == "none" else super().privacy()
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:
-        """c of the transcript's RDP c z / (2 sigma^2)."""
-        from ldpflow.numerics.tree import Tree, touched_nodes, tree_cost
-
         if self.noise == "independent":
             # ceil(T/M) visits, each of cost M/T.
             return -(-steps // batches) * batches / steps
@@ -73,9 +73,6 @@ class DpNsgd(MomentumAlgorithm):
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":
             raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
-        from ldpflow.numerics.accounting import zcdp_noise_multiplier
-        from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes
-
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
         if self.noise == "independent":
@@ -90,32 +87,16 @@ class DpNsgd(MomentumAlgorithm):
         return chi_mean(problem.dimension) * unit * sigma * math.sqrt(variance)
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
-        from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
-
-        if self.noise == "none":
-            return 0.0, math.inf
-        cost = self.cost(at.batches, at.steps, at.alpha)
-        if self.calibration == "printed":
-            return zcdp_printed_multiplier(self.epsilon, self.delta, 2.0), cost
-        return zcdp_noise_multiplier(self.epsilon, self.delta, cost), cost
+        return (0.0, math.inf) if self.noise == "none" else super().multiplier(problem, n, at)
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
-        from ldpflow.numerics.tree import touched_nodes
-
         sensitivity = 2.0 * plan.lipschitz / plan.batch_size
         if self.noise == "tree":
             v = 4.0 * touched_nodes(plan.steps, plan.batches)
             deviation = plan.alpha * sensitivity * plan.sigma * math.sqrt(v)
         else:
             deviation = sensitivity * plan.sigma * math.sqrt(plan.steps / plan.batches)
-        return {
-            "batches": float(plan.batches),
-            "batch_size": float(plan.batch_size),
-            "fixed": 1.0 if self.order == "fixed" else 0.0,
-            "alpha": plan.alpha,
-            "eta": plan.eta,
-            "deviation": deviation,
-        }
+        return super().kernel_settings(plan) | {"deviation": deviation}
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]

@@ -16,17 +16,18 @@ gamma called ``cross`` here, the momentum is put together again as alpha (P_t + 
 This recursion is ours; it equals the paper's sum over all earlier windows (Algorithm 4, corrected:
 its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
 
-Without noise it is the momentum exactly if all epochs have the same order (the paper's Lemma 17); with
-fresh orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take the same way in
-both modes, because reshuffled, a momentum computed otherwise would not be a function of what was
-released. Print lacks L in the noise of Delta and r; it is there in the proof and here.
+Without noise it is the momentum exactly if all epochs have one order (the paper's Lemma 17); with fresh
+orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take one way in both modes: a
+reshuffled momentum that is computed otherwise is no function of the released nodes. Print lacks L in the
+noise of Delta and r; it is there in the proof and here.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp
@@ -41,11 +42,19 @@ from ldpflow.components.algorithms.finite_sum import (
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
+from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
-
-if TYPE_CHECKING:
-    from ldpflow.numerics.tree import Tree
+from ldpflow.numerics.tree import (
+    Tree,
+    chi_mean,
+    cost_bound,
+    mean_prefix_discount,
+    mean_window_discount,
+    power,
+    squared_weights,
+    tree_cost,
+)
 
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
@@ -65,7 +74,7 @@ class DpNsgdReduced(MomentumAlgorithm):
     Parameters
     ----------
     cross : float in (0, 1), optional
-        The paper's gamma; eta M unless given.
+        The paper's gamma, eta M by default.
     difference_scale : float
         Noise of Delta and r in units of eta M L sigma / b: 4 as the proof wants it for every node by
         itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
@@ -75,11 +84,11 @@ class DpNsgdReduced(MomentumAlgorithm):
     kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
     cross: Annotated[float, Field(gt=0, lt=1)] | None = None
     difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
+    least_epochs: ClassVar[int] = 4
+    printed_constant: ClassVar[float] = 4.0
 
     def trees(self, batches: int, steps: int) -> list[Tree]:
         """Trees of the released sums: G early and late, Delta, r."""
-        from ldpflow.numerics.tree import Tree
-
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
         if self.calibration != "exact":
@@ -96,22 +105,13 @@ class DpNsgdReduced(MomentumAlgorithm):
             Tree(residual, left=True),
         ]
 
-    least_epochs: ClassVar[int] = 4
+    def cost(self, batches: int, steps: int, alpha: float) -> float:
+        return tree_cost(self.trees(batches, steps), steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
         return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
-        from ldpflow.numerics.accounting import zcdp_noise_multiplier
-        from ldpflow.numerics.tree import (
-            chi_mean,
-            cost_bound,
-            mean_prefix_discount,
-            mean_window_discount,
-            power,
-            squared_weights,
-        )
-
         steps, alpha = epochs * batches, 1.0 / batches
         cross = math.sqrt(1.0 / epochs)  # eta M
         fixed = self.order == "fixed"
@@ -128,29 +128,16 @@ class DpNsgdReduced(MomentumAlgorithm):
         unit = alpha * sigma / self.batch_size
         return chi_mean(problem.dimension) * unit * math.sqrt(variance)
 
-    def laid_out(self, problem: FiniteSumProblem, n: int) -> Schedule:
-        at = super().laid_out(problem, n)
+    @lru_cache(maxsize=10_000)  # noqa: B019 (as of the base)
+    def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
+        at = super().schedule(problem, n)
         if at.batches < 2:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most {n // 2:,} for n = {n:,}")
         cross = at.eta * at.batches if self.cross is None else self.cross
         if cross >= 1.0:
-            raise InputError(
-                "algorithm.epochs",
-                self.epochs,
-                "more than 1 epoch",
-                f"cross = eta M is {cross:.4g}.",
-            )
+            hint = f"cross = eta M is {cross:.4g}."
+            raise InputError("algorithm.epochs", self.epochs, "more than 1 epoch", hint)
         return replace(at, cross=cross)
-
-    def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
-        from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
-        from ldpflow.numerics.tree import tree_cost
-
-        trees = self.trees(at.batches, at.steps)
-        cost = tree_cost(trees, at.steps, at.batches, at.alpha, fixed=self.order == "fixed")
-        if self.calibration == "printed":
-            return zcdp_printed_multiplier(self.epsilon, self.delta, 4.0), cost
-        return zcdp_noise_multiplier(self.epsilon, self.delta, cost), cost
 
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
         batches = n // self.batch_size
@@ -162,12 +149,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         large = 4.0 * plan.lipschitz / plan.batch_size * plan.sigma
         moved = plan.eta * plan.batches * plan.smoothness / plan.batch_size
         small = self.difference_scale * moved * plan.sigma * math.sqrt(v2)
-        return {
-            "batches": float(plan.batches),
-            "batch_size": float(plan.batch_size),
-            "fixed": 1.0 if self.order == "fixed" else 0.0,
-            "alpha": plan.alpha,
-            "eta": plan.eta,
+        return super().kernel_settings(plan) | {
             "cross": plan.cross,
             "early": large * math.sqrt(v1),
             "late": large * math.sqrt(v2),

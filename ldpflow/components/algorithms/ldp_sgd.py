@@ -1,26 +1,18 @@
-"""LDP-SGD (Dette and Graw, Algorithm 1): one user, one private gradient, one step.
+"""SGD with one user, one private gradient and one step at a time.
 
-    theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1})),   eta_i = c i^(-gamma)
+    theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
 
-The paper's Algorithm 1 prints a plus sign; its equation 6 has the minus that descends. Each record is
-used once, so the transcript has the mechanism's own guarantee per record.
+LDP-SGD (Dette and Graw, Algorithm 1): eta_i = c i^(-gamma). The paper's Algorithm 1 prints a plus sign; its
+equation 6 has the minus that descends. Each record is used once, so the transcript has the mechanism's own
+guarantee per record.
 
-One-pass SGD with constant steps and tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018).
+Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): constant steps, and the output is
+(1/(n - floor(n/2))) sum_{i > n/2} theta_i. Interval methods take the average of all iterates as their centre.
 
-    theta_i = theta_{i-1} - eta A(g(X_i, theta_{i-1})),   output (1/(n - floor(n/2))) sum_{i > n/2} theta_i
-
-Without a mechanism it is the non-private baseline. Under clipped_gaussian it is DP-SSGD of Varshney,
-Thakurta and Jain (2022) without the shuffler: every step is a local randomiser of one user's record.
-Interval methods take the average of all iterates as their centre.
-
-DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): shuffled single-record steps, fixed clipping.
-
-    w_i = w_{i-1} - eta (clip_zeta(x_i (<x_i, w_{i-1}> - y_i)) + 2 alpha zeta N(0, I)),   tail average
-
-It is private in the central sense by the secret uniform permutation of the records, for small epsilon
-only (see ldpflow.numerics.accounting). Simulated records are exchangeable already, so that shuffling them
-would change no law and is left out; a file's records are shuffled. The same steps without a shuffler are
-``tail_sgd`` under the mechanism ``clipped_gaussian``.
+DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail averaging of shuffled records, gradients
+clipped at zeta with noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes it
+private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Simulated records are
+exchangeable and not shuffled; a file's are. Without a shuffler it is ``tail_sgd`` under ``clipped_gaussian``.
 """
 
 from __future__ import annotations
@@ -31,16 +23,20 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import Algorithm, CoordinateSteps, Delta, StepLength, combined
+from ldpflow.components.algorithms.algorithm import (
+    Algorithm,
+    CoordinateSteps,
+    Delta,
+    StepLength,
+    add_matrices,
+)
 from ldpflow.components.algorithms.finite_sum import UNIT
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
-from ldpflow.components.mechanisms.mechanism import EPSILON
-from ldpflow.components.problems import Problem
+from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix, Units
-from ldpflow.numerics import accounting as shuffling
+from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.numerics import constants, register_array, step_sizes
+from ldpflow.numerics.accounting import shuffled_noise_multiplier
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -51,7 +47,7 @@ class LdpSgd(CoordinateSteps):
     Parameters
     ----------
     radius : float > 0, optional
-        Every iterate is projected onto the ball of this radius around the start; not unless given.
+        Radius of a ball around the start onto which every iterate is projected.
     """
 
     counts_in_mechanism: ClassVar[bool] = True
@@ -71,7 +67,7 @@ class LdpSgd(CoordinateSteps):
         return {**own, **self.coordinate_parameters()}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return combined(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
@@ -162,8 +158,7 @@ class TailSgd(Algorithm):
     Parameters
     ----------
     eta : float > 0, optional
-        Step length; 1/(2 R_x^2) unless given, the largest that the theory of least squares admits
-        (Lemma 3.5 there).
+        Step length, by default 1/(2 R_x^2), the largest that the theory of least squares admits (Lemma 3.5).
     """
 
     counts_in_mechanism: ClassVar[bool] = True
@@ -201,25 +196,22 @@ class TailSgd(Algorithm):
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """At theta*, and for a simulated least_squares in the stationary state around it."""
         noise = mechanism.noise_covariance(problem)
-        at_truth = combined(problem.gradient_covariance(), noise, 1.0, 1.0)
+        at_truth = add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
         extra = multiplicative_noise(problem, self.step_constant(), noise[0][0])
-        return [
-            [value + (extra[i] if i == j else 0.0) for j, value in enumerate(row)]
-            for i, row in enumerate(at_truth)
-        ]
+        return add_matrices(at_truth, diagonal(extra), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
 
 
 def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> list[float]:
-    """Variances of (x x' - H)(theta - theta*), theta in its stationary law (no clipping).
+    """Variances of (x x' - H)(theta - theta*) for the stationary law of theta, without clipping.
 
     The second moments c_i of theta - theta* solve c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2)
-    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; NaN where
-    the mean square diverges.
+    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; NaN if the mean
+    square diverges.
     """
     lambdas, k = problem.lambdas, problem.kurtosis()
     left = [2.0 * v - eta * (k - 1.0) * v * v for v in lambdas]
@@ -241,18 +233,17 @@ class DpSsgd(TailSgd):
         Budget of the whole transcript, central, replacement of one record. Amplification by shuffling
         admits small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
     clip : float > 0, optional
-        zeta; 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) unless given (Theorem 3.2).
+        zeta, by default 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) (Theorem 3.2).
     step_rule : str
-        What eta is unless given: ``practical`` 1/(2 R_x^2), or ``printed``, the least of that,
+        Default of eta: ``practical`` 1/(2 R_x^2), or ``printed``, the least of that,
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
     c1, c2 : float
         As in the proof of Theorem 3.2: so small that nothing moves at any n in reach.
     noise_multiplier : float, optional
-        alpha; follows from epsilon, delta and n, and is filled in.
+        alpha, filled in from epsilon, delta and n.
     """
 
     carries_privacy: ClassVar[bool] = True
-
     cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
@@ -275,7 +266,7 @@ class DpSsgd(TailSgd):
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None and isinstance(problem, LeastSquares)
-        alpha, _ = shuffling.shuffled_noise_multiplier(self.epsilon, self.delta, horizon)
+        alpha, _ = shuffled_noise_multiplier(self.epsilon, self.delta, horizon)
         changed: dict[str, float] = {"noise_multiplier": alpha}
         k2, a = problem.tail()
         with constants.workdps(30):
@@ -304,7 +295,10 @@ class DpSsgd(TailSgd):
         assert isinstance(problem, LeastSquares) and horizon is not None
         assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
         found = []
-        inverse = sum(1.0 / v for v in spectrum(problem))
+        eigenvalues = problem.lambdas
+        if problem.stored_records():  # of which the two ends are known: the least one as often as it may be
+            eigenvalues = (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
+        inverse = sum(1.0 / v for v in eigenvalues)
         share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon
         start = 0.5 * problem.signal() ** 2
         if share > start:
@@ -313,24 +307,14 @@ class DpSsgd(TailSgd):
                 f"alone (alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess "
                 f"risk of about {share:.2g}; the start has {start:.2g}"
             )
-        if self.eta * problem.smallest() * horizon < 10.0:
+        forgotten = self.eta * problem.smallest() * horizon
+        if forgotten < 10.0:
             found.append(
                 f"dp_ssgd at n = {horizon:,}: vacuous at this size. With eta = {self.eta:.2g} the start "
-                f"is not forgotten: eta mu n = {self.eta * problem.smallest() * horizon:.2g}"
+                f"is not forgotten: eta mu n = {forgotten:.2g}"
             )
         return found
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return PrivacyStatement(
-            "(eps, delta)-DP (central, shuffled)",
-            UNIT,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-
-
-def spectrum(problem: LeastSquares) -> tuple[float, ...]:
-    """Eigenvalues of H; of a file's, the two ends, the least one as often as it may be."""
-    if not problem.stored_records():
-        return problem.lambdas
-    return (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
+        notion = "(eps, delta)-DP (central, shuffled)"
+        return PrivacyStatement(notion, UNIT, epsilon=self.epsilon, delta=self.delta)

@@ -20,12 +20,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, combined
+from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.gaussian import Gaussian
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array, step_sizes
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
@@ -40,9 +39,9 @@ class MinibatchSgd(CoordinateSteps):
     Parameters
     ----------
     batch_size : int >= 1
-        Records s in a batch, 10 unless given; n users make floor(n/s) steps.
+        Records s in a batch, 10 by default; n users make floor(n/s) steps.
     rounds : int >= 1, optional
-        Batches T into which the n users are split, in place of ``batch_size``. A batch has floor(n/T)
+        Batches T into which the n users are split, instead of ``batch_size``. A batch has floor(n/T)
         records; the fewer than T users left over are not asked. Every n has a path of its own.
     noise : str
         ``record``: the mechanism randomises every record's gradient (local privacy).
@@ -69,13 +68,13 @@ class MinibatchSgd(CoordinateSteps):
         return self
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The default batch size, where the axes name neither that nor rounds."""
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The default batch size, if the axes name neither that nor rounds."""
         given = axes if "rounds" in axes else {"batch_size": (BATCH_SIZE,), **axes}
         return {name: given[name] for name in cls.model_fields if name in given}
 
     def key_settings(self) -> dict[str, Any]:
-        """Without the batch size where it is the default or follows from rounds and n."""
+        """Without a batch size that is the default or follows from rounds and n."""
         found = super().key_settings()
         if self.rounds is not None or self.batch_size == BATCH_SIZE:
             found.pop("batch_size", None)
@@ -120,13 +119,8 @@ class MinibatchSgd(CoordinateSteps):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         s = self.records_per_step()
-        noise_weight = 1.0 / s**2 if self.noise == "batch" else 1.0 / s
-        return combined(
-            problem.gradient_covariance(),
-            mechanism.noise_covariance(problem),
-            1.0 / s,
-            noise_weight,
-        )
+        data, noise = problem.gradient_covariance(), mechanism.noise_covariance(problem)
+        return add_matrices(data, noise, 1.0 / s, 1.0 / s**2 if self.noise == "batch" else 1.0 / s)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         statement = mechanism.privacy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from mpmath import mp, mpf
@@ -14,12 +13,11 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, NoiseMultiplier, StepLength
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.errors import InputError
-from ldpflow.numerics import accounting as clipping
 from ldpflow.numerics import constants
+from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, run_epsilon, run_rho
 
 BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
@@ -29,7 +27,7 @@ BUDGET = (
 
 
 class OnePassRegression(Algorithm):
-    """An algorithm for ``least_squares`` that knows n, sees raw records and answers for its privacy."""
+    """An algorithm for ``least_squares`` that knows n, sees raw records and is private by itself."""
 
     carries_privacy: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = False
@@ -49,21 +47,8 @@ class OnePassRegression(Algorithm):
         return 0.0
 
 
-@dataclass(frozen=True)
-class Feasibility:
-    """A condition of the theory that a run does not meet."""
-
-    consequence: str
-    name: str
-    value: float
-    least: float
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.value:,.4g} is below {self.least:,.4g}: {self.consequence}"
-
-
-class MinibatchRegression(OnePassRegression):
-    """T steps of constant length over disjoint batches of one pass, tail averaging.
+class PrivateRegression(OnePassRegression):
+    """An algorithm with Gaussian noise, its budget given by epsilon and delta or by a noise multiplier.
 
     Parameters
     ----------
@@ -73,18 +58,50 @@ class MinibatchRegression(OnePassRegression):
         How alpha follows from it: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper`` (see
         ldpflow.numerics.accounting).
     noise_multiplier : float, optional
-        alpha, instead of epsilon; epsilon is then what it gives.
+        alpha, instead of epsilon, which then follows from it.
+    """
+
+    derived: ClassVar[tuple[Column, ...]] = BUDGET
+
+    epsilon: Epsilon = 1.0
+    delta: Delta = 1e-6
+    accounting: Accounting = "disjoint"
+    noise_multiplier: NoiseMultiplier | None = None
+
+    def alpha(self) -> float:
+        """The noise multiplier."""
+        if self.noise_multiplier is not None:
+            return self.noise_multiplier
+        return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
+
+    def privacy_epsilon(self) -> float:
+        """epsilon, from the noise multiplier if that is given."""
+        if self.noise_multiplier is None:
+            return self.epsilon
+        return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        """A run without loss: 1/alpha-GDP."""
+        epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
+        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
+
+
+class MinibatchRegression(PrivateRegression):
+    """T steps of constant length over disjoint batches of one pass, tail averaging.
+
+    Parameters
+    ----------
     iterations : int, optional
-        T, even; unless given the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), S = ||w*||_H^2/sigma^2
-        and at least N, so that the start is forgotten. Risk grows with T through the noise.
+        T, even; by default the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))) with
+        S = max(1, ||w*||_H^2/sigma^2), which forgets the start. Risk grows with T through the noise.
     eta : float > 0, optional
-        Step length; b/(R_x^2 + (b - 1)||H||) unless given.
+        Step length, b/(R_x^2 + (b - 1)||H||) by default.
     radius : float > 0, optional
-        R, the scale of ||x||; unless given from ``radius_of``.
+        R, the scale of ||x||, by default from ``radius_of``.
     radius_of : str
-        What R is unless given: ``trace`` sqrt(Tr H), the tighter choice, or ``moment``, the paper's R_x.
+        Default of R: ``trace`` sqrt(Tr H), the tighter choice, or ``moment``, the paper's R_x.
     infeasible_is : str
-        What happens where a condition of the theory is not met: ``refused`` or ``warned`` of.
+        Whether a condition of the theory that is not met is ``refused`` or ``warned`` of.
     """
 
     derived: ClassVar[tuple[Column, ...]] = (
@@ -94,10 +111,6 @@ class MinibatchRegression(OnePassRegression):
         *BUDGET,
     )
 
-    epsilon: Epsilon = 1.0
-    delta: Delta = 1e-6
-    accounting: clipping.Accounting = "disjoint"
-    noise_multiplier: NoiseMultiplier | None = None
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
     eta: StepLength | None = None
     radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -109,7 +122,7 @@ class MinibatchRegression(OnePassRegression):
         return made if horizon is None else min(made, n // self.records(horizon))
 
     def records(self, horizon: int) -> int:
-        """Records of one step; what is left over after T steps is not used."""
+        """Records of one step; those left over after T steps are not used."""
         assert self.iterations is not None
         return horizon // self.iterations
 
@@ -130,17 +143,11 @@ class MinibatchRegression(OnePassRegression):
 
     def rho(self) -> float:
         """zCDP of the whole run."""
-        return clipping.run_rho(self.alpha(), self.accounting, False, 1)
+        return run_rho(self.alpha(), self.accounting, False, 1)
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
         """Records of a step that set the threshold, and that make the gradient."""
-
-    def alpha(self) -> float:
-        """The noise multiplier."""
-        if self.noise_multiplier is not None:
-            return self.noise_multiplier
-        return clipping.clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
 
     def scale(self, problem: LeastSquares) -> float:
         """R."""
@@ -167,14 +174,11 @@ class MinibatchRegression(OnePassRegression):
             raise InputError("grid.n", horizon, f"records for {found.iterations:,} steps")
         if self.eta is None:
             found = found.model_copy(update={"eta": found.largest_eta(problem, horizon)})
-        problems = found.infeasible(problem, horizon)
-        if problems and self.infeasible_is == "refused":
-            raise InputError(
-                "grid.n",
-                horizon,
-                f"more records for {self.kind} with {found.iterations} steps",
-                f"{problems[0]}. Say infeasible_is = 'warned' to run it nevertheless.",
-            )
+        reasons = found.infeasible(problem, horizon)
+        if reasons and self.infeasible_is == "refused":
+            allowed = f"more records for {self.kind} with {found.iterations} steps"
+            hint = f"{reasons[0]}. Say infeasible_is = 'warned' to run it nevertheless."
+            raise InputError("grid.n", horizon, allowed, hint)
         return found
 
     def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
@@ -192,19 +196,15 @@ class MinibatchRegression(OnePassRegression):
                 rest = 1 - mpf(eta) * mpf(problem.smallest())
                 if rest <= 0 or steps >= 2 * mp.ceil(goal / -mp.log(rest)):
                     return steps
-        raise InputError(
-            "grid.n",
-            horizon,
-            "more records",
-            f"{self.kind} cannot forget its start in 10,000 steps.",
-        )
+        hint = f"{self.kind} cannot forget its start in 10,000 steps."
+        raise InputError("grid.n", horizon, "more records", hint)
 
-    def infeasible(self, problem: LeastSquares, horizon: int) -> list[Feasibility]:
-        """The conditions that are not met."""
+    def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
+        """Conditions of the theory that are not met."""
         _, b = self.batches(horizon)
         least = 1.0 + problem.radius_square() / problem.smallest()
         if problem.largest() > problem.smallest() and b < least:
-            return [Feasibility("steps need not contract in the norm of H", "b", b, least)]
+            return [f"b = {b:,.4g} is below {least:,.4g}: steps need not contract in the norm of H"]
         return []
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
@@ -215,25 +215,13 @@ class MinibatchRegression(OnePassRegression):
             for found in self.infeasible(problem, horizon)
         ]
 
-    def privacy_epsilon(self) -> float:
-        """The setting epsilon, or the epsilon that follows from the noise multiplier where that was given."""
-        if self.noise_multiplier is None:
-            return self.epsilon
-        return clipping.run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
-
     def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
-        """The guarantee; ``exact`` where the run is 1/alpha-GDP too."""
-        # What was asked for, where rounding alone makes the difference.
+        """The guarantee; a run is 1/alpha-GDP too if it is ``exact``."""
         if self.noise_multiplier is None and abs(epsilon - self.epsilon) < 1e-9 * self.epsilon:
-            epsilon = self.epsilon
-        return PrivacyStatement(
-            NOTION,
-            UNIT,
-            epsilon=epsilon,
-            delta=self.delta,
-            mu=1.0 / self.alpha() if exact else None,
-        )
+            epsilon = self.epsilon  # without rounding
+        mu = 1.0 / self.alpha() if exact else None
+        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """No intervals are built on the few steps of such a path."""
-        return unknown_matrix(problem.dimension)
+        return nan_matrix(problem.dimension)

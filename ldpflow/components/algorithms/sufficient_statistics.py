@@ -11,21 +11,17 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import Delta, Epsilon, NoiseMultiplier
-from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
-from ldpflow.components.algorithms.regression import BUDGET, OnePassRegression
+from ldpflow.components.algorithms.regression import OnePassRegression, PrivateRegression
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics import accounting as clipping
 from ldpflow.numerics import constants, fill_normal, register_array
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
 
@@ -38,9 +34,7 @@ class OrdinaryLeastSquares(OnePassRegression):
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None
         if horizon < problem.dimension:
-            raise InputError(
-                "grid.n", horizon, f"at least d = {problem.dimension}", "Least squares needs them."
-            )
+            raise InputError("grid.n", horizon, f"at least d = {problem.dimension}")
         return self
 
     def steps(self, n: int, horizon: int | None = None) -> int:
@@ -61,38 +55,25 @@ class OrdinaryLeastSquares(OnePassRegression):
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         """N, X, Y, standard deviations of E and e, ridge."""
         assert horizon is not None
-        return {
-            "n": float(horizon),
-            "x_bound": np.inf,
-            "y_bound": np.inf,
-            "moment_noise": 0.0,
-            "cross_noise": 0.0,
-            "ridge": 0.0,
-        }
+        noise = {"moment_noise": 0.0, "cross_noise": 0.0}
+        return {"n": float(horizon), "x_bound": np.inf, "y_bound": np.inf, **noise, "ridge": 0.0}
 
 
-class SufficientStatistics(OrdinaryLeastSquares):
+class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
     """Least squares from noisy second moments.
 
     Parameters
     ----------
-    epsilon, delta, accounting, noise_multiplier
-        As of dp_ambssgd; ``paper`` is no accounting of this algorithm's.
     x_bound : float > 0, optional
-        X; 2 sqrt(Tr H) unless given.
+        X, by default 2 sqrt(Tr H).
     y_bound : float > 0, optional
-        Y; 4 sqrt(||w*||_H^2 + sigma^2) unless given.
+        Y, by default 4 sqrt(||w*||_H^2 + sigma^2).
     ridge : float >= 0
         Added to the diagonal of A.
     """
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
-    derived: ClassVar = BUDGET
-
-    epsilon: Epsilon = 1.0
-    delta: Delta = 1e-6
     accounting: Literal["disjoint", "gdp"] = "disjoint"
-    noise_multiplier: NoiseMultiplier | None = None
     x_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
     y_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
     ridge: Annotated[float, Field(ge=0, le=1e9)] = 0.0
@@ -104,18 +85,6 @@ class SufficientStatistics(OrdinaryLeastSquares):
             x = float(2 * mp.sqrt(problem.trace()))
             y = float(4 * mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance())))
         return found.model_copy(update={"x_bound": self.x_bound or x, "y_bound": self.y_bound or y})
-
-    def alpha(self) -> float:
-        """The noise multiplier."""
-        if self.noise_multiplier is not None:
-            return self.noise_multiplier
-        return clipping.clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        epsilon = self.epsilon
-        if self.noise_multiplier is not None:
-            epsilon = clipping.run_epsilon(self.alpha(), self.delta, self.accounting, False, 1)
-        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=1.0 / self.alpha())
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}

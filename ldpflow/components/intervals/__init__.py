@@ -1,33 +1,8 @@
 """Interval methods: a class in a module of this package is registered by its kind."""
 
-from ldpflow.components.intervals.interval import (
-    IntervalMethod,
-    Intervals,
-    PathIntervalMethod,
-    Variance,
-    VarianceMethod,
-    average,
-    in_order,
-    normal_intervals,
-    symmetric,
-    undefined,
-)
-from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals, average, in_order
 from ldpflow.settings import find_components
 
-__all__ = [
-    "INTERVAL_METHODS",
-    "IntervalMethod",
-    "Intervals",
-    "PathIntervalMethod",
-    "PathRecord",
-    "Variance",
-    "VarianceMethod",
-    "average",
-    "in_order",
-    "normal_intervals",
-    "symmetric",
-    "undefined",
-]
+__all__ = ["INTERVAL_METHODS", "IntervalMethod", "Intervals", "average", "in_order"]
 
 INTERVAL_METHODS: dict[str, type[IntervalMethod]] = find_components(__name__, IntervalMethod)

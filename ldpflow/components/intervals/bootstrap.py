@@ -44,14 +44,14 @@ from ldpflow.components.intervals.interval import (
     Multiplier,
     PathIntervalMethod,
     average,
-    defined,
     in_order,
     normal_intervals,
-    undefined,
+    positive_or_nan,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants, register_array
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import LANES
@@ -118,7 +118,7 @@ class BlockBootstrap(PathIntervalMethod):
         length, m = self.blocks(steps)
         estimate = average(record, steps)
         if m < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         tails = [(1.0 - level) / 2.0 for level in levels]
         deviations = self.deviations(record, steps)
         sd = np.sqrt(in_order(deviations * deviations))
@@ -145,7 +145,7 @@ class BlockBootstrap(PathIntervalMethod):
         Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
         """
         count = self.B
-        needed, z = left_out(count, tuple(tails))
+        needed, z = tail_values(count, tuple(tails))
         if z > 0.0:
             limit = z * sd
             values = self.replicates(record, n, deviations, count, limit)
@@ -193,16 +193,16 @@ def in_lanes(values: Array) -> Array:
 @cache
 def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
     """The compiled kernel that draws multipliers of this law and sums the blocks."""
-    from ldpflow.numerics.samplers import following, unit, with_sign
+    from ldpflow.numerics.samplers import flip_sign, next_draw, unit
 
     law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
-    case = Case((("following", following), ("unit", unit), ("with_sign", with_sign), ("multiplier", law)))
+    case = Case((("following", next_draw), ("unit", unit), ("with_sign", flip_sign), ("multiplier", law)))
 
     def adding(blocks: int) -> Part:
         return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
 
     case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
-    return compiled(multiplier_sums, case, SIGNATURE)
+    return compile_kernel(multiplier_sums, case, SIGNATURE)
 
 
 def symmetric_uniform(kernel, word):  # type: ignore[no-untyped-def]
@@ -223,7 +223,7 @@ def position(count: int, p: float) -> tuple[int, float]:
 
 
 @lru_cache(maxsize=256)
-def left_out(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
+def tail_values(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
     """Values needed from either end, and how many standard errors from 0 on that many are likely to lie.
 
     0 standard errors where too few would be left out.
@@ -333,12 +333,12 @@ class CheapBootstrap(BlockBootstrap):
         estimate = average(record, steps)
         length, count = self.blocks(steps)
         if count < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         replicates = self.replicates(record, n, self.deviations(record, steps), self.B)
         squares = np.zeros_like(estimate)
         for k in range(self.B):
             squares += replicates[:, :, k] * replicates[:, :, k]
-        se = np.sqrt(defined(squares / self.B)) / (count * length)
+        se = np.sqrt(positive_or_nan(squares / self.B)) / (count * length)
         return normal_intervals(estimate, se, levels, float(self.B))
 
 

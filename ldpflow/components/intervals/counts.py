@@ -12,7 +12,7 @@ the past and the last round is fresh data, as in adaptive regression; no proof i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -29,17 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsRecord(Record):
-    """R replicates of a protocol at one n.
-
-    Parameters
-    ----------
-    seed : int
-        The study's seed.
-    replicates : ndarray of int64, shape (R,)
-    quantiles : ndarray, shape (d,)
-        theta*, the quantiles at ``taus``.
-    taus : tuple of float, length d
-    """
+    """R replicates of a protocol at one n; ``quantiles`` are theta*, those at ``taus``, length d."""
 
     seed: int
     replicates: NDArray[np.int64]
@@ -57,12 +47,7 @@ class CountsRecord(Record):
 
 @dataclass(frozen=True)
 class HistogramRecord(CountsRecord):
-    """F^ at the edges, of a one-shot protocol.
-
-    Parameters
-    ----------
-    histograms : Histograms
-    """
+    """F^ at the edges, of a one-shot protocol."""
 
     words: ClassVar[str] = "the histogram of a one-shot protocol"
 
@@ -71,12 +56,7 @@ class HistogramRecord(CountsRecord):
 
 @dataclass(frozen=True)
 class SearchRecord(CountsRecord):
-    """Thresholds near the quantile and their local fit, of ``rounds``.
-
-    Parameters
-    ----------
-    searches : Searches
-    """
+    """Thresholds near the quantile and their local fit, of ``rounds``."""
 
     words: ClassVar[str] = "the thresholds of a protocol of several rounds"
 
@@ -135,17 +115,10 @@ class Inversion(IntervalMethod):
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
         z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
         found = record.histograms.intervals(record.taus, z, self.limits)
-        return Intervals(
-            found.estimate,
-            None,
-            found.lower,
-            found.upper,
-            {
-                "range_end": found.range_end.astype(np.float64),
-                "unasked": np.broadcast_to(record.histograms.empty, found.estimate.shape),
-            },
-            found.range_end,
-        )
+        assert found.range_end is not None
+        unasked = np.broadcast_to(record.histograms.empty, found.estimate.shape)
+        diagnosis = {"range_end": found.range_end.astype(np.float64), "unasked": unasked}
+        return replace(found, diagnosis=diagnosis)
 
 
 class Fieller(IntervalMethod):
@@ -160,5 +133,6 @@ class Fieller(IntervalMethod):
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
         z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
         found = record.searches.intervals(z)
+        assert found.range_end is not None
         ends = np.where(np.isfinite(found.lower), found.range_end, np.nan)
-        return Intervals(found.estimate, None, found.lower, found.upper, {"range_end": ends}, found.range_end)
+        return replace(found, diagnosis={"range_end": ends})

@@ -1,7 +1,4 @@
-"""Base classes of interval methods, which say what they need and are pure functions of a record.
-
-Settings that several methods have stand here too: their types and what they mean.
-"""
+"""Base classes of interval methods, which are pure functions of a record; settings that several have."""
 
 from __future__ import annotations
 
@@ -37,8 +34,7 @@ Multiplier = Annotated[
 ]
 REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
 Quantile = Annotated[
-    Literal["normal", "t"],
-    Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
+    Literal["normal", "t"], Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
 ]
 Batches = Annotated[
     int,
@@ -74,17 +70,15 @@ class Intervals:
     Parameters
     ----------
     estimate : ndarray, shape (d, R) or (L, d, R)
-        Centre, in the units of theta; by level where levels have estimates of their own.
+        Centre, in the units of theta; by level if levels have estimates of their own.
     se : ndarray, shape (d, R), or None
-        The method's own standard error of the estimate; None where it has none.
+        The method's own standard error of the estimate.
     lower, upper : ndarray, shape (L, d, R)
         Limits; NaN where undefined.
     diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
-        What the method knows about its own soundness, by the names of the columns that it declares
-        (:attr:`IntervalMethod.diagnostics`); empty where it knows nothing.
+        Values of the columns :attr:`IntervalMethod.diagnostics`, by name.
     range_end : ndarray of bool, shape (L, d, R), or None
-        Intervals that end at a public range, so that their length measures nothing; None where there
-        is no range.
+        Intervals that end at a public range, so that their length measures nothing.
     """
 
     estimate: Array
@@ -105,10 +99,9 @@ class IntervalMethod(Settings):
     cites : tuple of str
         Keys of the papers that the method follows.
     title : str
-        The method in a line of a report; the first line of the docstring unless given.
+        The method in a line of a report; by default the first line of the docstring.
     diagnostics : tuple of Column
-        What the method says about its own soundness, per row, and how that is summarised: numbers or
-        truth values.
+        Numbers or truth values about the soundness of a row, and how they are summarised.
     """
 
     group: ClassVar[str] = "method"
@@ -117,9 +110,8 @@ class IntervalMethod(Settings):
     """When a replicate that has not diverged has no interval, as in ``there are fewer than two blocks``."""
 
     around_average: ClassVar[bool | None] = None
-    """Whether the estimate is the average of all iterates of one path, with any settings: ``explain`` then
-    says what bias such an average has where the path does not arrive. Where a class does not say (None),
-    the estimates of a run decide."""
+    """Whether the estimate is the average of all iterates of one path: ``explain`` then says what bias it
+    has if the path does not arrive. If a class does not say (None), the estimates of a run decide."""
 
     record: ClassVar[type[Record]]
     cites: ClassVar[tuple[str, ...]] = ()
@@ -128,20 +120,12 @@ class IntervalMethod(Settings):
 
     @classmethod
     def columns(cls) -> tuple[Column, ...]:
-        """The columns that rows of the method have beside those of every method."""
+        """Columns of the method's rows: settings and diagnostics."""
         return (*cls.setting_columns(), *cls.diagnostics)
 
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        """Sentences about what the diagnostics warn of in a row of the summary.
-
-        Parameters
-        ----------
-        row : mapping
-            A row of the summary.
-        vector : bool
-            Whether theta has several coordinates.
-        """
+        """Warnings of the diagnostics in a row of the summary; ``vector``: theta has several coordinates."""
         return cautions(cls.diagnostics, row)
 
     @classmethod
@@ -191,29 +175,21 @@ class IntervalMethod(Settings):
 
     @abstractmethod
     def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals after n users, for every level.
+        """Intervals after n users, for every level in (0, 1).
 
-        Parameters
-        ----------
-        record : Record
-            Of the class :attr:`record`; must hold what this method asked for. Where a row is made of
-            several :meth:`runs`, its replicates are those of whole rows, in order, and the result has
-            a row for each ``runs`` of them.
-        n : int
-            Users.
-        levels : sequence of float in (0, 1)
+        The record is of the class :attr:`record` and holds what this method asked for. If a row is made of
+        several :meth:`runs`, its replicates are those of whole rows, in order.
         """
 
     def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
-        """The same, where a record keeps what was computed for further methods: not to be changed."""
+        """Intervals that a record may keep for further methods: not to be changed."""
         return self.intervals(record, n, levels)
 
 
 class PathIntervalMethod(IntervalMethod):
-    """An interval method on path records: it says at which times it needs them.
+    """Interval method on path records, which says at which times it needs them.
 
-    A method around others returns them from :meth:`nested`. It needs what they need, reads the truth if
-    one of them does, and is left out where one of them is.
+    A method around others returns them from :meth:`nested` and needs what they need.
     """
 
     record: ClassVar[type[Record]] = PathRecord
@@ -222,29 +198,26 @@ class PathIntervalMethod(IntervalMethod):
         """Methods that this one holds."""
         return ()
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         return self.nested()
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Step indices in 1, ..., steps at which S is needed, in increasing order: by default the last.
-
-        With those of the methods that are held.
-        """
+        """Step indices in 1, ..., steps at which S is needed, in increasing order: by default the last."""
         found = np.array([steps], dtype=np.int64)
         for method in self.nested():
             found = np.union1d(found, method.times(steps, algorithm))
         return found
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
-        """The times that these levels need; all of them unless a method says otherwise."""
+        """The times that these levels need."""
         return self.times(steps, algorithm)
 
     def times_settings(self) -> tuple[object, ...]:
-        """The settings that the times depend on; methods that differ in others share them."""
+        """Settings that the times depend on."""
         return tuple((method.kind, *method.times_settings()) for method in self.nested())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        """At most how many times that will be; a study is refused on it before any is made."""
+        """Upper bound of the number of times, on which a study is refused."""
         return sum(method.count_times(steps, algorithm) for method in self.nested()) or 1
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
@@ -257,18 +230,15 @@ class PathIntervalMethod(IntervalMethod):
         return tuple(dict.fromkeys(time for times in held for time in times)) or (steps,)
 
     def steps_read(self) -> tuple[str, ...]:
-        """Declarations of an algorithm that intervals are computed from.
-
-        ``step_exponent``, ``step_constant``: where the algorithm does not declare them, a study leaves the
-        method out.
-        """
+        """Declarations of an algorithm that intervals are computed from: step_exponent, step_constant."""
         return tuple(dict.fromkeys(name for method in self.nested() for name in method.steps_read()))
 
     def reads_truth(self) -> bool:
         return any(method.reads_truth() for method in self.nested())
 
     def lacking(self, source: PathSource) -> str:
-        if reason := first(super().lacking(source), *(method.lacking(source) for method in self.nested())):
+        reasons = [method.lacking(source) for method in self.nested()]
+        if reason := first_reason(super().lacking(source), *reasons):
             return reason
         names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
         if not names:
@@ -277,14 +247,14 @@ class PathIntervalMethod(IntervalMethod):
         return f"it is computed from step sizes that {kind} does not declare ({names_text})"
 
     def impossible(self, problem: Problem) -> str | None:
-        return first(*(method.impossible(problem) for method in self.nested()))
+        return first_reason(*(method.impossible(problem) for method in self.nested()))
 
     def unsuitable(self, source: PathSource) -> str | None:
-        reason = first(*(method.unsuitable(source) for method in self.nested()))
+        reason = first_reason(*(method.unsuitable(source) for method in self.nested()))
         return None if reason is None else f"{self.kind}: {reason}"
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        reason = first(*(method.unsuitable_at(source, n) for method in self.nested()))
+        reason = first_reason(*(method.unsuitable_at(source, n) for method in self.nested()))
         return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
@@ -295,31 +265,18 @@ class PathIntervalMethod(IntervalMethod):
         return record.once(key, lambda: self.intervals(record, n, levels))
 
 
-def first(*reasons: str | None) -> str | None:
-    """The first reason that there is."""
+def first_reason(*reasons: str | None) -> str | None:
     return next(filter(None, reasons), None)
 
 
 @dataclass(frozen=True)
 class Variance:
-    """Estimate of the average's asymptotic variance: V where sqrt(steps) (average - theta*) -> N(0, Sigma).
+    """Estimate V of Sigma in sqrt(steps) (average - theta*) -> N(0, Sigma)."""
 
-    Parameters
-    ----------
-    value : ndarray, shape (d, R)
-        Diagonal of V; there is no interval where it is not positive.
-    degrees : float
-        Degrees of freedom of Student's t; infinite for the normal quantile.
-    factor : float or ndarray, shape (d, R)
-        Of the standard error sqrt(V/steps); NaN where there is none.
-    diagnosis : dict
-        As of :class:`Intervals`.
-    """
-
-    value: Array
-    degrees: float = inf
-    factor: float | Array = 1.0
-    diagnosis: dict[str, Array] = field(default_factory=dict)
+    value: Array  # diagonal of V, shape (d, R); without an interval unless positive
+    degrees: float = inf  # of Student's t; infinite for the normal quantile
+    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R); NaN for no interval
+    diagnosis: dict[str, Array] = field(default_factory=dict)  # as of Intervals
 
 
 class VarianceMethod(PathIntervalMethod):
@@ -329,29 +286,27 @@ class VarianceMethod(PathIntervalMethod):
 
     @abstractmethod
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        """The estimate after some steps; None where there is none, with too few batches for example."""
+        """Estimate after some steps; None with too few batches, for example."""
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
         estimate = average(record, steps)
         found = self.estimate_variance(record, steps)
         if found is None:
-            return undefined(estimate, levels)
-        se = np.sqrt(defined(found.value) / steps) * found.factor
+            return undefined_intervals(estimate, levels)
+        se = np.sqrt(positive_or_nan(found.value) / steps) * found.factor
         return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
 @lru_cache(maxsize=4096)  # every batch asks
 def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
-    """The last of the times that a method needs for these levels."""
     return int(method.level_times(steps, algorithm, levels)[-1])
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
-    """The columns of the rows of some methods: diagnostics, and the settings that one of them has.
+    """Columns of the rows of some methods: diagnostics, and the settings that one of them has.
 
-    A setting that is absent in all of them is left out, so that the rows of a method that gained a
-    setting stay as they were.
+    A setting that all of them lack is left out: rows of a method that gained a setting stay as they were.
     """
     once = dict.fromkeys(methods)
     kinds = dict.fromkeys(type(method) for method in once)
@@ -370,7 +325,7 @@ def average(record: PathRecord, steps: int) -> Array:
     return record.once(("average", steps), mean).copy()
 
 
-def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
+def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
     """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
     widths = np.empty((len(half_widths), *estimate.shape))
     for at, half_width in enumerate(half_widths):
@@ -378,14 +333,14 @@ def symmetric(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Arr
     return estimate - widths, estimate + widths
 
 
-def undefined(estimate: Array, levels: Sequence[float]) -> Intervals:
+def undefined_intervals(estimate: Array, levels: Sequence[float]) -> Intervals:
     """An estimate without se and limits."""
     nothing = np.full((len(levels), *estimate.shape), np.nan)
     return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
 
 
-def defined(variance: Array) -> Array:
-    """The variance where it is positive and finite, NaN elsewhere: what has no interval has no se."""
+def positive_or_nan(variance: Array) -> Array:
+    """The variance if it is positive and finite, else NaN: what has no interval has no se."""
     return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
 
 
@@ -401,14 +356,14 @@ def normal_intervals(
     def z(p: float) -> float:
         return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
 
-    limits = symmetric(estimate, [z(0.5 + level / 2.0) * se for level in levels])
+    limits = symmetric_limits(estimate, [z(0.5 + level / 2.0) * se for level in levels])
     return Intervals(estimate, se, *limits, diagnosis or {})
 
 
 def in_order(terms: Array) -> Array:
-    """Sum along the first axis, one after the other: the same bits for any number of replicates.
+    """Sum along the first axis, one after the other: bits do not depend on the number of replicates.
 
-    numpy.sum adds whole rows one after the other, but where a row is a single number: that it adds in pairs.
+    numpy.sum adds whole rows one after the other, but single numbers in pairs.
     """
     if terms[0].size == 1:
         result: Array = np.add.accumulate(terms, axis=0)[-1]

@@ -26,15 +26,12 @@ V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch 
 Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees; or batch means' over M - 1
 with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
 projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
-Whether the region holds theta*, its volume, and its size (the d-th root of its volume over that of the
-region with the true Sigma) are columns of the first coordinate's row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
@@ -46,7 +43,6 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from ldpflow.columns import Column, Summary
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals.interval import (
     BASE,
     BLOCK_C,
@@ -61,24 +57,17 @@ from ldpflow.components.intervals.interval import (
     StepVariance,
     average,
     normal_intervals,
-    symmetric,
-    undefined,
+    symmetric_limits,
+    undefined_intervals,
 )
-from ldpflow.components.intervals.record import PathRecord, Record
+from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.intervals.transcript import CHECKS, TranscriptCovariance
 from ldpflow.components.intervals.transcript_fit import diagonal
 from ldpflow.components.intervals.variance import BatchMeans, asymptotic_covariance
-from ldpflow.components.mechanisms import Mechanism
-from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems import Problem
-from ldpflow.components.problems.quantile import Quantile
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics import constants
-from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.settings import OneOf, Setting
-
-STEPS, LEVEL = 1000, 0.9
-"""Steps of the record that a plug-in's base is tried on, and the level."""
 
 
 def methods() -> dict[str, type[Any]]:
@@ -88,26 +77,27 @@ def methods() -> dict[str, type[Any]]:
     return INTERVAL_METHODS
 
 
+def is_plugin(method: type[Any]) -> bool:
+    return method.__module__.partition(".")[0] != "ldpflow"
+
+
 def base_of(*bundled: str) -> OneOf:
     """The methods that may be a base: some of the bundled ones, and all that plug-ins bring."""
 
-    def of_plugins() -> list[str]:
-        return [
-            kind
-            for kind, method in methods().items()
-            if method.__module__.partition(".")[0] != "ldpflow"
-            and issubclass(method, PathIntervalMethod)
-            and not issubclass(method, Nested)
-        ]
+    def can_be_base(method: type[Any]) -> bool:
+        return issubclass(method, PathIntervalMethod) and not issubclass(method, Nested)
 
-    return OneOf(lambda: (*bundled, *of_plugins()))
+    def names() -> list[str]:
+        found = [kind for kind, method in methods().items() if is_plugin(method) and can_be_base(method)]
+        return [*bundled, *found]
+
+    return OneOf(names)
 
 
 class Nested(PathIntervalMethod):
-    """Base class of methods around another one.
+    """Base class of methods around another one, whose kind a subclass declares as ``base``.
 
-    A subclass declares ``base``, the other's kind. The settings below are the other's, spelt as if they were
-    this method's; those that are not given have the other's defaults.
+    The settings below are the base's; those that are not given have the base's defaults.
     """
 
     PASSED_ON: ClassVar = ("M", "block_rule", "block_c", "degree", "burn_in", "variance", "small_run")
@@ -121,7 +111,7 @@ class Nested(PathIntervalMethod):
     variance: StepVariance | None = None
     small_run: SmallRun | None = None
 
-    # A base of a plug-in, which travels to other processes with its source.
+    # Travels to other processes with its source.
     _of_plugin: PathIntervalMethod | None = PrivateAttr(None)
 
     @model_validator(mode="after")
@@ -130,21 +120,20 @@ class Nested(PathIntervalMethod):
         for name in self.passed_on():
             if name not in kind.model_fields:
                 raise ValueError(f"{self.base} has no setting {name}")
-        if kind.__module__.partition(".")[0] != "ldpflow":
+        if is_plugin(kind):
             self._of_plugin = kind.model_validate({"kind": self.base, **self.passed_on()})
-            if fault := fault_of_base(self._of_plugin):
-                raise ValueError(f"{self.base} {fault}, so it cannot be a base")
+            if self._of_plugin.runs(0.9) > 1:
+                raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
         else:
             self.base_method()
         return self
 
     def passed_on(self) -> dict[str, Any]:
         """Settings of the base that are given."""
-        given = {name: getattr(self, name) for name in self.PASSED_ON}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
 
     def base_method(self) -> PathIntervalMethod:
-        """The method whose standard error is used."""
+        """Method whose standard error is used."""
         if self._of_plugin is not None:
             return self._of_plugin
         method: PathIntervalMethod = methods()[self.base].model_validate(
@@ -156,13 +145,7 @@ class Nested(PathIntervalMethod):
         return (self.base_method(),)
 
     def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
-        """Intervals of the base, with those of its diagnostics that this method has, and its se.
-
-        Raises
-        ------
-        LdpflowError
-            If the base has intervals and no standard error.
-        """
+        """Intervals of the base, with those of its diagnostics that this method has, and its se."""
         found = self.base_method().intervals_once(record, n, levels)
         se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
         if found.se is None and np.isfinite(found.lower).any():
@@ -170,54 +153,6 @@ class Nested(PathIntervalMethod):
         own = {column.name for column in self.diagnostics}
         kept = {name: values for name, values in found.diagnosis.items() if name in own}
         return Intervals(found.estimate, se, found.lower, found.upper, kept), se
-
-
-@dataclass(frozen=True)
-class MadeUpSource:
-    """Source of a record that no simulator has made."""
-
-    key: str
-    problem: Problem
-    randomiser: Mechanism
-    algorithm: Algorithm
-
-    def steps(self, n: int) -> int:
-        """n: every step takes one user."""
-        return n
-
-    def interval_record(self) -> type[Record]:
-        """Path records."""
-        return PathRecord
-
-
-@lru_cache(maxsize=64)  # a setting is validated again on its way to every process
-def fault_of_base(method: PathIntervalMethod) -> str:
-    """Reason why a plug-in's method cannot be a base, from its intervals on a made-up record, or ""."""
-    if method.runs(LEVEL) > 1:
-        return "makes a row of several replicates"
-    source = MadeUpSource("made up", Quantile(), NoMechanism(), LdpSgd())
-    try:
-        marked = np.array(method.marked_times(STEPS, source.algorithm, 1), dtype=np.int64)
-        times = np.union1d(method.times(STEPS, source.algorithm), marked)
-        record = PathRecord(
-            source=source,
-            seed=0,
-            replicates=np.arange(1),
-            times=times,
-            origin=np.zeros(1),
-            prefix_sums=np.sin(times)[:, None, None],
-            iterates=np.cos(times)[:, None, None],
-            running_sums={
-                name: np.ones((RUNNING_SUMS[name].count(1), len(marked), 1, 1))
-                for name in method.running_sums(1)
-            },
-            marked_times=marked,
-        )
-        with np.errstate(all="ignore"):
-            found = method.intervals(record, STEPS, [LEVEL])
-        return "has no standard error" if found.se is None else ""
-    except Exception:
-        return ""  # what fails here has a message of its own where it runs
 
 
 class SuffixAverage(Nested):
@@ -228,7 +163,7 @@ class SuffixAverage(Nested):
     share : float in (0, 1]
         k, the share of the iterates that are averaged.
     base : str
-        The method that estimates Sigma, whose settings may be given as well.
+        Method that estimates Sigma; its settings may be given as well.
     """
 
     kind: Literal["SUF"] = "SUF"
@@ -241,12 +176,12 @@ class SuffixAverage(Nested):
     ] = 0.5
     base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
 
-    def left_out(self, steps: int) -> int:
+    def suffix_start(self, steps: int) -> int:
         """s, exact: the share is the decimal that was typed."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        own = [time for time in (self.left_out(steps), steps) if time > 0]
+        own = [time for time in (self.suffix_start(steps), steps) if time > 0]
         return np.union1d(super().times(steps, algorithm), np.array(own, dtype=np.int64))
 
     def times_settings(self) -> tuple[object, ...]:
@@ -257,7 +192,7 @@ class SuffixAverage(Nested):
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
-        s = self.left_out(steps)
+        s = self.suffix_start(steps)
         before, total = record.sums_at(np.array([s, steps]))
         estimate = record.origin[:, None] + (total - before) / (steps - s)
         base, se_of_base = self.of_base(record, n, levels)
@@ -271,10 +206,9 @@ class ConfidenceSequence(Nested):
     Parameters
     ----------
     t_opt : int, optional
-        Users at which the sequence is tightest; fixed before looking. The smallest n of a study unless
-        given.
+        Users at which the sequence is tightest, fixed before looking; the smallest n of a study by default.
     base : str
-        The method that gives centre and standard error, whose settings may be given as well.
+        Method that gives centre and standard error; its settings may be given as well.
     """
 
     kind: Literal["ACS"] = "ACS"
@@ -301,16 +235,8 @@ class ConfidenceSequence(Nested):
             raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
         base, se = self.of_base(record, n, levels)
         widths = [width_factor(n, self.t_opt, level) * se for level in levels]
-        limits = symmetric(base.estimate, widths)
+        limits = symmetric_limits(base.estimate, widths)
         return Intervals(base.estimate, base.se, *limits, base.diagnosis)
-
-
-@lru_cache(maxsize=1024)
-def mixture_variance(level: float) -> float:
-    """rho^2 t_opt = y - 1, correctly rounded; the level is the decimal that was typed."""
-    with constants.workdps(40):
-        alpha = 1 - mpf(repr(level))
-        return float(-mp.lambertw(-(alpha**2) / mp.e, -1).real - 1)
 
 
 @lru_cache(maxsize=4096)
@@ -388,9 +314,10 @@ class JointRegion(Nested):
         steps = record.steps(n)
         estimate = average(record, steps)
         d = len(record.origin)
-        covariance = self.covariance(record, steps)
-        if covariance is None:
-            return undefined(estimate, levels)
+        found = self.covariance(record, steps)
+        if found is None:
+            return undefined_intervals(estimate, levels)
+        covariance, batches = found
         lower, pivots = cholesky(covariance)
         y = forward(lower, record.sum_at(steps) / steps)
         statistic = np.zeros_like(y[0])
@@ -401,9 +328,8 @@ class JointRegion(Nested):
         statistic = statistic * steps
         sound = np.isfinite(statistic) & np.isfinite(determinant)
         se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
-        batches = self.batches(steps, record.algorithm.step_exponent())
         critical = [critical_value(level, d, batches) for level in levels]
-        limits = symmetric(estimate, [float(np.sqrt(q)) * se for q in critical])
+        limits = symmetric_limits(estimate, [float(np.sqrt(q)) * se for q in critical])
         shape = (len(levels), *estimate.shape)
         covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
         oracle = true_determinant(record.source)
@@ -416,27 +342,22 @@ class JointRegion(Nested):
         diagnosis = {"joint_covered": covered, "joint_volume": volume, "joint_size": size}
         return Intervals(estimate, se, *limits, diagnosis)
 
-    def batches(self, steps: int, gamma: float) -> int | None:
-        """M where the quantile is Hotelling's, None where it is that of chi-squared."""
+    def covariance(self, record: PathRecord, steps: int) -> tuple[Array, int | None] | None:
+        """V, shape (d, d, R), and M if the quantile is Hotelling's; None without enough steps."""
         base = self.base_method()
-        if self.quantile == "chi2" or not isinstance(base, BatchMeans):
-            return None
-        return len(base.ends(steps, gamma)) - 1
-
-    def covariance(self, record: PathRecord, steps: int) -> Array | None:
-        """V, shape (d, d, R), or None where it is not defined."""
-        base = self.base_method()
-        d, replicates = len(record.origin), len(record.replicates)
+        d = len(record.origin)
         if isinstance(base, TranscriptCovariance):
-            return None if base.too_short(steps, d) else base.matrix(record, steps)[0]
-        if isinstance(base, BatchMeans):
-            ends = base.ends(steps, record.algorithm.step_exponent())
-            lengths = np.diff(ends)
-            if len(lengths) <= d or (lengths < 1).any():
-                return None
-            return batch_matrix(record, ends, len(lengths) - (self.quantile == "F"))
-        sigma = np.array(asymptotic_covariance(record.source))
-        return np.broadcast_to(sigma[:, :, None], (d, d, replicates))
+            return None if base.too_short(steps, d) else (base.matrix(record, steps)[0], None)
+        if not isinstance(base, BatchMeans):
+            sigma = np.array(asymptotic_covariance(record.source))
+            return np.broadcast_to(sigma[:, :, None], (d, d, len(record.replicates))), None
+        ends = base.ends(steps, record.algorithm.step_exponent())
+        batches = len(ends) - 1
+        if batches <= d or (np.diff(ends) < 1).any():
+            return None
+        if self.quantile == "chi2":
+            return batch_matrix(record, ends, batches), None
+        return batch_matrix(record, ends, batches - 1), batches
 
 
 def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> Array:
@@ -496,7 +417,6 @@ def root(x: Array, order: int) -> Array:
 
 @lru_cache(maxsize=256)
 def true_determinant(path: Any) -> float:
-    """det Sigma, NaN where the limit law is not known."""
     sigma = asymptotic_covariance(path)
     if any(math.isnan(value) for row in sigma for value in row):
         return math.nan
@@ -507,9 +427,9 @@ def true_determinant(path: Any) -> float:
 @lru_cache(maxsize=1024)
 def critical_value(level: float, dimension: int, batches: int | None) -> float:
     """q: the chi-squared quantile, or Hotelling's with M = ``batches`` > d."""
-    if batches is None:
-        return constants.chi_squared_quantile(level, dimension)
     d = dimension
+    if batches is None:
+        return constants.chi_squared_quantile(level, d)
     return d * (batches - 1) / (batches - d) * constants.f_quantile(level, d, batches - d)
 
 

@@ -22,7 +22,7 @@ path, level and r but not by n, so that looking at several n tosses it once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -36,10 +36,10 @@ from ldpflow.components.intervals.interval import (
     Array,
     Intervals,
     PathIntervalMethod,
-    defined,
     in_order,
     normal_intervals,
-    undefined,
+    positive_or_nan,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.numerics import constants
@@ -81,12 +81,12 @@ class ParallelRuns(PathIntervalMethod):
         steps = record.steps(n) // self.K
         if steps < 1:
             shape = (len(record.origin), len(record.replicates) // self.K)
-            return undefined(np.full(shape, np.nan), levels)
+            return undefined_intervals(np.full(shape, np.nan), levels)
         x = averages_of_runs(record, steps, self.K)
         mean = in_order(x) / self.K
         deviations = x - mean
         variance = in_order(deviations * deviations) / (self.K - 1)
-        se = np.sqrt(defined(variance) / self.K)
+        se = np.sqrt(positive_or_nan(variance) / self.K)
         return normal_intervals(record.origin[:, None] + mean, se, levels, self.K - 1.0)
 
 
@@ -111,20 +111,19 @@ class ConvexHull(PathIntervalMethod):
         return hull_size(level)[0]
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        # The level is not known here: the times of every B* that there is.
-        return np.unique(
-            np.array([max(steps // runs, 1) for runs in range(1, MOST_RUNS + 1)], dtype=np.int64)
-        )
+        # The level is not known here.
+        return hull_times(steps, range(1, MOST_RUNS + 1))
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
-        used = {runs for level in levels for runs in (self.runs(level) - 1, self.runs(level))}
-        return np.unique(np.array([max(steps // runs, 1) for runs in used], dtype=np.int64))
+        return hull_times(
+            steps, [runs for level in levels for runs in (self.runs(level) - 1, self.runs(level))]
+        )
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return MOST_RUNS
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals at levels that have the same B*; coins, and so estimates, differ between levels."""
+        """Intervals at levels with one B*; coins, and so estimates, differ between levels."""
         steps = record.steps(n)
         most = self.runs(levels[0])
         if any(self.runs(level) != most for level in levels):
@@ -147,6 +146,10 @@ class ConvexHull(PathIntervalMethod):
         median = 0.5 * (x[(used - 1) // 2] + x[used // 2])
         limits: Array = record.origin[:, None] + np.stack([x[0], x[-1], median])
         return limits
+
+
+def hull_times(steps: int, runs: Iterable[int]) -> NDArray[np.int64]:
+    return np.unique(np.array([max(steps // count, 1) for count in runs], dtype=np.int64))
 
 
 @lru_cache(maxsize=256)

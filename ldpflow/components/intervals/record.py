@@ -1,4 +1,4 @@
-"""Records: what is kept of replicates, and all that interval methods are functions of."""
+"""Records: what is kept of replicates for interval methods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Record(ABC):
         """theta*, shape (d,); NaN where it is not known."""
 
     def without_truth(self) -> Self:
-        """The record for methods that need no truth: its :attr:`truth` is refused, all else is shared."""
+        """The record for methods that need no truth: its :attr:`truth` is refused."""
         record = object.__new__(class_without_truth(type(self)))
         record.__dict__.update(self.__dict__)
         return cast("Self", record)
@@ -54,11 +54,10 @@ class Record(ABC):
 
 
 class TruthRefused(LdpflowError):
-    """Error of a record whose truth is asked for by a method that does not declare it."""
+    """A method that does not declare it asks for the truth."""
 
 
 def refuse_truth(record: Record) -> Array:
-    """Getter of a truth that is refused."""
     raise TruthRefused(
         "it reads record.truth, which no method has for data; let reads_truth() return True if it is a "
         "yardstick: nothing recommends it then"
@@ -96,7 +95,7 @@ class PathSource(Protocol):
         """Steps that the first n users make."""
 
     def interval_record(self) -> type[Record] | None:
-        """Class of its records, or None where intervals cannot be built from them."""
+        """Class of its records, or None if intervals cannot be built from them."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ class PathRecord(Record):
     computed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The result of ``compute``, kept under the key for further methods that need the same."""
+        """Result of ``compute``, kept under the key for further methods."""
         if key not in self.computed:
             self.computed[key] = compute()
         result: T = self.computed[key]
@@ -173,13 +172,7 @@ class PathRecord(Record):
         return self.once(("finite", time), finite)
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:
-        """S at the given times, shape (len(times), d, R); S(0) = 0.
-
-        Raises
-        ------
-        KeyError
-            If a time was not recorded.
-        """
+        """S at recorded times or 0, shape (len(times), d, R); S(0) = 0."""
         times = np.asarray(times, dtype=np.int64)
         rows = self.times.searchsorted(times)
         same = self.times.take(rows, mode="clip") == times
@@ -193,25 +186,14 @@ class PathRecord(Record):
         return result
 
     def sum_at(self, time: int) -> Array:
-        """S at one recorded time, shape (d, R).
-
-        Raises
-        ------
-        KeyError
-            If the time was not recorded.
-        """
-        row = int(self.times.searchsorted(time))
-        if row == len(self.times) or self.times[row] != time:
-            raise KeyError(f"times not in the record: {[time]}")
-        result: Array = self.prefix_sums[row].copy()
-        return result
+        """S at one recorded time, shape (d, R)."""
+        sums: Array = self.sums_at(np.array([time]))[0]
+        return sums
 
     def running(self, name: str, time: int) -> Array:
         """The running sums ``name`` at one marked time, shape (count, d, R)."""
-        (where,) = np.nonzero(self.marked_times == time)
-        if len(where) != 1:
-            raise KeyError(f"time {time} is not marked")
-        return self.running_sums[name][:, where[0]]
+        sums: Array = self.running_at(name, np.array([time]))[0]
+        return sums
 
     def running_at(self, name: str, times: NDArray[np.int64]) -> Array:
         """The running sums ``name`` at marked times, shape (len(times), count, d, R)."""
@@ -222,8 +204,8 @@ class PathRecord(Record):
         return self.running_sums[name].transpose(1, 0, 2, 3)[rows]
 
 
-def joined(records: Sequence[PathRecord]) -> PathRecord:
-    """One record of the replicates of several, which have the same times."""
+def join_records(records: Sequence[PathRecord]) -> PathRecord:
+    """One record of the replicates of several with equal times."""
     first = records[0]
     if len(records) == 1:
         return first

@@ -1,5 +1,4 @@
-"""Least squares of the private gradient A on the iterates before it, from running sums, for R replicates at
-once.
+"""Least squares of the private gradient A on the iterates before it, for R replicates at once.
 
 The sums are of x = theta_{i-1} - origin. Nothing but + - * / and sqrt, element by element and in a fixed
 order: the same bits on every processor.
@@ -7,11 +6,11 @@ order: the same bits on every processor.
 **Polynomial**, scalar theta: the fit, its root and the ends of its score set. With m and s the mean and
 standard deviation of x, u = (x - m)/s, v(u) = (1, u, u^2, ...) and M = sum v v' = L D L' (L unit lower
 triangular), the polynomials q(u) = L^-1 v(u) are orthogonal on the path: P_d = sum_{k<=d} c_k q_k with c =
-D^-1 L^-1 sum A v, v(u)' M^-1 v(u) = sum_{k<=d} q_k(u)^2/D_k, and the fits of all degrees come together.
+D^-1 L^-1 sum A v, v(u)' M^-1 v(u) = sum_{k<=d} q_k(u)^2/D_k. One computation gives the fits of all degrees.
 
-**Linear**, a vector: A = a + B (x - m) + error, with m the mean of x: an estimate of the curvature B (which
-needs no budget of its own: the transcript is public), of the root m - B^-1 a, and of its covariance B^-1 S
-B^-T (1 + (root - m)' C^-1 (root - m))/N with C the covariance of x along the path.
+**Linear**, a vector: A = a + B (x - m) + error, with m the mean of x: an estimate of the curvature B,
+of the root m - B^-1 a, and of its covariance B^-1 S B^-T (1 + (root - m)' C^-1 (root - m))/N
+with C the covariance of x along the path.
 
 **Quadratic**, a vector of few coordinates: A_j = P_j(x) + error with P_j a quadratic polynomial. The root
 of P has no bias from the curvature of R, and its covariance is J^-1 S J^-T v' M^-1 v with J the derivative
@@ -32,7 +31,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals.interval import Array
 from ldpflow.components.intervals.record import PathRecord
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
@@ -49,34 +48,16 @@ MARCH = tuple([j / 8.0 for j in range(1, 17)] + [2.0 * 1.25**j for j in range(1,
 
 @dataclass(frozen=True)
 class PolynomialFit:
-    """Fits of all degrees up to P.
+    """Fits of all degrees up to the order."""
 
-    Parameters
-    ----------
-    count : int
-        N, steps in the fit.
-    mean, sd : ndarray, shape (R,)
-        m and s, in the unit of theta.
-    lower : list of lists of ndarray, shape (R,)
-        L below its diagonal.
-    pivots : list of ndarray, shape (R,)
-        The diagonal of D, P + 1 of them.
-    coefficients : list of ndarray, shape (R,)
-        c.
-    square : ndarray, shape (R,)
-        sum A^2.
-    sound : list of ndarray of bool, shape (R,)
-        By degree, whether enough digits are left in the moments it takes.
-    """
-
-    count: int
-    mean: Array
-    sd: Array
-    lower: list[list[Array]]
-    pivots: list[Array]
-    coefficients: list[Array]
-    square: Array
-    sound: list[NDArray[np.bool_]]
+    count: int  # N, steps in the fit
+    mean: Array  # m in the unit of theta, shape (R,)
+    sd: Array  # s, shape (R,)
+    lower: Array  # L below its diagonal, shape (order + 1, order + 1, R)
+    pivots: Array  # diagonal of D, shape (order + 1, R)
+    coefficients: Array  # c, shape (order + 1, R)
+    square: Array  # sum A^2, shape (R,)
+    sound: list[NDArray[np.bool_]]  # by degree, whether enough digits are left in the moments, shape (R,)
 
     def residual_variance(self, degree: int) -> Array:
         """Sum of squared residuals over N - degree - 1."""
@@ -87,11 +68,9 @@ class PolynomialFit:
 
     def condition(self, degree: int) -> Array:
         """Largest over smallest pivot: at most the condition number of M in u."""
-        largest = smallest = self.pivots[0]
-        for k in range(1, degree + 1):
-            largest = np.maximum(largest, self.pivots[k])
-            smallest = np.minimum(smallest, self.pivots[k])
-        return largest / smallest
+        pivots = self.pivots[: degree + 1]
+        ratio: Array = pivots.max(axis=0) / pivots.min(axis=0)
+        return ratio
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
         """t statistic of the next power: N(0, 1) in the limit where the degree suffices."""
@@ -107,7 +86,7 @@ class PolynomialFit:
             power = power * u
             q = power
             for j in range(k):
-                q = q - self.lower[k][j] * values[j]
+                q = q - self.lower[k, j] * values[j]
             values.append(q)
         return values
 
@@ -116,7 +95,7 @@ class PolynomialFit:
         b = list(self.coefficients[: degree + 1])
         for k in range(degree, -1, -1):
             for j in range(k + 1, degree + 1):
-                b[k] = b[k] - self.lower[j][k] * b[j]
+                b[k] = b[k] - self.lower[j, k] * b[j]
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
@@ -144,31 +123,18 @@ class PolynomialFit:
     def arms(
         self, u: Array, slope: Array, degree: int, variance: Array, critical: Array
     ) -> tuple[Array, Array]:
-        """Distances, in u, from the root to the nearest points with P^2 = z^2 S v' M^-1 v.
+        """Distances, in u, from the root down and up to the nearest points with P^2 = z^2 S v' M^-1 v.
 
-        Parameters
-        ----------
-        u, slope, variance : ndarray, shape (R,)
-            The root, P' there, and S.
-        critical : ndarray, shape (L,)
-            z, for every level.
-
-        Returns
-        -------
-        below, above : ndarray, shape (L, R)
-            NaN where there is none within 71 half widths of the interval that is linear.
+        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. The shapes are (L, R); NaN
+        if there is no such point within 71 half widths of the interval that is linear in the error.
         """
         z2 = critical * critical
         half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
-        lower = np.zeros((degree + 1, degree + 1, len(u)))
-        for k in range(degree + 1):
-            for j in range(k):
-                lower[k, j] = self.lower[k][j]
         found = np.empty((len(critical), 2, len(u)))
-        pivots, coefficients = (np.stack(part[: degree + 1]) for part in (self.pivots, self.coefficients))
-        ends_kernel()(
-            lower, pivots, coefficients, u, half, variance * np.ones_like(u), z2, np.array(MARCH), found
-        )
+        count = degree + 1
+        lower = np.ascontiguousarray(self.lower[:count, :count])
+        fit = lower, self.pivots[:count], self.coefficients[:count]
+        ends_kernel()(*fit, u, half, variance, z2, np.array(MARCH), found)
         return found[:, 0], found[:, 1]
 
 
@@ -181,7 +147,7 @@ SIGNATURE = (
 @cache
 def ends_kernel() -> Callable[..., None]:
     """:func:`find_ends`, compiled."""
-    return compiled(find_ends, Case((("excess", excess),)), SIGNATURE)
+    return compile_kernel(find_ends, Case((("excess", excess),)), SIGNATURE)
 
 
 def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]
@@ -194,15 +160,13 @@ def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march,
         for side in range(2):
             sign = 2.0 * side - 1.0
             for r in range(u.shape[0]):
+                S, z = variance[r], z2[level]
                 low = 0.0
                 high = np.nan
                 for step in range(march.shape[0]):
                     t = march[step] * half[level, r]
                     at = u[r] + sign * t
-                    if (
-                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
-                        >= 0.0
-                    ):
+                    if kernel.excess(lower, pivots, coefficients, at, r, S, z, values) >= 0.0:
                         high = t
                         break
                     low = t
@@ -212,10 +176,7 @@ def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march,
                 for _ in range(50):
                     middle = 0.5 * (low + high)
                     at = u[r] + sign * middle
-                    if (
-                        kernel.excess(lower, pivots, coefficients, at, r, variance[r], z2[level], values)
-                        < 0.0
-                    ):
+                    if kernel.excess(lower, pivots, coefficients, at, r, S, z, values) < 0.0:
                         low = middle
                     else:
                         high = middle
@@ -264,16 +225,10 @@ def cubic_root(b: list[Array]) -> tuple[Array, Array]:
 
 
 def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> PolynomialFit:
-    """Least squares of A on 1, x, ..., x^order.
+    """Least squares of A on 1, x, ..., x^order, from sums over ``count`` steps.
 
-    Parameters
-    ----------
-    sums : ndarray, shape (3 order + 2, R)
-        sum x^k for k = 1..2 order, sum A x^k for k = 0..order, sum A^2, over the ``count`` steps.
-    gross : ndarray, shape (3 order + 2, R)
-        What ``sums`` was before a subtraction.
-    count : int
-    order : int
+    ``sums``, shape (3 order + 2, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order and sum A^2;
+    ``gross`` what they were before a subtraction.
     """
     ones = np.ones_like(sums[0])
     powers = [count * ones, *sums[: 2 * order]]
@@ -286,41 +241,36 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
     for k in range(1, order + 1):
         scale = scale * (sd * sd)
         sound.append(gross[2 * k - 1] <= LOSS * (count * scale))
-    moments = centred(powers, shift, sd)
-    responses = centred(cross, shift, sd)
-    lower: list[list[Array]] = []
-    pivots: list[Array] = []
-    coefficients: list[Array] = []
+    moments = centre(powers, shift, sd)
+    responses = centre(cross, shift, sd)
+    lower = np.zeros((order + 1, order + 1, len(ones)))
+    pivots, coefficients = np.empty((2, order + 1, len(ones)))
     for k in range(order + 1):
-        row: list[Array] = []
+        row = lower[k]
         for j in range(k):
             entry = moments[j + k]
             for i in range(j):
-                entry = entry - row[i] * pivots[i] * lower[j][i]
-            row.append(entry / pivots[j])
-        pivot = moments[2 * k]
+                entry = entry - row[i] * pivots[i] * lower[j, i]
+            row[j] = entry / pivots[j]
+        pivot, rest = moments[2 * k], responses[k]
         for i in range(k):
             pivot = pivot - row[i] * row[i] * pivots[i]
-        pivots.append(pivot)
-        lower.append(row)
-        rest = responses[k]
-        for i in range(k):
             rest = rest - row[i] * (coefficients[i] * pivots[i])
-        coefficients.append(rest / pivots[k])
-        sound[k] = sound[k] & (pivots[k] > 0.0)
+        pivots[k] = pivot
+        coefficients[k] = rest / pivot
+        sound[k] = sound[k] & (pivot > 0.0)
         if k:
             sound[k] = sound[k] & sound[k - 1]
     return PolynomialFit(count, mean, sd, lower, pivots, coefficients, sums[3 * order + 1], sound)
 
 
-def centred(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
+def centre(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
     """sum w u^k from sum w x^j, j <= k, where u = x/sd - shift."""
-    scaled = []
+    scaled, result = [], []
     unit = np.ones_like(sd)
     for total in sums:
         scaled.append(total / unit)
         unit = unit * sd
-    result = []
     for k in range(len(sums)):
         # Horner's rule in -shift: sum_j C(k, j) (-shift)^(k - j) scaled_j.
         value = scaled[0]
@@ -332,60 +282,41 @@ def centred(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """The root of the fit and what goes into its covariance.
+    """Linear fit of a vector."""
 
-    Parameters
-    ----------
-    root : ndarray, shape (d, R)
-    slope, inverse : ndarray, shape (d, d, R)
-        B and B^-1.
-    residual : ndarray, shape (d, d, R)
-        Covariance of the residuals.
-    spread : ndarray, shape (d, R)
-        Diagonal of C^-1/N: the variance of B_jj where S_jj is 1.
-    leverage : ndarray, shape (R,)
-        (1 + (root - m)' C^-1 (root - m))/N.
-    condition : ndarray, shape (R,)
-        Largest over smallest pivot of the correlation matrix of x.
-    """
-
-    root: Array
-    slope: Array
-    inverse: Array
-    residual: Array
-    spread: Array
-    leverage: Array
-    condition: Array
+    root: Array  # shape (d, R)
+    slope: Array  # B, shape (d, d, R)
+    inverse: Array  # B^-1, shape (d, d, R)
+    residual: Array  # covariance of the residuals, shape (d, d, R)
+    spread: Array  # diagonal of C^-1/N: the variance of B_jj if S_jj is 1, shape (d, R)
+    leverage: Array  # (1 + (root - m)' C^-1 (root - m))/N, shape (R,)
+    condition: Array  # largest over smallest pivot of the correlation matrix of x, shape (R,)
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
         return sandwich(self.inverse, covariance) * self.leverage
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
-        """B_jj, and its variance where S_jj is 1; the same at every point."""
+        """B_jj, which no point changes, and its variance if S_jj is 1."""
         return diagonal(self.slope), self.spread
 
 
 def fit_linear(sums: Array, count: int) -> LinearFit:
-    """The fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
+    """Fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
     d = sums.shape[1]
     mean, response = sums[0] / count, sums[1] / count
-    spread = np.empty((d, d, sums.shape[2]))
-    errors = np.empty_like(spread)
-    cross = np.empty_like(spread)
+    spread, errors, cross = np.empty((3, d, d, sums.shape[2]))
     for j in range(d):
         for k in range(d):
             cross[j, k] = sums[2 + k, j] / count - response[j] * mean[k]
             if k <= j:
-                spread[j, k] = sums[2 + d + k, j] / count - mean[j] * mean[k]
-                spread[k, j] = spread[j, k]
-                errors[j, k] = sums[2 + 2 * d + k, j] / count - response[j] * response[k]
-                errors[k, j] = errors[j, k]
-    sd = np.stack([np.sqrt(spread[j, j]) for j in range(d)])
-    correlation, pivots = inverted(spread / sd[:, None] / sd[None, :])
+                spread[j, k] = spread[k, j] = sums[2 + d + k, j] / count - mean[j] * mean[k]
+                errors[j, k] = errors[k, j] = sums[2 + 2 * d + k, j] / count - response[j] * response[k]
+    sd = np.sqrt(diagonal(spread))
+    correlation, pivots = invert(spread / sd[:, None] / sd[None, :])
     precision = correlation / sd[:, None] / sd[None, :]
     slope = product(cross, precision)
-    inverse, _ = inverted(slope)
+    inverse, _ = invert(slope)
     step = -apply(inverse, response)
     leverage = np.ones_like(step[0])
     for j, value in enumerate(apply(precision, step)):
@@ -405,17 +336,16 @@ def fit_linear(sums: Array, count: int) -> LinearFit:
 def sandwich(matrix: Array, covariance: Array) -> Array:
     """Diagonal of matrix covariance matrix', shape (d, R)."""
     half = product(matrix, covariance)
-    d = len(half)
     result: Array = np.zeros_like(half[0])
-    for j in range(d):
-        for k in range(d):
-            result[j] += half[j, k] * matrix[j, k]
+    for k in range(len(half)):
+        result += half[:, k] * matrix[:, k]
     return result
 
 
 def diagonal(matrix: Array) -> Array:
     """Diagonal of matrices of shape (d, d, R), shape (d, R)."""
-    return np.stack([matrix[j, j] for j in range(len(matrix))])
+    result: Array = np.einsum("jjr->jr", matrix)
+    return result
 
 
 def product(first: Array, second: Array) -> Array:
@@ -434,7 +364,7 @@ def apply(matrix: Array, vector: Array) -> Array:
     return result
 
 
-def inverted(matrix: Array) -> tuple[Array, Array]:
+def invert(matrix: Array) -> tuple[Array, Array]:
     """Inverse by Gauss-Jordan elimination without exchanges, and the pivots, shape (d, R).
 
     For matrices that are, or estimate, positive definite ones; a pivot that vanishes makes NaN.
@@ -442,8 +372,7 @@ def inverted(matrix: Array) -> tuple[Array, Array]:
     d = len(matrix)
     left = matrix.copy()
     right = np.zeros_like(matrix)
-    for j in range(d):
-        right[j, j] = 1.0
+    right[np.arange(d), np.arange(d)] = 1.0
     pivots = np.empty_like(matrix[0])
     for j in range(d):
         pivots[j] = left[j, j]
@@ -464,40 +393,22 @@ CONVERGED = 1e-10
 
 @dataclass(frozen=True)
 class QuadraticFit:
-    """The fit, and what follows from it.
+    """Quadratic fit of a vector in u = x/unit."""
 
-    Parameters
-    ----------
-    count : int
-        N, steps in the fit.
-    unit : ndarray, shape (d, R)
-        Root mean square of x by coordinate: u = x/unit.
-    mean : ndarray, shape (d, R)
-        Of u.
-    coefficients : ndarray, shape (p, d, R)
-        Of v(u), for every A_j.
-    precision : ndarray, shape (p, p, R)
-        (M/N)^-1 in u.
-    residual : ndarray, shape (d, d, R)
-        Covariance of the residuals.
-    condition : ndarray, shape (R,)
-        Largest over smallest pivot of M in u.
-    """
-
-    count: int
-    unit: Array
-    mean: Array
-    coefficients: Array
-    precision: Array
-    residual: Array
-    condition: Array
+    count: int  # N, steps in the fit
+    unit: Array  # root mean square of x by coordinate, shape (d, R)
+    mean: Array  # of u, shape (d, R)
+    coefficients: Array  # of v(u), for every A_j, shape (p, d, R)
+    precision: Array  # (M/N)^-1 in u, shape (p, p, R)
+    residual: Array  # covariance of the residuals, shape (d, d, R)
+    condition: Array  # largest over smallest pivot of M in u, shape (R,)
 
     @cached_property
     def scaled_root(self) -> Array:
         """u with P(u) = 0, by Newton's method from the mean of u; NaN where it does not converge."""
         u = self.mean
         for _ in range(NEWTON_STEPS):
-            inverse, _ = inverted(self.derivative(u))
+            inverse, _ = invert(self.derivative(u))
             step = apply(inverse, self.values(u))
             u = u - step
         sound = np.all(np.abs(step) <= CONVERGED * (1.0 + np.abs(u)), axis=0)
@@ -511,7 +422,7 @@ class QuadraticFit:
     @cached_property
     def inverse(self) -> Array:
         """J^-1 at the root, in the unit of theta; shape (d, d, R)."""
-        inverse, _ = inverted(self.derivative(self.scaled_root))
+        inverse, _ = invert(self.derivative(self.scaled_root))
         scaled: Array = self.unit[:, None] * inverse
         return scaled
 
@@ -535,8 +446,7 @@ class QuadraticFit:
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R); S has shape (d, d, R)."""
-        form: Array = self.form(powers(self.scaled_root))
-        return sandwich(self.inverse, covariance) * form
+        return sandwich(self.inverse, covariance) * self.form(powers(self.scaled_root))
 
     def form(self, v: list[Array]) -> Array:
         """v' M^-1 v, shape (R,)."""
@@ -571,7 +481,7 @@ def slopes(u: Array, at: int) -> list[Array]:
 
 
 def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
-    """The fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
+    """Fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
     d = sums.shape[1]
     f = regressors(d)
     flat = iter(sums.reshape(-1, sums.shape[2]) / count)
@@ -592,11 +502,11 @@ def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
     for j in range(d):
         for k in range(j + 1):
             errors[j, k] = errors[k, j] = next(flat)
-    unit = np.stack([np.sqrt(moments[1 + k, 1 + k]) for k in range(d)])
+    unit = np.sqrt(diagonal(moments[1 : d + 1, 1 : d + 1]))
     scale = np.stack(powers(unit))
     moments = moments / scale[:, None] / scale[None, :]
     cross = cross / scale[:, None]
-    precision, pivots = inverted(moments)
+    precision, pivots = invert(moments)
     coefficients = product(precision, cross)
     explained = product(cross.transpose(1, 0, 2), coefficients)
     return QuadraticFit(
@@ -612,18 +522,12 @@ def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
 
 VectorFit = LinearFit | QuadraticFit
 
-# Where a fit of degree 1 and the power above it find their sums in those of the cubic.
-QUADRATIC = [0, 1, 2, 3, 6, 7, 8, 10]
-
-# The cubic's sums and the three of the quartic, sorted: x^1..x^8, A..A x^4, A^2.
-QUARTIC = [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]
+# Places of x^1, x^2, ..., A, A x, ..., A^2 in the sums of the cubic and the quartic, by the order of the fit.
+PLACES = {2: [0, 1, 2, 3, 6, 7, 8, 10], 3: list(range(11)), 4: [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]}
 
 
 def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
-    """Sums over the steps first + 1, ..., last, and what they were before a subtraction.
-
-    The shapes are (count, d, R), of all names together.
-    """
+    """Sums over the steps first + 1, ..., last, and what they were before subtracting: (count, d, R)."""
 
     def at(time: int) -> Array:
         return np.concatenate([record.running(name, time) for name in names])
@@ -644,11 +548,8 @@ def polynomial_fit(
 
     def fit() -> PolynomialFit:
         names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")
-        sums, gross = sums_between(record, names, first, last)
-        if order != 3:
-            taken = QUADRATIC if order == 2 else QUARTIC
-            sums, gross = sums[taken], gross[taken]
-        return fit_polynomial(sums[:, coordinate], gross[:, coordinate], last - first, order)
+        sums, gross = (part[PLACES[order], coordinate] for part in sums_between(record, names, first, last))
+        return fit_polynomial(sums, gross, last - first, order)
 
     return record.once(("polynomial", first, last, order, coordinate), fit)
 
@@ -657,8 +558,8 @@ def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> Vector
     """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
 
     def fit() -> VectorFit:
-        names = ("transcript_linear",) if degree == 1 else ("transcript_quadratic",)
-        fit_vector = fit_linear if degree == 1 else fit_quadratic
-        return fit_vector(sums_between(record, names, first, last)[0], last - first)
+        if degree == 1:
+            return fit_linear(sums_between(record, ["transcript_linear"], first, last)[0], last - first)
+        return fit_quadratic(sums_between(record, ["transcript_quadratic"], first, last)[0], last - first)
 
     return record.once(("vector", degree, first, last), fit)

@@ -18,9 +18,9 @@ do not state M; floor(n^(1/4)) reproduces their Table 2.
     r >= 2:  V = b/a sum_k (X_k - thetabar)^2 + (sum of the last r iterates - r thetabar)^2 / n
 
 beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"), X_k the mean of batch k, thetabar that of all n
-iterates. The second line is the authors' adjustment for the rest. Their default c = .1 makes batches that
-are shorter than what a path remembers, about n^gamma/(c_step G) steps; lengths such as 3n^0.75 are for that
-case. The t option, t with a - 1 degrees, is ours.
+iterates. The second line is the authors' adjustment for the rest. Their default c = .1 makes batches shorter
+than what a path remembers, about n^gamma/(c_step G) steps; 3n^0.75 is for that case. The t option, t with
+a - 1 degrees, is ours.
 
 **NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
 
@@ -28,12 +28,9 @@ case. The t option, t with a - 1 degrees, is ours.
     V = n^-1 sum_k (S(e_k) - S(e_(k-1)) - L_k m)^2,   m = S(n)/n
 
 with e_k the last step of block k and L_k its length. Step 1 is always a start; starts that are zero or
-equal are dropped. Starts do not depend on n, so one list serves every n of a path; the last block ends at
-n, finished or not. Public implementations differ in taking floor or ceiling; here it is the floor, in exact
-arithmetic. Ours is the t option: block sums are nearly independent with variance L_k Sigma, so E V = Sigma
-(1 - 1/nu) with nu = n^2 / sum L_k^2, the effective number of blocks, and Satterthwaite's degrees of freedom
-are nu, less one for the mean: V nu/(nu - 1) and t with nu - 1 degrees, a real number. With equal blocks it
-is the divisor a - 1 and t with a - 1 degrees.
+equal are dropped. The last block ends at n, finished or not. Ours is the t option: block sums are nearly
+independent with variance L_k Sigma, so E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2, and Satterthwaite's
+degrees of freedom are nu, less one for the mean: V nu/(nu - 1) and t with nu - 1 degrees, a real number.
 
 **OBM**, fully online overlapping blocks (Zhu, Chen and Wu, 2023), with the blocks of NOL. At step i of the
 block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)/n
@@ -47,8 +44,7 @@ differences over it,
 
     Q += dT2 - 2 base dT0 + L base^2,   P += dT1 - b dT0 - base L(L + 1)/2
 
-so that any rule for the starts is free on one path. q and v are closed forms, exact in integers. There is
-no t option: squares of overlapping blocks are dependent, and their degrees of freedom are not known.
+There is no t option: squares of overlapping blocks are dependent, their degrees of freedom not known.
 
 **LUG**, lugsail (Vats and Flegal, 2022): a variance overcorrected on purpose
 
@@ -64,16 +60,16 @@ BM's formula on the pieces, around the same mean. With few batches V_L can be ne
     V = n^-2 sum_i i^2 (thetabar_i - thetabar_n)^2,   interval thetabar_n -+ cv sqrt(V/n)
 
 With S(i) = i thetabar_i: sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) +
-thetabar_n^2 sum i^2, three running sums. They are of theta_i - theta*, which keeps the cancellation
-harmless. The critical value is exact at any level; the often copied 6.811 for .95 is a simulation error
-(6.7473).
+thetabar_n^2 sum i^2. The sums are of theta_i - theta*, which keeps the cancellation harmless. The often
+copied critical value 6.811 for .95 is a simulation error (6.7473).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -97,9 +93,8 @@ from ldpflow.components.intervals.interval import (
     VarianceMethod,
     average,
     in_order,
-    normal_intervals,
-    symmetric,
-    undefined,
+    symmetric_limits,
+    undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants
@@ -128,23 +123,19 @@ def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
     return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
 
 
-class Oracle(PathIntervalMethod):
+class Oracle(VarianceMethod):
     """Interval around the average with the true asymptotic variance, which no data has: a yardstick."""
 
     kind: Literal["oracle"] = "oracle"
     title = "the true asymptotic variance: a yardstick, not a method for data"
     undefined_where = "the variance of the limit law is not known"
-    around_average = True
 
     def reads_truth(self) -> bool:
         return True
 
-    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.steps(n)
-        estimate = average(record, steps)
-        variances = np.array(asymptotic_variances(record.source))
-        se = np.broadcast_to(np.sqrt(variances / steps)[:, None], estimate.shape)
-        return normal_intervals(estimate, se, levels)
+    def estimate_variance(self, record: PathRecord, steps: int) -> Variance:
+        variances = np.array(asymptotic_variances(record.source))[:, None]
+        return Variance(np.broadcast_to(variances, (len(variances), len(record.replicates))))
 
 
 class SelfNormalization(PathIntervalMethod):
@@ -163,7 +154,7 @@ class SelfNormalization(PathIntervalMethod):
         steps = record.steps(n)
         estimate = average(record, steps)
         if steps < 2:
-            return undefined(estimate, levels)
+            return undefined_intervals(estimate, levels)
         weighted, squared = record.running("self_normalization", steps)
         mean = record.sum_at(steps) / steps
         # sum of i^2, exact in integers and rounded once.
@@ -171,19 +162,33 @@ class SelfNormalization(PathIntervalMethod):
         v = squared - 2.0 * mean * weighted + mean * mean * squares
         scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
         widths = [constants.self_normalization_critical_value(level) * scale for level in levels]
-        return Intervals(estimate, None, *symmetric(estimate, widths))
+        return Intervals(estimate, None, *symmetric_limits(estimate, widths))
 
 
-class BatchMeans(VarianceMethod):
+class BlockVariance(VarianceMethod):
+    """Base class of variances from blocks of the path."""
+
+    @abstractmethod
+    def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
+        """The step before the first block, then the last one of every block."""
+
+    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
+        ends = np.unique(self.ends(steps, algorithm.step_exponent()))
+        return ends[ends > 0]
+
+    def steps_read(self) -> tuple[str, ...]:
+        return ("step_exponent",)
+
+
+class BatchMeans(BlockVariance):
     """Batch-means interval.
 
     Parameters
     ----------
     M : int >= 2, optional
-        Number of batches; floor(n^(1/4)) unless given.
+        Number of batches; by default floor(n^(1/4)).
     quantile : str, optional
-        ``normal``, as where it is not given, or ``t``: Student's with M - 1 degrees of freedom, on
-        V M/(M - 1).
+        ``normal``, the default, or ``t``: Student's with M - 1 degrees of freedom, on V M/(M - 1).
     """
 
     kind: Literal["BM"] = "BM"
@@ -195,19 +200,11 @@ class BatchMeans(VarianceMethod):
     quantile: Quantile | None = None
 
     def batches(self, steps: int) -> int:
-        """M."""
         return self.M if self.M is not None else constants.floor_power(steps, 0.25)
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
         return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
-
-    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        ends = np.unique(self.ends(steps, algorithm.step_exponent()))
-        return ends[ends > 0]
-
-    def steps_read(self) -> tuple[str, ...]:
-        return ("step_exponent",)
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.M,)
@@ -248,7 +245,7 @@ def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
         return tuple(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps) for k in range(m + 1))
 
 
-class EqualBatches(VarianceMethod):
+class EqualBatches(BlockVariance):
     """Interval with the variance of equal batches.
 
     Parameters
@@ -256,7 +253,7 @@ class EqualBatches(VarianceMethod):
     block_rule : str
         Batch length b: ``half`` and ``third`` as above, ``3n^0.75`` for 3 floor(n^0.75), or a number.
     block_c : float > 0, optional
-        c of the rules half and third; 0.1 unless given.
+        c of the rules half and third; by default 0.1.
     quantile : str
         ``normal``, or ``t`` with a - 1 degrees of freedom.
     """
@@ -280,8 +277,8 @@ class EqualBatches(VarianceMethod):
         """b."""
         return batch_size(steps, gamma, self.block_rule, self.block_c)
 
-    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        return batch_times(steps, self.size(steps, algorithm.step_exponent()))
+    def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
+        return equal_ends(steps, self.size(steps, gamma))
 
     def steps_read(self) -> tuple[str, ...]:
         return ("step_exponent",) if self.block_rule in ("half", "third") else ()
@@ -293,7 +290,24 @@ class EqualBatches(VarianceMethod):
         return steps // self.size(steps, algorithm.step_exponent()) + 1
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        return short_batches(f"EBS, {self.block_rule}", source, n, self.size)
+        """Batches shorter than four times what a path remembers, n^gamma/(c G) steps.
+
+        c G is the smallest of a coordinate's own step constant and curvature.
+        """
+        steps, gamma = source.steps(n), source.algorithm.step_exponent()
+        own = [row[j] for j, row in enumerate(source.problem.curvature())]
+        factors = source.algorithm.step_factors() or (1.0,) * len(own)
+        curvature = min(factor * value for factor, value in zip(factors, own, strict=True))
+        if not (gamma > 0.0 and curvature > 0.0):
+            return None
+        memory = float(steps) ** gamma / (source.algorithm.step_constant() * curvature)
+        length = self.size(steps, gamma)
+        if not length < 4.0 * memory:
+            return None
+        return (
+            f"EBS, {self.block_rule}: batches of {length:,} steps at n = {n:,}, where a path remembers about "
+            f"{memory:,.0f}; expect intervals that are too short (block_rule makes batches longer)"
+        )
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
         size = self.size(steps, record.algorithm.step_exponent())
@@ -325,10 +339,9 @@ def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
     return int(power[1] or 1) * constants.floor_power(steps, float(power[2]))
 
 
-def batch_times(steps: int, size: int) -> NDArray[np.int64]:
-    """Ends of full batches, and ``steps``."""
-    ends = np.arange(1, steps // size + 1, dtype=np.int64) * size
-    return ends if len(ends) and ends[-1] == steps else np.append(ends, steps)
+def equal_ends(steps: int, size: int) -> NDArray[np.int64]:
+    """0, the ends of full batches, and ``steps``."""
+    return np.append(np.arange(0, steps, size, dtype=np.int64), steps)
 
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
@@ -350,28 +363,7 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     return record.once(("equal batches", steps, size), variance)
 
 
-def short_batches(name: str, source: PathSource, n: int, size: Callable[[int, float], int]) -> str | None:
-    """A warning where batches are shorter than four times what a path remembers, n^gamma/(c G) steps.
-
-    c G is the smallest of a coordinate's own step constant and curvature.
-    """
-    steps, gamma = source.steps(n), source.algorithm.step_exponent()
-    own = [row[j] for j, row in enumerate(source.problem.curvature())]
-    factors = source.algorithm.step_factors() or (1.0,) * len(own)
-    curvature = min(factor * value for factor, value in zip(factors, own, strict=True))
-    if not (gamma > 0.0 and curvature > 0.0):
-        return None
-    memory = float(steps) ** gamma / (source.algorithm.step_constant() * curvature)
-    length = size(steps, gamma)
-    if not length < 4.0 * memory:
-        return None
-    return (
-        f"{name}: batches of {length:,} steps at n = {n:,}, where a path remembers about {memory:,.0f}; "
-        "expect intervals that are too short (block_rule makes batches longer)"
-    )
-
-
-class IncreasingBlocks(VarianceMethod):
+class IncreasingBlocks(BlockVariance):
     """Base of NOL and OBM: blocks that grow along the path.
 
     Parameters
@@ -385,15 +377,8 @@ class IncreasingBlocks(VarianceMethod):
     block_c: Annotated[float, Field(ge=1e-3, le=1e9), BLOCK_C] = 1.0
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
-        """0, then the last step of every block; ``steps`` is the last one's."""
         starts = block_starts(steps, gamma, self.block_c)
         return np.array([*(start - 1 for start in starts), steps], dtype=np.int64)
-
-    def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        return self.ends(steps, algorithm.step_exponent())[1:]
-
-    def steps_read(self) -> tuple[str, ...]:
-        return ("step_exponent",)
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.block_c,)
@@ -569,7 +554,7 @@ class Lugsail(VarianceMethod):
             cut = self.cut(base.ends(steps, gamma))
             return np.unique(cut[cut > 0])
         ends, short = base.times(steps, algorithm), base.size(steps, gamma) // self.pieces
-        return np.union1d(ends, batch_times(steps, short)) if short else ends
+        return np.union1d(ends, equal_ends(steps, short)[1:]) if short else ends
 
     def times_settings(self) -> tuple[object, ...]:
         return (self.pieces, *super().times_settings())

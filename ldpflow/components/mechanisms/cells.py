@@ -18,9 +18,8 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters
@@ -72,13 +71,13 @@ class Cells(Mechanism):
             levels = [mpf(tau) for tau in taus]
             return {
                 "keep": float(odds / total),
-                # What A_q is where the report lies below theta_q, and where it does not.
+                # A_q for a report below theta_q, and for another one.
                 "below": tuple(float((1 - s) / gap - t) for s, t in zip(shifts, levels, strict=True)),
                 "above": tuple(float(-s / gap - t) for s, t in zip(shifts, levels, strict=True)),
             }
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """Covariance that the report adds to that of the gradient at theta*.
+        """Covariance added by the report at theta*.
 
         S - S_SGD with S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r, A_q = q q' + (p' - q') tau_q.
         """

@@ -3,9 +3,8 @@
     clip(g) = g min(1, zeta/||g||),   clip(0) = 0, and 0 for what is not finite
 
 The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu: replacing the
-record moves clip(g) by at most 2 zeta, alpha times that is the standard deviation. Clipping is executed
-always; where it bites, A(g) is biased. A simulation draws its noise from a seeded generator in floating
-point: right for studying estimators, no protection.
+record moves clip(g) by at most 2 zeta, alpha times that is the standard deviation. A(g) is biased for
+clipped gradients. Simulated noise is seeded floating point: no protection.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from pydantic import Field
 
 from ldpflow.components.mechanisms.gaussian import Budget
 from ldpflow.components.mechanisms.mechanism import CLIPPED, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
 
 class ClippedGaussian(Mechanism):
-    """Gradient clipping and the Gaussian noise that its bound calls for.
+    """Gradient clipping, and Gaussian noise calibrated to its bound.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ those who answer have
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
-A share lambda of them sends the same bit whatever the value. An honest user answers a times with eps/a; the
+A share lambda of them sends one bit whatever the value. An honest user answers a times with eps/a; the
 mean of the answers is debiased. Reports of 1 among the a are at least j with probability
 
     (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
@@ -21,9 +21,8 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems import Problem
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse, bit_values
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters, Setting
 
@@ -51,7 +50,7 @@ class DeployedResponse(RandomizedResponse):
         Probability that a user answers whose value is at most the quantile, or above it. Where they
         differ, the responders' quantile is estimated, not the population's.
     answers : int in [1, 64]
-        a: independent answers of a user to the same question, each with epsilon/a; 1 is the best.
+        a: independent answers of a user to one question, each with epsilon/a; 1 is the best.
     """
 
     kind: Literal["deployed_response"] = "deployed_response"  # type: ignore[assignment]
@@ -70,8 +69,7 @@ class DeployedResponse(RandomizedResponse):
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
         (tau,) = problem.levels() or (0.5,)
-        values = problem.gradient_values()
-        assert values is not None
+        low, high = bit_values(problem)
         a = self.answers
         answering = self.answer_below * tau + self.answer_above * (1.0 - tau)
         with constants.workdps(constants.DIGITS):
@@ -79,7 +77,7 @@ class DeployedResponse(RandomizedResponse):
             true, false = tails(a, p), tails(a, 1 - p)
             honest = 1 - mpf(self.liars)
             lie = mpf(self.liars) if self.liars_push == "down" else mpf(0)
-            spread = mpf(values[1]) - mpf(values[0])
+            spread = mpf(high) - mpf(low)
             return {
                 "answers": float(a),
                 "tau": tau,
@@ -90,18 +88,16 @@ class DeployedResponse(RandomizedResponse):
                 "slope": tuple(float(honest * (t - f)) for t, f in zip(true, false, strict=True)),
                 # A(g) for 0..a reports of 1.
                 "values": tuple(
-                    float(values[0] + spread * (mpf(j) / a - (1 - p)) / (2 * p - 1)) for j in range(a + 1)
+                    float(low + spread * (mpf(j) / a - (1 - p)) / (2 * p - 1)) for j in range(a + 1)
                 ),
             }
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
-        values = problem.gradient_values()
-        assert values is not None
+        low, high = bit_values(problem)
         with constants.workdps(constants.DIGITS):
             e = mp.exp(mpf(self.epsilon) / self.answers)
-            spread = mpf(values[1]) - mpf(values[0])
-            return [[float(spread**2 * e / (e - 1) ** 2 / self.answers)]]
+            return [[float((mpf(high) - mpf(low)) ** 2 * e / (e - 1) ** 2 / self.answers)]]
 
     def privacy(self) -> PrivacyStatement:
         rates = (self.answer_below, self.answer_above)
@@ -109,7 +105,7 @@ class DeployedResponse(RandomizedResponse):
 
 
 def tails(count: int, p: mpf) -> list[mpf]:
-    """P(Bin(count, p) >= j) for j = 1..count."""
+    """P(Bin(count, p) >= j), j = 1..count."""
     masses = [math.comb(count, j) * p**j * (1 - p) ** (count - j) for j in range(count + 1)]
     return [mp.fsum(masses[j:]) for j in range(1, count + 1)]
 

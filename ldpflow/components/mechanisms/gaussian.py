@@ -2,10 +2,9 @@
 
 Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
-between users: what user k is promised is mu_k, the whole transcript is max_k mu_k-GDP (parallel
-composition). Budgets must not depend on data; random ones are drawn from public randomness. A
-simulation draws its noise from a seeded generator in floating point: right for studying variances,
-no protection.
+between users: user k is promised mu_k, the whole transcript is max_k mu_k-GDP (parallel composition).
+Budgets must not depend on data; random ones are drawn from public randomness. Simulated noise is seeded
+floating point: no protection.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.components.mechanisms.mechanism import MU, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
@@ -57,9 +55,11 @@ class Gaussian(Mechanism):
         return self
 
     @classmethod
-    def unsaid(cls, given: Mapping[str, object]) -> list[str]:
-        """None where a list of budgets is given; mu_min may be absent."""
-        return [] if "budgets" in given else [name for name in super().unsaid(given) if name == "mu"]
+    def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
+        """mu, unless a list of budgets is given."""
+        return (
+            [] if "budgets" in given else [name for name in super().missing_settings(given) if name == "mu"]
+        )
 
     def unsuitable(self, problem: Problem) -> str | None:
         if math.isinf(problem.l2_sensitivity()):
@@ -67,7 +67,6 @@ class Gaussian(Mechanism):
         return None
 
     def varies(self) -> bool:
-        """Whether users have different budgets."""
         return self.mu_min is not None or self.budgets is not None
 
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
@@ -101,23 +100,21 @@ class Gaussian(Mechanism):
         """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
         with constants.workdps(40):
             share = 1 / mp.sqrt(answers)
-            changed: dict[str, object] = {}
             if self.budgets is not None:
-                changed["budgets"] = tuple(float(mpf(mu) * share) for mu in self.budgets)
-            else:
-                changed["mu"] = float(mpf(self.mu) * share)
-                if self.mu_min is not None:
-                    changed["mu_min"] = float(mpf(self.mu_min) * share)
-        return self.model_copy(update=changed)
+                budgets = tuple(float(mpf(mu) * share) for mu in self.budgets)
+                return self.model_copy(update={"budgets": budgets})
+            ends = {"mu": self.mu, "mu_min": self.mu_min}
+            changed = {name: float(mpf(mu) * share) for name, mu in ends.items() if mu is not None}
+            return self.model_copy(update=changed)
 
     def smallest(self) -> float:
-        """Lower end of the budgets: what bounds that hold for all of them depend on."""
+        """Least budget."""
         if self.budgets is not None:
             return min(self.budgets)
         return self.mu if self.mu_min is None else self.mu_min
 
     def largest(self) -> float:
-        """Upper end of the budgets: the guarantee of the transcript."""
+        """Largest budget: the guarantee of the transcript."""
         return self.mu if self.budgets is None else max(self.budgets)
 
     def noise_covariance(self, problem: Problem) -> Matrix:

@@ -1,7 +1,7 @@
 """The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_1; S_LDP = 2 (Delta/eps)^2 I. A simulation draws its noise
-from a seeded generator in floating point: right for studying variances, no protection.
+Delta = sup ||g(x, theta) - g(x', theta)||_1; S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded
+floating point: no protection.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -38,7 +37,6 @@ class Laplace(Mechanism):
         return None
 
     def scale(self, problem: Problem) -> float:
-        """Delta/eps."""
         return problem.l1_sensitivity() / self.epsilon
 
     def variates(self, problem: Problem) -> tuple[Variate, ...]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ldpflow.columns import Column
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
 from ldpflow.settings import Parameters, Setting, Settings
 
@@ -32,15 +31,15 @@ class PrivacyStatement:
     notion : str
         ``eps-LDP``, ``eps-DP (central)``, ... or ``none``.
     unit : str
-        Whose change is hidden: one record, which is one user's whole contribution. In all notions here
-        neighbouring inputs differ by the replacement of one record; central ones say so in the unit.
-    epsilon, mu, delta : float or None
-        Parameters of the notion; None where it has none. They are about what a user sends who answers.
+        The hidden change: the replacement of one record, which is one user's whole contribution. Central
+        notions say ``record (replacement)``.
+    epsilon, mu, delta : float, optional
+        Parameters of the notion, about the reports of a user who answers.
     reports : int >= 1
         Reports of a record that share epsilon equally.
     answer_rates : pair of floats in [0, 1]
-        Probabilities that a user answers whose value lies below or above a point. Where they differ, no
-        answer says something about the value too, which epsilon does not count.
+        Probabilities that a user answers whose value lies below or above a point. If they differ, a missing
+        answer is informative too, which epsilon does not count.
 
     Raises
     ------
@@ -59,19 +58,16 @@ class PrivacyStatement:
     def __post_init__(self) -> None:
         for word, name in (("eps", "epsilon"), ("mu", "mu"), ("delta", "delta")):
             if re.search(rf"\b{word}\b", self.notion) and getattr(self, name) is None:
-                raise InputError(
-                    "privacy_notion", self.notion, "a notion with its parameters",
-                    f'Write: PrivacyStatement("{self.notion}", {name}=...).',
-                )  # fmt: skip
+                hint = f'Write: PrivacyStatement("{self.notion}", {name}=...).'
+                raise InputError("privacy_notion", self.notion, "a notion with its parameters", hint)
         pure = self.epsilon is not None and self.mu is None and not self.delta
         if self.reports < 1 or (self.reports > 1 and not pure):
             raise InputError("reports", self.reports, "1, or a whole number of reports that share epsilon")
         if not all(0 <= rate <= 1 for rate in self.answer_rates):
             raise InputError("answer_rates", self.answer_rates, "two numbers in [0, 1]")
         if self.answer_rates != (1.0, 1.0) and not pure:
-            raise InputError(
-                "answer_rates", self.answer_rates, "(1, 1), or a notion whose parameter is epsilon"
-            )
+            allowed = "(1, 1), or a notion whose parameter is epsilon"
+            raise InputError("answer_rates", self.answer_rates, allowed)
 
 
 class Mechanism(Settings):
@@ -84,7 +80,7 @@ class Mechanism(Settings):
     group: ClassVar[str] = "mechanism"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
@@ -94,19 +90,15 @@ class Mechanism(Settings):
         return None
 
     def replaces_data(self) -> bool:
-        """Whether what the algorithm sees is drawn directly, given theta, and no record is.
+        """Whether reports are drawn directly, given theta, without records.
 
-        Then the problem's ``bit_probability`` stands in for its gradient, and this module's
+        The kernel then has the problem's ``bit_probability`` for its ``gradient``, and this module's
         ``randomise_probability`` for its ``randomise``.
         """
         return False
 
     def reads_bit(self) -> bool:
-        """Whether all that ``randomise`` reads of a gradient is whether it is positive.
-
-        Then a problem's ``gradient_bit``, where it has one, stands in for its ``gradient``: the
-        comparison with theta need not pass through the gradient's values on its way to the report.
-        """
+        """Whether ``randomise`` reads the sign of a gradient alone: a problem's ``gradient_bit`` will do."""
         return False
 
     @abstractmethod

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from ldpflow.components.mechanisms.mechanism import Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, isotropic
+from ldpflow.components.problems.problem import Matrix, Problem, isotropic
 from ldpflow.settings import Parameters
 
 

@@ -14,9 +14,8 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters
 
@@ -32,11 +31,10 @@ class RandomizedResponse(Mechanism):
     epsilon : float in [1e-6, 30]
         Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
     sampling : str
-        What is simulated. ``data``: the user's record, then the response. ``private_bit``: what the
-        algorithm sees, a Bernoulli report of probability (1 - p) + (2p - 1) P(b = 1 | theta), drawn
-        with one uniform; the same law of the whole path, faster, but the users cannot be compared
-        across mechanisms. ``private_bit_32``: the same from half as many random bits, faster still: 32
-        bits a report, and further ones where these do not decide.
+        What is simulated. ``data``: the user's record, then the response. ``private_bit``: the report alone,
+        Bernoulli with probability (1 - p) + (2p - 1) P(b = 1 | theta), from one uniform: a path of equal law,
+        faster, but users cannot be compared across mechanisms. ``private_bit_32``: such a report from 32
+        random bits, and further ones if these do not decide; faster still.
     """
 
     cites: ClassVar = ("warner1965",)
@@ -66,9 +64,7 @@ class RandomizedResponse(Mechanism):
         return (Variate("uniform_32" if self.sampling == "private_bit_32" else "uniform"),)
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
-        values = problem.gradient_values()
-        assert values is not None
-        low, high = values
+        low, high = bit_values(problem)
         with constants.workdps(40):
             p = 1 / (1 + mp.exp(-mpf(self.epsilon)))
             spread = mpf(high) - mpf(low)
@@ -78,14 +74,19 @@ class RandomizedResponse(Mechanism):
             return {"keep": float(p), "one": float(one), "zero": float(zero)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        values = problem.gradient_values()
-        assert values is not None
+        low, high = bit_values(problem)
         with constants.workdps(40):
             e = mp.exp(mpf(self.epsilon))
-            return [[float((mpf(values[1]) - mpf(values[0])) ** 2 * e / (e - 1) ** 2)]]
+            return [[float((mpf(high) - mpf(low)) ** 2 * e / (e - 1) ** 2)]]
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+
+def bit_values(problem: Problem) -> tuple[float, float]:
+    values = problem.gradient_values()
+    assert values is not None  # as unsuitable says
+    return values
 
 
 def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]

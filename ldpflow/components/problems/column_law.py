@@ -10,15 +10,12 @@ differences of means of the sorted column over neighbouring stretches of 2h,
 h = t min(1, (N t)^(-1/5)) / 2 with t = min(p, 1 - p): ties are smoothed.
 
 The table is made by additions, multiplications, divisions and correctly rounded roots in a fixed
-order: it has the same bits on every machine.
-
-The law of a column of a user's file, and what forbids a quantile of it.
+order: it has equal bits on every machine.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -28,7 +25,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.standard_laws import StandardLaw
-from ldpflow.components.problems.tables import FIELDS, Column, read_column
+from ldpflow.components.problems.tables import FIELDS, DataColumn, file_stamp, read_column
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 
@@ -43,20 +40,10 @@ SMALLEST = 100
 
 @dataclass(frozen=True)
 class ColumnLaw(StandardLaw):
-    """Law of a column.
+    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
 
-    Parameters
-    ----------
-    size : int
-        N, the number of values of the column.
-    sparsities : tuple of float
-        s_j > 0, the derivative of the quantile function at the knots, unit of the column.
-    median : float
-        Q(1/2), the median of the column.
-    spacing : float
-        Distance of the lattice that the values lie on; 0 where they do not (:func:`lattice_spacing`).
-    dropped : int
-        Records of the file without a value, which were left out.
+    ``sparsities`` are s_j, ``median`` is Q(1/2); ``spacing`` is that of a lattice of values, or 0 (see
+    :func:`lattice_spacing`).
     """
 
     size: int
@@ -66,19 +53,13 @@ class ColumnLaw(StandardLaw):
     dropped: int = 0
 
     def text(self) -> str:
-        """The law as a line of text: N, records left out, then spacing, median and s_j in hexadecimal."""
+        """N, records left out, then spacing, median and s_j in hexadecimal."""
         numbers = (self.spacing, self.median, *self.sparsities)
         return " ".join([str(self.size), str(self.dropped), *(value.hex() for value in numbers)])
 
     @classmethod
     def of_text(cls, text: str) -> ColumnLaw:
-        """The law that :meth:`text` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the text is no such line.
-        """
+        """Read what :meth:`text` wrote."""
         size, dropped, *numbers = text.split()
         spacing, median, *sparsities = map(float.fromhex, numbers)
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
@@ -113,7 +94,7 @@ class ColumnLaw(StandardLaw):
         return 0.5 * (np.diff(self.s) / np.diff(self.p))
 
     def cell(self, u: Floats) -> NDArray[np.intp]:
-        """Index j of the cell of u; the last one that begins at or below u."""
+        """Index j of the last cell that begins at or below u."""
         found = np.searchsorted(self.p, u, side="right") - 1
         return np.clip(found, 0, len(self.p) - 2)
 
@@ -137,7 +118,7 @@ class ColumnLaw(StandardLaw):
         return 1.0 / self.sparsity(float(self.cdf(z)))
 
     def sampling_table(self) -> Floats:
-        """The table from which kernels draw (ldpflow.numerics.distributions), flat."""
+        """Table from which kernels draw (ldpflow.numerics.distributions), flat."""
         from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
 
         t = cell_edges()
@@ -181,18 +162,13 @@ def knots(size: int) -> Floats:
     octaves = max(2, (size // 8).bit_length() - 1)  # floor(log2(size / 8))
     low = [2.0**e * (1.0 + k / CELLS) for e in range(-octaves, -1) for k in range(CELLS)]
     half = np.array([0.0, *low, 0.5])
-    p = np.concatenate([half, 1.0 - half[:-1][::-1]])
-    p.flags.writeable = False
-    return p
+    return np.concatenate([half, 1.0 - half[:-1][::-1]])
 
 
 @lru_cache(maxsize=64)
 def knot_bandwidths(size: int) -> Floats:
-    """h at the inner knots."""
     inner = knots(size)[1:-1]
-    h = bandwidth(np.minimum(inner, 1.0 - inner), size)
-    h.flags.writeable = False
-    return h
+    return bandwidth(np.minimum(inner, 1.0 - inner), size)
 
 
 def bandwidth(t: Floats, size: int) -> Floats:
@@ -204,15 +180,14 @@ def bandwidth(t: Floats, size: int) -> Floats:
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
-    """The law of a column.
+    """Law of at least SMALLEST values.
 
     Parameters
     ----------
     values : ndarray of float
-        Finite and not all equal.
+        Finite and not all equal; sorted, if ``counts`` are given.
     counts : ndarray of int, optional
-        How often each of ``values``, which are sorted then, occurs; once each unless given. There are
-        at least SMALLEST values in all.
+        Number of records with each of the values, one by default.
     dropped : int
         Records without a value, which were left out.
     """
@@ -250,11 +225,11 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
     return ColumnLaw(size, tuple(s.tolist()), median, spacing, dropped)
 
 
-def jittered(values: Floats, width: float) -> Floats:
-    """The column with uniform noise on (-width/2, width/2) added to every value.
+def add_jitter(values: Floats, width: float) -> Floats:
+    """Add uniform noise on (-width/2, width/2) to every value, and sort.
 
-    The noise of the i-th smallest value is the fractional part of i times the golden ratio, so that
-    neighbours, ties among them, are spread evenly: the law of the result is that of a value plus noise.
+    The noise of the i-th smallest value is the fractional part of i times the golden ratio, which spreads
+    ties evenly.
     """
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
@@ -264,7 +239,7 @@ def jittered(values: Floats, width: float) -> Floats:
 
 
 def lattice_spacing(values: Floats) -> float:
-    """Distance D of the lattice that sorted values lie on; 0 where there is none.
+    """Distance D of the lattice that sorted values lie on, or 0.
 
     D is the smallest gap between different values if it divides all other gaps (to 1e-9) and at least
     half of the values are tied.
@@ -281,7 +256,7 @@ def lattice_spacing(values: Floats) -> float:
 
 
 def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
-    """Share of the records with the value at level tau, and the share 2h that the law smooths over."""
+    """Share of the records with the value at level tau, and the share 2h over which the law smooths."""
     x = np.sort(values)
     value = x[min(int(tau * len(x)), len(x) - 1)]
     t = np.array([min(tau, 1.0 - tau)])
@@ -289,83 +264,51 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
 
 
 FEWEST_BEYOND = 20
-"""Values that must lie beyond a quantile, on the side where there are fewer."""
+"""Values that must lie beyond a quantile, on the side with fewer of them."""
 
 LAW_FROM = 50
-"""Values beyond a quantile from which on its density is known well enough for a verdict."""
+"""Values beyond a quantile that determine its density well enough for a verdict."""
 
 
-READ: dict[tuple[str, str | None, bool, tuple[int, int]], Column] = {}
-"""Columns that were read, the two latest, by file, column and state of the file."""
+def load_column(file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS) -> DataColumn:
+    """Read a column once per state of its file."""
+    return read_once(file, column, drop, fields, file_stamp(file))
 
 
-def column_of(
-    file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS
-) -> tuple[Column, tuple[int, int]]:
-    """Read a column once per state of its file; its stamp is returned with it.
-
-    Raises
-    ------
-    InputError
-        For a fault of the file or column (:func:`ldpflow.components.problems.tables.read_column`), or fewer
-        than SMALLEST values.
-    """
-    try:
-        status = os.stat(file)
-        stamp = (status.st_mtime_ns, status.st_size)
-    except OSError:
-        stamp = (0, 0)  # said by the reader in words
-    key = (file, column, drop, stamp)
-    if key not in READ:
-        found = read_column(file, column, drop=drop, fields=fields)
-        if len(found.values) < SMALLEST:
-            raise InputError(
-                fields[1], found.name, f"at least {SMALLEST} values", f"It has {len(found.values):,}."
-            )
-        while len(READ) > 1:
-            del READ[next(iter(READ))]
-        READ[key] = found
-    return READ[key], stamp
+@lru_cache(maxsize=2)
+def read_once(
+    file: str, column: str | None, drop: bool, fields: tuple[str, str], stamp: tuple[int, int]
+) -> DataColumn:
+    found = read_column(file, column, drop=drop, fields=fields)
+    if len(found.values) < SMALLEST:
+        hint = f"It has {len(found.values):,}."
+        raise InputError(fields[1], found.name, f"at least {SMALLEST} values", hint)
+    return found
 
 
-def values_of(column: Column, jitter: float | None) -> NDArray[np.float64]:
-    """The values whose law is meant: with uniform noise of width ``jitter`` if given."""
-    return column.values if jitter is None else jittered(column.values, jitter)
+def jittered_values(column: DataColumn, jitter: float | None) -> NDArray[np.float64]:
+    return column.values if jitter is None else add_jitter(column.values, jitter)
 
 
 @lru_cache(maxsize=16)
-def law_of_column(column: Column, jitter: float | None) -> ColumnLaw:
-    """The law of a column, jittered if asked for."""
-    return column_law(values_of(column, jitter), dropped=column.dropped)
+def law_of_column(column: DataColumn, jitter: float | None) -> ColumnLaw:
+    return column_law(jittered_values(column, jitter), dropped=column.dropped)
 
 
-def check_level(column: Column, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
-    """Refuse a quantile that the column says too little about.
-
-    Raises
-    ------
-    InputError
-        If fewer than FEWEST_BEYOND values lie beyond it, or a single value holds more of the records
-        than the law smooths over.
-    """
+def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
+    """Refuse a quantile that the column hardly determines."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):
+        allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
         needed = -(-FEWEST_BEYOND // tail)
-        raise InputError(
-            field,
-            tau,
-            f"a level with at least {FEWEST_BEYOND} values beyond it",
-            f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}.",
-        )
-    share, smoothed = share_of_one_value(values_of(column, jitter), tau)
+        hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
+        raise InputError(field, tau, allowed, hint)
+    share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed:
+        hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
         spacing = law_of_column(column, None).spacing
-        noise = f"jitter = {spacing:g} adds noise of that width to every value."
-        remedy = f" The values lie {spacing:g} apart: {noise}" if spacing else ""
-        raise InputError(
-            field,
-            tau,
-            "a level where values differ",
-            f"The {tau:g} quantile sits on a value that {share:.0%} of the records have.{remedy}",
-        )
+        if spacing:
+            remedy = f"jitter = {spacing:g} adds noise of that width to every value."
+            hint += f" The values lie {spacing:g} apart: {remedy}"
+        raise InputError(field, tau, "a level where values differ", hint)

@@ -1,16 +1,15 @@
-"""Regressions on the rows of a file: records drawn with replacement, their own theta*, G and S.
+"""Regressions on the rows of a file: theta*, G and S, and records drawn with replacement.
 
 The population is the file: a record is row floor(u N), u uniform on (0, 1) with 52 bits (off by less than
 N 2^-52 in probability). theta* is the root of the mean of the bounded gradient w s(z, y) x over the rows,
 z = x' theta, by Newton's method; s rises in z, so that the root minimises a convex function. G and S are the
 means of w s' x x' and of w^2 s^2 x x' there. Every mean is rounded once, elementary functions are ldpflow's
-own, and linear systems are solved with 40 digits: the same bits on every machine.
+own, and linear systems are solved with 40 digits: bits are equal on every machine.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,66 +18,48 @@ import numpy as np
 from mpmath import matrix, mp
 from numpy.typing import NDArray
 
-from ldpflow.components.problems.problem import Matrix
-from ldpflow.components.problems.tables import digest_of, read_columns
+from ldpflow.components.problems.problem import Matrix, scale_matrix
+from ldpflow.components.problems.tables import digest_of, file_stamp, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
 from ldpflow.numerics.streams import PLANE, STRIDE
 
 Floats = NDArray[np.float64]
 
-MOST = 2**20
+MOST_ROWS = 2**20
 ROWS_PER_COLUMN = 16
 """A file needs more rows than this many times its columns."""
 
-STEPS = 200
-HALVINGS = 40
+NEWTON_STEPS = 200
+HALVINGS = 40  # of one step
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns that make x, and y, of a file.
-
-    Parameters
-    ----------
-    columns : list of ndarray, each of shape (N,)
-    y : ndarray, shape (N,)
-    """
+    """Columns that make x, and y, of a file, each of shape (N,)."""
 
     columns: list[Floats]
     y: Floats
 
     def along(self, theta: tuple[float, ...]) -> Floats:
         """x' theta, added up in the order of the columns."""
-        z = theta[0] * self.columns[0]
-        for value, column in zip(theta[1:], self.columns[1:], strict=True):
-            z = z + value * column
-        return z
+        terms = [value * column for value, column in zip(theta, self.columns, strict=True)]
+        return sum(terms[1:], terms[0])
 
     def square_norms(self) -> Floats:
         """||x||^2."""
-        total = self.columns[0] * self.columns[0]
-        for column in self.columns[1:]:
-            total = total + column * column
-        return total
+        squares = [column * column for column in self.columns]
+        return sum(squares[1:], squares[0])
 
 
 @dataclass(frozen=True)
 class Fit:
-    """theta*, G and S of the rows of a file.
-
-    Parameters
-    ----------
-    size : int
-        N.
-    truth : tuple of float, length d
-    curvature, covariance : tuple of tuple of float, d x d
-    """
+    """N, theta*, G and S (d x d) of the rows of a file."""
 
     size: int
     truth: tuple[float, ...]
-    curvature: tuple[tuple[float, ...], ...]
-    covariance: tuple[tuple[float, ...], ...]
+    curvature: Matrix
+    covariance: Matrix
 
     def text(self) -> str:
         """N, then theta*, G and S row by row, in hexadecimal."""
@@ -87,51 +68,34 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read the text that :meth:`text` wrote.
-
-        Raises
-        ------
-        ValueError
-            If the text is something else.
-        """
+        """Read what :meth:`text` wrote."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):
             raise ValueError("not theta*, G and S of a file's rows")
-        rows = [tuple(numbers[d + d * k : d + d * (k + 1)]) for k in range(2 * d)]
-        return cls(int(size), tuple(numbers[:d]), tuple(rows[:d]), tuple(rows[d:]))
+        rows = [numbers[d + d * k : d + d * (k + 1)] for k in range(2 * d)]
+        return cls(int(size), tuple(numbers[:d]), rows[:d], rows[d:])
+
+
+def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
+    """Read the rows of a file once per state of it."""
+    return read_once(file, target, features, sha256, file_stamp(file))
 
 
 @lru_cache(maxsize=4)
-def kept(
-    file: str, stamp: tuple[int, int], target: str, features: tuple[str, ...] | None, sha256: str
+def read_once(
+    file: str, target: str, features: tuple[str, ...] | None, sha256: str, stamp: tuple[int, int]
 ) -> Rows:
-    """Rows that were read before."""
     if digest_of(file) != sha256:
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
     columns, y = read_columns(file, target, features)
     count, d = len(y), len(columns)
-    if count > MOST:
-        raise InputError("problem.file", f"{count:,} records", f"at most {MOST:,}")
+    if count > MOST_ROWS:
+        raise InputError("problem.file", f"{count:,} records", f"at most {MOST_ROWS:,}")
     if count <= ROWS_PER_COLUMN * d:
         least = f"more than {ROWS_PER_COLUMN * d:,} records for {d} columns"
         raise InputError("problem.file", f"{count:,} records", least)
     return Rows([np.ascontiguousarray(column) for column in columns], y)
-
-
-def rows_of(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
-    """The rows of a file, read once per state of it.
-
-    Raises
-    ------
-    InputError
-        If the file is not that of the digest, for its columns, or for too many or too few records.
-    """
-    try:
-        status = os.stat(file)
-    except OSError as error:
-        raise InputError("problem.file", file, "a file that can be read", f"{error.strerror}.") from None
-    return kept(file, (status.st_mtime_ns, status.st_size), target, features, sha256)
 
 
 Score = Callable[[Floats], tuple[Floats, Floats]]
@@ -139,7 +103,7 @@ Score = Callable[[Floats], tuple[Floats, Floats]]
 
 
 def mean(values: Floats) -> float:
-    """The mean, its sum rounded once."""
+    """Mean, its sum rounded once."""
     return math.fsum(values.tolist()) / len(values)
 
 
@@ -154,8 +118,8 @@ def second_moments(columns: list[Floats], weight: Floats) -> Matrix:
     return found
 
 
-def solved(left: Matrix, right: list[float]) -> list[float] | None:
-    """Solution of a linear system with 40 digits, None where there is none."""
+def solve(left: Matrix, right: list[float]) -> list[float] | None:
+    """Solution of a linear system with 40 digits, if there is one."""
     with constants.workdps(40):
         try:
             solution = mp.lu_solve(matrix(left), matrix(right))
@@ -165,40 +129,27 @@ def solved(left: Matrix, right: list[float]) -> list[float] | None:
 
 
 def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
-    """The least and the largest eigenvalue of columns' second moments.
-
-    Raises
-    ------
-    InputError
-        Naming ``field`` with its ``value``, if columns follow from each other.
-    """
+    """Least and largest eigenvalue of second moments."""
     eigenvalues = np.linalg.eigvalsh(np.array(moments))
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     if low <= 1e-9 * high:
-        allowed = "columns none of which follows from the others"
-        reason = f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}."
-        raise InputError(field, value, allowed, reason)
+        hint = f"The eigenvalues of their second moments go from {low:.3g} to {high:.3g}."
+        raise InputError(field, value, "columns none of which follows from the others", hint)
     return low, high
 
 
-def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
-    """theta*, G and S of rows.
+def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
+    """theta*, G and S of rows, by Newton's method.
 
     Parameters
     ----------
     rows : Rows
     weight : ndarray, shape (N,)
-        w, greater than 0.
+        w > 0.
     score : callable
     start : tuple of float, length d
-        Where Newton's method begins.
     bound : float
         Largest derivative of s: with it in the place of s' a step always approaches the root.
-
-    Raises
-    ------
-    InputError
-        If columns follow from each other, or there is no root (two classes that can be separated).
     """
     columns = rows.columns
     whole = second_moments(columns, weight)
@@ -212,13 +163,13 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
 
     theta = start
     g, size = gradient(theta)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         _, slope = score(rows.along(theta))
-        steps = (
-            solved(second_moments(columns, weight * slope), g),
-            solved([[bound * value for value in row] for row in whole], g),
-        )
-        better = next((t for step in steps if step for t in shorter(theta, step, gradient, size)), None)
+        for moments in (second_moments(columns, weight * slope), scale_matrix(whole, bound)):
+            step = solve(moments, g)
+            better = None if step is None else descend(theta, step, gradient, size)
+            if better is not None:
+                break
         if better is None:
             break
         theta, g, size = better
@@ -229,31 +180,30 @@ def fitted(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], b
     least = np.linalg.eigvalsh(np.array(curvature))[0]
     # Where classes can be separated theta grows without end, and s' vanishes with the gradient.
     if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
-        raise InputError(
-            "problem.target",
-            "the file's rows",
-            "rows whose mean gradient has one root",
+        hint = (
             "Newton's method found none: classes that a plane separates, or residuals that are all cut off, "
-            "have none.",
+            "have none."
         )
-    return Fit(len(rows.y), theta, *(tuple(map(tuple, m)) for m in (curvature, covariance)))
+        allowed = "rows whose mean gradient has one root"
+        raise InputError("problem.target", "the file's rows", allowed, hint)
+    return Fit(len(rows.y), theta, curvature, covariance)
 
 
-def shorter(
+def descend(
     theta: tuple[float, ...],
     step: list[float],
     gradient: Callable[[tuple[float, ...]], tuple[list[float], float]],
     size: float,
-) -> list[tuple[tuple[float, ...], list[float], float]]:
-    """theta, gradient and its size after the step, halved until the gradient is smaller; at most one."""
+) -> tuple[tuple[float, ...], list[float], float] | None:
+    """theta, gradient and its size after the step, which is halved until the gradient is smaller."""
     for k in range(HALVINGS):
         moved = tuple(value - 0.5**k * change for value, change in zip(theta, step, strict=True))
         if moved == theta:
             break
         g, now = gradient(moved)
         if now < size:
-            return [(moved, g, now)]
-    return []
+            return moved, g, now
+    return None
 
 
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]

@@ -2,13 +2,8 @@
 
     F(w) = (1/N) sum_i f(w, (x_i, y_i)),   f(w, (x, y)) = l(<w, x>, y) + sum_j h(w_j)
 
-A one-pass problem draws a record per step and knows its true parameter; here the N records are fixed
-beforehand, there is no true parameter, and what is asked for is a point with a small gradient of F. A
-synthetic data set is a replicate's own; a file's is shared by all replicates.
-
-Base class of the two classification problems: the synthetic law with two Gaussians.
-
-Synthetic records of empirical risk minimisation, for kernels: all scaled to one Euclidean norm.
+There is no true parameter: the aim is a point with a small gradient of F. A synthetic data set is a
+replicate's own, a file is shared by all replicates. Synthetic x are scaled to one Euclidean norm.
 
 binary: two Gaussians, x = z + y separation u, u = (1, ..., 1) / sqrt(d) or (1, 0, ..., 0), a label
 flipped with probability ``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of
@@ -20,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +23,17 @@ from pydantic import Field, model_validator
 
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import BaseProblem
-from ldpflow.components.problems.tables import identified, read_records
+from ldpflow.components.problems.tables import identify_file, read_records
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
 
 
 class FiniteSumProblem(BaseProblem):
-    """A smooth loss of a linear score, and the records it is averaged over.
+    """A smooth loss of a linear score, averaged over records.
 
     The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
-    problem)`` and its ``derivative`` in u, and where it has a regulariser ``separable_loss(w, y, problem)``
-    and its derivative ``separable`` (h and h', of one coordinate).
+    problem)`` and its ``derivative`` in u; for a regulariser ``separable_loss(w, y, problem)`` and its
+    derivative ``separable`` (h and h', of one coordinate).
 
     Parameters
     ----------
@@ -51,11 +46,13 @@ class FiniteSumProblem(BaseProblem):
     target : str, optional
         The file's column y; the other columns, or those named in ``features``, are x.
     features : tuple of str, optional
-        Columns of the file that make x; all but the target unless given.
+        Columns of the file that make x, all but the target by default.
     sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards: results name the
-        data they come from.
+        Digest of the file, filled in when it is first read and checked afterwards.
     """
+
+    labels: ClassVar[Literal["binary", "real"]]
+    """Kind of the response y: -1 or 1, or any number."""
 
     d: Annotated[int, Field(ge=1, le=256)] = 10
     bound: Annotated[float, Field(gt=0, le=1e6)] = 1.0
@@ -66,21 +63,14 @@ class FiniteSumProblem(BaseProblem):
 
     @model_validator(mode="after")
     def check_file(self) -> Self:
-        found = identified(self.file, self.target, self.features, self.sha256, self.d)
-        if found is not None:
-            for name, value in zip(("sha256", "d"), found, strict=True):
-                object.__setattr__(self, name, value)
+        identity = identify_file(self.file, self.target, self.features, self.sha256, self.d)
+        if identity is not None:
+            self.__dict__["sha256"], self.__dict__["d"] = identity
         return self
 
     @property
     def dimension(self) -> int:
-        """Number d of coordinates of w."""
         return self.d
-
-    @property
-    @abstractmethod
-    def labels(self) -> Literal["binary", "real"]:
-        """Kind of the response y: -1 or 1, or any number."""
 
     @abstractmethod
     def lipschitz_of_loss(self) -> float:
@@ -99,21 +89,20 @@ class FiniteSumProblem(BaseProblem):
         return self.smoothness_of_loss()
 
     def gap(self) -> float | None:
-        """An upper bound of F(0) - inf F over all data, or None where there is none."""
+        """An upper bound of F(0) - inf F over all data, if there is one."""
         return None
 
     def convex(self) -> bool:
-        """Whether F is convex, so that its minimum, and the excess risk, can be computed."""
+        """Whether F is convex, so that its minimum and the excess risk can be computed."""
         return False
 
     def variates(self) -> tuple[Variate, ...]:
-        """Standard variates that one synthetic record takes, in the order of their planes."""
         last = Variate("uniform") if self.labels == "binary" else Variate("student_t", 2.0)
         return (*(Variate("normal") for _ in range(self.d)), last)
 
     @abstractmethod
     def data_parameters(self) -> Parameters:
-        """Argument ``law`` of the synthetic law's kernel function (see `binary_record`)."""
+        """Argument ``law`` of the kernel function of the synthetic law (see `binary_record`)."""
 
     def kernel_parameters(self) -> Parameters:
         """Argument ``problem`` of the loss functions."""
@@ -126,25 +115,23 @@ class FiniteSumProblem(BaseProblem):
         return read_records(self.file, self.target, self.features, self.bound, self.labels)
 
     def largest_n(self) -> int | None:
-        """Number of records of the file; None where they are synthetic."""
+        """Number of records of the file, if there is one."""
         return None if self.file is None else len(self.records[1])
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: problems with the same law of records share their data."""
+        """Key of the ``data`` streams: problems with one law of records share their data."""
         return canonical_json(self.data_settings())
 
     def data_settings(self) -> dict[str, Any]:
-        """The settings that the synthetic data follow from."""
+        """Settings that determine the synthetic data."""
         return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}
 
 
 def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
     return 0.0
 
 
 def separable(w, y, problem):  # type: ignore[no-untyped-def]
-    """No regulariser."""
     return 0.0
 
 
@@ -156,19 +143,16 @@ class BinaryProblem(FiniteSumProblem):
     separation : float
         Distance of each class's mean from 0, before rows are scaled; the noise has unit variance.
     direction : str
-        Where the means lie: ``diagonal``, along (1, ..., 1), or ``axis``, along the first coordinate. A
-        penalty that is a sum over coordinates tells the two apart.
+        Direction of the means: ``diagonal``, (1, ..., 1), or ``axis``, the first coordinate. A penalty that
+        is a sum over coordinates tells the two apart.
     label_noise : float in [0, 1]
         Probability that a synthetic label is flipped.
     """
 
+    labels: ClassVar = "binary"
     separation: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     direction: Literal["diagonal", "axis"] = "diagonal"
     label_noise: Annotated[float, Field(ge=0, le=1)] = 0.1
-
-    @property
-    def labels(self) -> Literal["binary", "real"]:
-        return "binary"
 
     def data_parameters(self) -> Parameters:
         if self.direction == "axis":
@@ -179,7 +163,7 @@ class BinaryProblem(FiniteSumProblem):
 
     def data_settings(self) -> dict[str, Any]:
         settings = super().data_settings()
-        if self.direction == "diagonal":  # named as before there was a choice: the same records
+        if self.direction == "diagonal":  # the older name, which keeps the records
             settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
         return settings
 

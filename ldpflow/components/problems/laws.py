@@ -1,9 +1,9 @@
-"""Laws of data and errors: a standard variate moved and scaled, with density, quantile and cdf."""
+"""Laws of data and errors: location and scale of a standard variate, density, quantile and cdf."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.column_law import ColumnLaw
-from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw, bisected
+from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw, find_root
 from ldpflow.numerics import constants
 
 
@@ -20,9 +20,8 @@ from ldpflow.numerics import constants
 class Variate:
     """A standard law to draw from: a sampler's name and its parameter (degrees of freedom or shape).
 
-    ``law`` is what a parameter does not say: the table of a column, the components of a mixture.
-    ``role`` is the stream that it comes from where that is not the role of the component:
-    ``budgets`` (public randomness), or ``position`` (no randomness, the number of the draw).
+    ``law`` holds the table of a column or the components of a mixture. ``role`` is its stream if that is not
+    the component's: ``budgets`` (public randomness), or ``position`` (the number of the draw).
     """
 
     name: str
@@ -48,22 +47,7 @@ class Law:
     bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
     weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
     mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column.
-
-    Parameters
-    ----------
-    name : str
-    location, scale : float
-        Unit of the data; scale > 0.
-    df : float, optional
-        Degrees of freedom of ``student_t``.
-    shape : float, optional
-        a, for the laws that have one.
-    components : tuple of Component
-        Of a ``mixture``; each has its own location and scale.
-    table : ColumnLaw, optional
-        Of ``empirical``.
-    own : DataLaw, optional
-        Of a law that a plug-in defines.
+    A plug-in's law is ``own``.
     """
 
     name: str
@@ -82,11 +66,9 @@ class Law:
 
     @property
     def variate(self) -> Variate:
-        """Variate of the law before it is moved and scaled."""
+        """Variate Z."""
         composed = self.table is not None or bool(self.components) or self.own is not None
-        standard = (
-            Law(self.name, components=self.components, table=self.table, own=self.own) if composed else None
-        )
+        standard = replace(self, location=0.0, scale=1.0, df=None, shape=None) if composed else None
         return Variate(self.name, self.parameter, law=standard)
 
     @cached_property
@@ -95,10 +77,6 @@ class Law:
         if self.components:
             return Mixture(self.components)
         return self.table or self.own or BundledLaw(self.name, self.parameter)
-
-    def parts(self) -> list[tuple[Any, Law]]:
-        """Weights, which sum to 1, and laws of a mixture."""
-        return Mixture(self.components).parts()
 
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""
@@ -147,7 +125,7 @@ class Law:
             return float(self.standard.cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
 
     def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X <= x) for an array, absolute error below 1e-12; the same bits on every processor."""
+        """P(X <= x) for an array, absolute error below 1e-12, bits equal on every processor."""
         return self.standard.cdf_values((x - self.location) / self.scale)
 
 
@@ -158,7 +136,7 @@ class Mixture(StandardLaw):
     components: tuple[Component, ...]
 
     def parts(self) -> list[tuple[Any, Law]]:
-        """Components with weights that sum to 1."""
+        """Laws with weights that sum to 1."""
         total = sum(mpf(part.weight) for part in self.components)
         return [(mpf(part.weight) / total, part.law) for part in self.components]
 
@@ -173,14 +151,13 @@ class Mixture(StandardLaw):
         return sum(parts[1:], parts[0])
 
     def quantile(self, t: Any) -> Any:
-        """By bisection between the components' quantiles."""
         ends = [
             law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
         ]
         low, high = min(ends), max(ends)
         # Rounded ends: a little further out the bracket is certain.
         margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
-        return bisected(lambda z: self.cdf(z) - t, low - margin, high + margin)
+        return find_root(lambda z: self.cdf(z) - t, low - margin, high + margin)
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         total = math.fsum(part.weight for part in self.components)

@@ -12,26 +12,21 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import check_independent, mean, second_moments, solved
+from ldpflow.components.problems.file_rows import MOST_ROWS, check_independent, mean, second_moments, solve
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scaled
-from ldpflow.components.problems.tables import identified, read_columns
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scale_matrix
+from ldpflow.components.problems.tables import identify_file, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-LARGEST_FILE = 2**20
 
 LAWS = {  # sampler, scale to variance 1, fourth moment then
     "normal": ("normal", 1.0, 3.0),
@@ -62,10 +57,10 @@ class LeastSquares(Problem):
         Law of x's coordinates: normal, uniform or rademacher (sub-Gaussian, a = 1/2 in the paper's tail
         condition) or laplace (sub-exponential, a = 1).
     errors : str
-        Law of z, of the same names.
+        Law of z, one of these names.
     file, target, features, sha256
-        A Parquet or CSV file of records, its column y, the columns that make x (all others unless
-        given), and the file's digest, filled in when it is first read and checked afterwards.
+        A Parquet or CSV file of records, its column y, the columns that make x (all others by default),
+        and the file's digest, filled in when it is first read and checked afterwards.
     """
 
     cites: ClassVar = ("varshney2022",)
@@ -88,22 +83,18 @@ class LeastSquares(Problem):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        found = identified(self.file, self.target, self.features, self.sha256, self.d)
-        if found is None:
+        identity = identify_file(self.file, self.target, self.features, self.sha256, self.d, most=64)
+        if identity is None:
             if self.eigenvalues is not None:
                 if self.kappa != 1.0:
                     raise ValueError("eigenvalues are given instead of kappa")
-                object.__setattr__(self, "d", len(self.eigenvalues))
+                self.__dict__["d"] = len(self.eigenvalues)
             if self.coefficients is not None and len(self.coefficients) != self.d:
                 raise ValueError(f"coefficients must have {self.d} values, one per coordinate")
             return self
         if self.eigenvalues is not None or self.coefficients is not None or self.kappa != 1.0:
             raise ValueError("a file has its own eigenvalues and coefficients")
-        digest, columns = found
-        if columns > 64:
-            raise InputError("problem.features", columns, "at most 64 columns")
-        object.__setattr__(self, "sha256", digest)
-        object.__setattr__(self, "d", columns)
+        self.__dict__["sha256"], self.__dict__["d"] = identity
         return self
 
     @property
@@ -111,11 +102,9 @@ class LeastSquares(Problem):
         return self.d
 
     def data_key(self) -> str:
-        """Every sigma, w* and H meets the same standard variates."""
-        if self.file is not None:
-            names: tuple[str, ...] = ("sha256", "target", "features")
-        else:
-            names = ("kind", "d", "design", "errors")
+        """Every sigma, w* and H has equal standard variates."""
+        simulated = ("kind", "d", "design", "errors")
+        names = simulated if self.file is None else ("sha256", "target", "features")
         return canonical_json({name: getattr(self, name) for name in names})
 
     @cached_property
@@ -164,10 +153,10 @@ class LeastSquares(Problem):
         return self.curvature()
 
     def gradient_covariance(self) -> Matrix:
-        return scaled(self.curvature(), self.error_variance())
+        return scale_matrix(self.curvature(), self.error_variance())
 
-    # The constants that the paper's algorithms take as known in advance; those of a file are rounded up
-    # (the least eigenvalue down) to three digits, so that they are the same on every machine.
+    # The constants that the paper's algorithms take as known in advance. Those of a file are rounded up
+    # (the least eigenvalue down) to three digits: they are equal on every machine.
 
     def error_variance(self) -> float:
         """sigma^2."""
@@ -195,11 +184,11 @@ class LeastSquares(Problem):
         return self.population.largest if self.file is not None else max(self.lambdas)
 
     def smallest(self) -> float:
-        """The least eigenvalue of H, the paper's mu."""
+        """Least eigenvalue of H, the paper's mu."""
         return self.population.smallest if self.file is not None else min(self.lambdas)
 
     def radius_square(self) -> float:
-        """R_x^2: the least R^2 with E ||x||^2 x x' <= R^2 H; Tr H + (kurtosis - 1) ||H||."""
+        """R_x^2, the least R^2 with E ||x||^2 x x' <= R^2 H: Tr H + (kurtosis - 1) ||H||."""
         if self.file is not None:
             return self.population.radius_square
         return self.trace() + (self.kurtosis() - 1.0) * self.largest()
@@ -218,11 +207,10 @@ class LeastSquares(Problem):
 
     @cached_property
     def population(self) -> Population:
-        """Population quantities computed from the file's records."""
         assert self.file is not None and self.target is not None
         columns, y = read_columns(self.file, self.target, self.features)
-        if len(y) > LARGEST_FILE:
-            raise InputError("problem.file", f"{len(y):,} records", f"at most {LARGEST_FILE:,}")
+        if len(y) > MOST_ROWS:
+            raise InputError("problem.file", f"{len(y):,} records", f"at most {MOST_ROWS:,}")
         return Population(columns, y, self.file)
 
 
@@ -232,7 +220,7 @@ class Population:
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
         moments = second_moments(columns, np.ones(len(y)))
         low, high = check_independent(moments, "problem.file", file)
-        solution = solved(moments, [mean(column * y) for column in columns])
+        solution = solve(moments, [mean(column * y) for column in columns])
         assert solution is not None  # the columns are independent
         self.truth = tuple(solution)
         rest = y.copy()
@@ -243,16 +231,16 @@ class Population:
         self.table = np.ascontiguousarray(np.column_stack([*columns, rest]))
         self.moments: Matrix = moments
         self.variance = mean(rest * rest)
-        self.trace = rounded(mean(square), math.ceil)
-        self.largest = rounded(high, math.ceil)
-        self.smallest = rounded(low, math.floor)
+        self.trace = round_to_three_digits(mean(square), math.ceil)
+        self.largest = round_to_three_digits(high, math.ceil)
+        self.smallest = round_to_three_digits(low, math.floor)
         x = np.column_stack(columns)
         fourth = np.linalg.solve(np.array(moments), (x * square[:, None]).T @ x / len(y))
-        self.radius_square = rounded(float(np.max(np.linalg.eigvals(fourth).real)), math.ceil)
+        largest = float(np.max(np.linalg.eigvals(fourth).real))
+        self.radius_square = round_to_three_digits(largest, math.ceil)
 
 
-def rounded(value: float, towards: Any) -> float:
-    """A positive number rounded up or down to three digits."""
+def round_to_three_digits(value: float, towards: Any) -> float:
     unit = 10 ** (math.floor(math.log10(value)) - 2)
     result: float = float(f"{towards(value / unit * (1 - 1e-9)) * unit:.3g}")
     return result

@@ -18,7 +18,7 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.problems.file_rows import Fit, Rows, fitted, mean, second_moments, solved
+from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows, mean, second_moments, solve
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.mallows import Array, BoundedRegression, mean_along, radial_mean, weight
 from ldpflow.components.problems.problem import Matrix, isotropic
@@ -35,21 +35,7 @@ class LinearRegression(BoundedRegression):
     coefficients : tuple of float
         theta*; its length d is the dimension.
     huber : float > 0
-        c, in standard deviations of the error; with a file in the unit of y.
-    bounding : str
-        ``mallows`` or ``clip``: how the gradient is bounded in x.
-    clip : float, optional
-        C0 of ``clip``; must be given with it and only with it.
-    file : str, optional
-        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
-    target : str, optional
-        The file's column y.
-    features : tuple of str, optional
-        Columns of the file that make x; all but the target unless given.
-    sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
-    moments : str, optional
-        theta*, G and S of the rows, filled in with the digest.
+        c, in standard deviations of the error, or in the unit of a file's y.
     """
 
     kind: Literal["linear_regression"] = "linear_regression"
@@ -85,8 +71,8 @@ class LinearRegression(BoundedRegression):
 
         weight = self.row_weights(rows)
         moments = second_moments(rows.columns, weight)
-        start = solved(moments, [mean(weight * rows.y * column) for column in rows.columns])
-        return fitted(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
+        start = solve(moments, [mean(weight * rows.y * column) for column in rows.columns])
+        return fit_rows(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
 
     def last_column(self, rows: Rows) -> Array:
         """The error y - x' theta*."""
@@ -121,50 +107,25 @@ class LinearRegression(BoundedRegression):
             "the errors are symmetric; bounding = 'mallows' needs no symmetry"
         )
 
-    def threshold(self, r: mpf) -> mpf:
-        """Where the residual score is cut at ||x|| = r."""
-        c = mpf(self.huber)
-        return c if self.clip is None else min(c, mpf(self.clip) / r)
-
     def kinks(self) -> tuple[float, ...]:
         """Radii at which the weights are not smooth."""
         return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
 
-    def factor(self, r: mpf) -> mpf:
-        """u at ||x|| = r."""
-        return weight(r) if self.clip is None else mpf(1)
-
-    def curvature(self) -> Matrix:
-        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d; of a file the mean over its rows."""
-        if (fit := self.fit) is not None:
-            return [list(row) for row in fit.curvature]
+    def moment(self, power: int) -> Matrix:
+        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d, and S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
         d = self.dimension
+
+        def integrand(r: mpf) -> mpf:
+            c, u = mpf(self.huber), weight(r)
+            if self.clip is not None:
+                c, u = min(c, mpf(self.clip) / r), mpf(1)
+            p = 2 * mp.ncdf(c) - 1
+            if power == 1:
+                return u * r**2 * p
+            return (u * r) ** 2 * (p - 2 * c * mp.npdf(c) + c**2 * (1 - p))
+
         with constants.workdps(30):
-            value = radial_mean(
-                d,
-                lambda r: self.factor(r) * r**2 * (2 * mp.ncdf(self.threshold(r)) - 1),
-                self.kinks(),
-            )
-            return isotropic(d, float(value / d))
-
-    def gradient_covariance(self) -> Matrix:
-        """S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d; of a file the mean over its rows."""
-        if (fit := self.fit) is not None:
-            return [list(row) for row in fit.covariance]
-        d = self.dimension
-        with constants.workdps(30):
-            value = radial_mean(
-                d,
-                lambda r: (self.factor(r) * r) ** 2 * score_square(self.threshold(r)),
-                self.kinks(),
-            )
-            return isotropic(d, float(value / d))
-
-
-def score_square(c: mpf) -> mpf:
-    """E psi_c(e)^2 for e ~ N(0, 1)."""
-    p = 2 * mp.ncdf(c) - 1
-    return p - 2 * c * mp.npdf(c) + c**2 * (1 - p)
+            return isotropic(d, float(radial_mean(d, integrand, self.kinks()) / d))
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

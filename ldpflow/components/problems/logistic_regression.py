@@ -20,11 +20,11 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Rows, fitted
+from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.mallows import Array, BoundedRegression, along_and_across, weight
-from ldpflow.components.problems.problem import Matrix, isotropic, unknown_matrix
-from ldpflow.errors import InputError
+from ldpflow.components.problems.problem import Matrix, isotropic, nan_matrix
+from ldpflow.components.problems.tables import check_two_values
 from ldpflow.numerics import constants, exp, log
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
@@ -39,20 +39,6 @@ class LogisticRegression(BoundedRegression):
         theta*; its length d is the dimension.
     covariates : str
         ``normal``: x ~ N(0, I_d), no intercept. ``one``: x = 1 and d = 1, the log-odds of a bit.
-    bounding : str
-        ``mallows`` or ``clip``: how the gradient is bounded in x.
-    clip : float, optional
-        C0 of ``clip``; must be given with it and only with it.
-    file : str, optional
-        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
-    target : str, optional
-        The file's column y.
-    features : tuple of str, optional
-        Columns of the file that make x; all but the target unless given.
-    sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
-    moments : str, optional
-        theta*, G and S of the rows, filled in with the digest.
     """
 
     kind: Literal["logistic_regression"] = "logistic_regression"
@@ -109,15 +95,7 @@ class LogisticRegression(BoundedRegression):
 
     def labels(self, rows: Rows) -> Array:
         """y as 0 and 1: the larger of its two values is 1."""
-        values = np.unique(rows.y)
-        if len(values) != 2:
-            raise InputError(
-                "problem.target",
-                self.target,
-                "a column with two different values",
-                f"It has {len(values):,}.",
-            )
-        result: Array = (rows.y == values[1]).astype(np.float64)
+        result: Array = (rows.y == check_two_values(rows.y, self.target)[1]).astype(np.float64)
         return result
 
     def fit_of(self, rows: Rows) -> Fit:
@@ -131,40 +109,30 @@ class LogisticRegression(BoundedRegression):
             return np.clip(p - y, -limit, limit), inside * p * (1.0 - p)
 
         weight = self.row_weights(rows)
-        return fitted(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
+        return fit_rows(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
 
     def last_column(self, rows: Rows) -> Array:
         """A number that is below every probability for y = 1 and above for y = 0."""
         return np.where(self.labels(rows) == 1.0, -1.0, 2.0)
 
-    def along_truth(self, power: int) -> Matrix:
-        """E u^power p* (1 - p*) x x'; of a file G and S, means over its rows."""
+    def moment(self, power: int) -> Matrix:
+        """E u^power p* (1 - p*) x x'."""
         d = self.dimension
-        if (fit := self.fit) is not None:
-            return [list(row) for row in (fit.curvature if power == 1 else fit.covariance)]
         if self.clip is not None:
-            return unknown_matrix(d)
+            return nan_matrix(d)
         with constants.workdps(30):
             norm = mp.sqrt(sum(mpf(b) ** 2 for b in self.coefficients))
             if self.covariates == "one":
                 return [[float(bernoulli(norm))]]
             along, across = eigenvalues(d, norm, power)
-            result = isotropic(d, float(across if norm > 0 else along))
-            if norm > 0:
-                unit = [mpf(b) / norm for b in self.coefficients]
-                for i in range(d):
-                    for j in range(d):
-                        change = (along - across) * unit[i] * unit[j]
-                        result[i][j] = float(change + (across if i == j else 0))
-            return result
+            if norm == 0:
+                return isotropic(d, float(along))
+            unit = [mpf(b) / norm for b in self.coefficients]
 
-    def curvature(self) -> Matrix:
-        """H = E u p* (1 - p*) x x'."""
-        return self.along_truth(1)
+            def entry(i: int, j: int) -> float:
+                return float((along - across) * unit[i] * unit[j] + (across if i == j else 0))
 
-    def gradient_covariance(self) -> Matrix:
-        """S = E u^2 p* (1 - p*) x x'."""
-        return self.along_truth(2)
+            return [[entry(i, j) for j in range(d)] for i in range(d)]
 
 
 def bernoulli(z: mpf) -> mpf:
@@ -175,7 +143,7 @@ def bernoulli(z: mpf) -> mpf:
 
 @lru_cache(maxsize=256)
 def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
-    """Of E u^power p* (1 - p*) x x', along theta* and across it; seconds of mpmath."""
+    """Eigenvalues of E u^power p* (1 - p*) x x' along theta* and across it; takes seconds."""
     return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),))
 
 

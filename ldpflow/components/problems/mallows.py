@@ -1,7 +1,7 @@
 """Regression scores bounded by Mallows weights or by clipping, and their population constants.
 
 A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
-u(x) = min(1, 2/||x||^2), which leaves theta* where it was (the conditional mean of s at theta* is 0
+u(x) = min(1, 2/||x||^2), which leaves theta* in place (the conditional mean of s at theta* is 0
 whatever u is), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
 x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
 radius and an angle.
@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
+from mpmath.calculus.quadrature import GaussLegendre
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Rows, rows_of
-from ldpflow.components.problems.problem import Problem
-from ldpflow.components.problems.tables import identified
-from ldpflow.errors import InputError
+from ldpflow.components.problems.file_rows import Fit, Rows, load_rows
+from ldpflow.components.problems.problem import Matrix, Problem
+from ldpflow.components.problems.tables import identify_file
 from ldpflow.numerics import constants
 from ldpflow.settings import canonical_json
 
@@ -35,9 +35,27 @@ NODES = 48  # Gauss-Legendre nodes per panel
 
 
 class BoundedRegression(Problem):
-    """A regression whose gradient is bounded in x as its ``bounding`` says."""
+    """A regression whose gradient is bounded in x.
 
-    if TYPE_CHECKING:  # settings of its subclasses: in their order cells come
+    Parameters
+    ----------
+    bounding : str
+        ``mallows`` or ``clip``: how the gradient is bounded in x.
+    clip : float, optional
+        C0 of ``clip``; must be given with it and only with it.
+    file : str, optional
+        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
+    target : str, optional
+        The file's column y.
+    features : tuple of str, optional
+        Columns of the file that make x, all but the target by default.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    moments : str, optional
+        theta*, G and S of the rows, filled in with the digest.
+    """
+
+    if TYPE_CHECKING:  # declared by the subclasses: the order of settings is that of cells
         coefficients: tuple[float, ...]
         bounding: Literal["mallows", "clip"]
         clip: float | None
@@ -55,20 +73,18 @@ class BoundedRegression(Problem):
 
     @model_validator(mode="after")
     def check_rows(self) -> Self:
-        """Read the file, or what was computed from it, and fill in what follows from its rows."""
+        """Read the file, or its moments, and fill in what follows from its rows."""
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")
-            identified(None, self.target, self.features, None, 0)
+            identify_file(None, self.target, self.features, None)
             return self
+        values = self.__dict__
         if self.moments is None:
-            found = identified(self.file, self.target, self.features, self.sha256, 0)
-            assert found is not None
-            digest, columns = found
-            if columns > 64:
-                raise InputError("problem.features", columns, "at most 64 columns")
-            object.__setattr__(self, "sha256", digest)
-            object.__setattr__(self, "moments", self.fit_of(self.rows()).text())
+            identity = identify_file(self.file, self.target, self.features, self.sha256, most=64)
+            assert identity is not None
+            values["sha256"] = identity[0]
+            values["moments"] = self.fit_of(self.rows()).text()
         elif self.sha256 is None:
             raise ValueError("moments go with sha256")
         try:
@@ -77,18 +93,17 @@ class BoundedRegression(Problem):
             raise ValueError(f"moments: {error}") from None
         if self.coefficients not in (type(self).model_fields["coefficients"].default, fit.truth):
             raise ValueError("a file has its own coefficients")
-        object.__setattr__(self, "coefficients", fit.truth)
+        values["coefficients"] = fit.truth
         return self
 
     @property
     def fit(self) -> Fit | None:
-        """theta*, G and S of the rows of a file; None where records are simulated."""
+        """theta*, G and S of the rows of a file; None for simulated records."""
         return None if self.moments is None else Fit.of_text(self.moments)
 
     def rows(self) -> Rows:
-        """The rows of the file."""
         assert self.file is not None and self.target is not None and self.sha256 is not None
-        return rows_of(self.file, self.target, self.features, self.sha256)
+        return load_rows(self.file, self.target, self.features, self.sha256)
 
     @abstractmethod
     def fit_of(self, rows: Rows) -> Fit:
@@ -96,10 +111,22 @@ class BoundedRegression(Problem):
 
     @abstractmethod
     def last_column(self, rows: Rows) -> Array:
-        """Last column of a row, which the kernel reads beside x."""
+        """Column of the kernel's table after those of x."""
+
+    @abstractmethod
+    def moment(self, power: int) -> Matrix:
+        """G for power 1 and S for power 2 of simulated records, means of u^power."""
+
+    def curvature(self) -> Matrix:
+        fit = self.fit
+        return self.moment(1) if fit is None else fit.curvature
+
+    def gradient_covariance(self) -> Matrix:
+        fit = self.fit
+        return self.moment(2) if fit is None else fit.covariance
 
     def row_weights(self, rows: Rows) -> Array:
-        """u(x) of every row; 1 where gradients are clipped."""
+        """u(x) of every row; 1 if gradients are clipped."""
         if self.clip is not None:
             return np.ones(len(rows.y))
         square = rows.square_norms()
@@ -107,7 +134,7 @@ class BoundedRegression(Problem):
         return result
 
     def row_limits(self, rows: Rows) -> Array:
-        """Largest score of every row that clipping leaves as it is; infinite without clipping."""
+        """Largest score of every row that is not clipped; infinite without clipping."""
         if self.clip is None:
             return np.full(len(rows.y), math.inf)
         result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
@@ -124,7 +151,7 @@ class BoundedRegression(Problem):
         return table_of(self)
 
     def key_settings(self) -> dict[str, Any]:
-        """Coefficients of a file are no part of a key: they follow from it."""
+        """Without the coefficients of a file, which follow from it."""
         found = super().key_settings()
         return found if self.file is None else {k: v for k, v in found.items() if k != "coefficients"}
 
@@ -134,11 +161,10 @@ class BoundedRegression(Problem):
         return canonical_json({name: getattr(self, name) for name in ("sha256", "target", "features")})
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The digest of the file and what follows from its rows, where the axes name one case."""
-        if axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,):
-            return axes
-        if any(len(values) != 1 for values in axes.values()):
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The digest of the file and what follows from its rows, if the axes name one case."""
+        read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
+        if read or any(len(values) != 1 for values in axes.values()):
             return axes
         problem = cls(**{name: values[0] for name, values in axes.items()})
         names = ("coefficients", "sha256", "moments")
@@ -160,26 +186,16 @@ class BoundedRegression(Problem):
 
 @lru_cache(maxsize=4)
 def table_of(problem: BoundedRegression) -> Array:
-    """x and what the kernel reads beside it, a row per record."""
     rows = problem.rows()
     return np.column_stack([*rows.columns, problem.last_column(rows)])
 
 
-@lru_cache(maxsize=4)
-def legendre(count: int) -> tuple[tuple[Any, Any], ...]:
-    """Nodes and weights of Gauss and Legendre on [-1, 1]."""
+@cache
+def gauss_legendre() -> list[tuple[Any, Any]]:
+    """Nodes and weights on [-1, 1], 3 * 2^4 = NODES of them."""
     with constants.workdps(DIGITS):
-        rule = []
-        for k in range(1, count + 1):
-            x = mp.cos(mp.pi * (k - mpf(1) / 4) / (count + mpf(1) / 2))
-            for _ in range(6):
-                p, before = x, mpf(1)
-                for n in range(2, count + 1):
-                    p, before = ((2 * n - 1) * x * p - (n - 1) * before) / n, p
-                slope = count * (x * p - before) / (x * x - 1)
-                x -= p / slope
-            rule.append((x, 2 / ((1 - x * x) * slope**2)))
-        return tuple(rule)
+        nodes: list[tuple[Any, Any]] = GaussLegendre(mp).calc_nodes(5, mp.prec)
+        return nodes
 
 
 def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
@@ -187,12 +203,12 @@ def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
     total = mpf(0)
     for low, high in pairwise(cuts):
         half, middle = (high - low) / 2, (high + low) / 2
-        total += half * sum(w * f(middle + half * x) for x, w in legendre(NODES))
+        total += half * sum(w * f(middle + half * x) for x, w in gauss_legendre())
     return total
 
 
 def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
-    """E f(||x||) for x ~ N(0, I_d); ``kinks`` are radii at which f is not smooth. In mpmath."""
+    """E f(||x||) for x ~ N(0, I_d) in mpmath; f is not smooth at the radii ``kinks``."""
     # The chi density is below 1e-25 of its peak beyond sqrt(d) + 11.
     last = mp.sqrt(d) + 11
     inner = [k for k in kinks if 0 < k < last]
@@ -207,9 +223,9 @@ def weight(r: Any) -> Any:
 
 
 def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """E f(r, t) r^2 t^2 and E f(r, t) r^2 (1 - t^2)/(d - 1), t the cosine with a fixed direction.
+    """Eigenvalues of E f(r, t) x x' along a direction and across it, t the cosine with it; f is even in t.
 
-    The two eigenvalues of E f x x': along the direction, and across it. f must be even in t.
+    E f r^2 t^2 and E f r^2 (1 - t^2)/(d - 1).
     """
     if d == 1:
         return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)
@@ -231,7 +247,7 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
 
 
 def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:
-    """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t: for theory's lines."""
+    """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     last = math.sqrt(d) + 11
     cuts = np.unique([0.0, *(k for k in kinks if k < last), *(last * i / 5 for i in range(1, 6))])

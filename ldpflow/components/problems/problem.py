@@ -1,28 +1,25 @@
-"""Unit of a study: location and scale in whose multiples its steps and its start are given.
-
-Base classes of problems: an estimand, its data law and its gradient.
-"""
+"""Base classes of problems: an estimand, its data law and its gradient."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from ldpflow.components.problems.laws import Law, Variate
-from ldpflow.settings import Checked, Parameters, Settings, canonical_json
+from ldpflow.settings import InputModel, Parameters, Settings, canonical_json
 
 
-class Units(Checked):
+class Units(InputModel):
     """Location and scale in which a study gives its steps and its start.
 
     A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
-    the data. Path, key, iterates and intervals are those of a study that gives these numbers itself.
+    the data. Path and key are those of a study that gives these numbers itself.
 
     Parameters
     ----------
@@ -36,42 +33,34 @@ class Units(Checked):
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
 
     def place(self, value: float) -> float:
-        """A place such as theta0, in the unit of the data."""
+        """Location such as theta0 in the unit of the data."""
         return self.location + self.scale * value
 
     def size(self, value: float) -> float:
-        """A distance or a step constant, in the unit of the data."""
+        """Distance or step constant in the unit of the data."""
         return self.scale * value
 
     def back(self, value: float) -> float:
-        """A place in the unit of the data as a study in this unit writes it."""
+        """Inverse of :meth:`place`."""
         return (value - self.location) / self.scale
-
-    def written(self) -> dict[str, Any]:
-        """As a study file has it."""
-        return self.model_dump()
 
 
 Matrix = list[list[float]]
 
 
-def unknown_matrix(dimension: int) -> Matrix:
-    """NaN in every place: what is not known."""
+def nan_matrix(dimension: int) -> Matrix:
     return [[math.nan] * dimension for _ in range(dimension)]
 
 
 def diagonal(values: Sequence[float]) -> Matrix:
-    """Diagonal matrix."""
-    return [[v if i == j else 0.0 for j in range(len(values))] for i, v in enumerate(values)]
+    return np.diag(values).tolist()
 
 
 def isotropic(dimension: int, value: float) -> Matrix:
-    """value * I."""
     return diagonal([value] * dimension)
 
 
-def scaled(matrix: Matrix, factor: float) -> Matrix:
-    """factor * matrix."""
+def scale_matrix(matrix: Matrix, factor: float) -> Matrix:
     return [[factor * value for value in row] for row in matrix]
 
 
@@ -81,7 +70,7 @@ class BaseProblem(Settings):
     group: ClassVar[str] = "problem"
 
     cites: ClassVar[tuple[str, ...]] = ()
-    """Papers that it follows, by their keys in ldpflow/results/references.bib, or whole BibTeX entries."""
+    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
 
     @property
     @abstractmethod
@@ -97,15 +86,16 @@ class BaseProblem(Settings):
         """Numbers that the problem's kernel functions read by name from their argument ``problem``."""
 
     def in_own_unit(self) -> tuple[Self, Units | None]:
-        """The problem without its ``units``, and these; None where steps are in the unit of the data."""
-        return self, None
+        """The problem without its setting ``units``, and these units; None without them."""
+        units: Units | None = getattr(self, "units", None)
+        return (self if units is None else self.model_copy(update={"units": None})), units
 
     def caution(self) -> str | None:
         """A warning about settings that change what is estimated, or None."""
         return None
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: every mechanism and step size meets the same users."""
+        """Key of the ``data`` streams: every mechanism and step size has the users of the problem."""
         return canonical_json(self.key_settings())
 
 
@@ -125,7 +115,7 @@ class Problem(BaseProblem):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d; NaN where it is not known."""
+        """theta*, length d; NaN if unknown."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
@@ -136,7 +126,7 @@ class Problem(BaseProblem):
         """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
 
     def stored_records(self) -> int:
-        """Number of records of a file that the data are drawn from; 0 where they are simulated."""
+        """Number of records of a file, 0 for simulated ones."""
         return 0
 
     def with_replacement(self) -> bool:
@@ -148,7 +138,7 @@ class Problem(BaseProblem):
         return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:
-        """H where F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly, d x d; else None."""
+        """H, d x d, if F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly."""
         return None
 
     def gradient_bound(self) -> float | None:
@@ -160,32 +150,26 @@ class Problem(BaseProblem):
         return None
 
     def one_point_convexity(self, distance: float) -> float | None:
-        """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance`` of theta*.
-
-        None where none is known.
-        """
+        """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance``, if known."""
         return None
 
     def quantile_target(self) -> tuple[float, Law] | None:
-        """Level and law of a record where theta* is a quantile of it, else None."""
+        """Level and law of a record, if theta* is its quantile."""
         return None
 
     def gradient_values(self) -> tuple[float, float] | None:
-        """The two values (low < 0 < high) of a scalar gradient that is a bit, else None."""
+        """The two values (low < 0 < high) of a scalar gradient that is a bit, if it is one."""
         return None
 
     def levels(self) -> tuple[float, ...] | None:
-        """tau_1 < .. < tau_Q where theta* are these quantiles of one value, else None.
-
-        Recursions of several quantiles keep their iterates in order.
-        """
+        """tau_1 < .. < tau_Q, if theta* are these quantiles of one value: iterates are kept in order then."""
         return None
 
     def bit_law(self) -> str | None:
-        """Standard law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
+        """Name of a law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
 
-        It must have a function ``cdf_<law>`` in ldpflow.numerics.distributions; the problem's module
-        then has a kernel function ``bit_probability``.
+        ldpflow.numerics.distributions must have its ``cdf_<law>``, the problem's module a kernel function
+        ``bit_probability``.
         """
         return None
 

@@ -26,7 +26,7 @@ class Quadratic(Problem):
     curvatures : tuple of float > 0
         Diagonal of H; its length d is the dimension.
     minimiser : tuple of float, optional
-        theta*, 0 unless given.
+        theta*, 0 by default.
     bound : float > 0
         b, the bound on every coordinate of x.
     """
@@ -44,12 +44,8 @@ class Quadratic(Problem):
             raise ValueError("minimiser must have as many values as curvatures")
         return self
 
-    @property
-    def dimension(self) -> int:
-        return len(self.curvatures)
-
     def truth(self) -> tuple[float, ...]:
-        return (0.0,) * self.dimension if self.minimiser is None else self.minimiser
+        return (0.0,) * len(self.curvatures) if self.minimiser is None else self.minimiser
 
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("symmetric_uniform"),) * self.dimension

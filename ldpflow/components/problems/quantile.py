@@ -6,18 +6,26 @@ density of X, S_SGD = tau (1 - tau).
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from ldpflow.components.problems.column_law import LAW_FROM, ColumnLaw, check_level, column_of, law_of_column
+from ldpflow.components.problems.column_law import (
+    LAW_FROM,
+    ColumnLaw,
+    check_level,
+    law_of_column,
+    load_column,
+)
 from ldpflow.components.problems.laws import Component, Law, Variate
-from ldpflow.components.problems.problem import Matrix, Problem, Units
+from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
-from ldpflow.components.problems.tables import digest_of
+from ldpflow.components.problems.tables import check_digest
 from ldpflow.errors import InputError
-from ldpflow.settings import Checked, OneOf, Parameters, Setting, Settings, allowed
+from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
 SimpleLaw = Literal[
     "normal",
@@ -39,6 +47,8 @@ Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
+CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
+OF_COLUMN = ("file", "column", "missing", "jitter")  # settings that say how a column is read
 
 
 def law_names() -> tuple[str, ...]:
@@ -47,13 +57,7 @@ def law_names() -> tuple[str, ...]:
 
 
 def check_parameter(law: str, df: float | None, shape: float | None) -> None:
-    """Refuse a df or a shape that the law does not have, or lacks.
-
-    Raises
-    ------
-    ValueError
-        Saying which law takes it, and its range.
-    """
+    """Refuse a df or a shape that the law does not have, or lacks."""
     if (law == "student_t") != (df is not None):
         raise ValueError("df must be given with law = 'student_t' and with no other law")
     if (law in SHAPES) != (shape is not None):
@@ -63,14 +67,7 @@ def check_parameter(law: str, df: float | None, shape: float | None) -> None:
         raise ValueError(f"the shape of {law} must be in [{low:g}, {high:g}]")
 
 
-def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
-    """The law of a plug-in; its ``shape`` where one is given, else its default.
-
-    Raises
-    ------
-    ValueError
-        If the law has no such setting, or not this value of it.
-    """
+def plugin_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
     cls = DATA_LAWS[kind]
     if df is not None or (shape is not None and "shape" not in cls.model_fields):
         raise ValueError(f"law = {kind!r} has no {'shape' if df is None else 'df'}")
@@ -80,8 +77,8 @@ def own_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
         raise ValueError(f"the shape of {kind} must be {allowed(cls, 'shape')}") from None
 
 
-class MixturePart(Checked):
-    """One law of a mixture: a bundled law, since a plug-in's law cannot be part of one."""
+class MixturePart(InputModel):
+    """One law of a mixture, which is a bundled one."""
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     law: SimpleLaw = "normal"
@@ -96,7 +93,47 @@ class MixturePart(Checked):
         return self
 
 
-class Quantile(Problem):
+class QuantileProblem(Problem):
+    """Quantiles of one law at the levels :meth:`levels`."""
+
+    @abstractmethod
+    def data_law(self) -> Law:
+        """Law of a record."""
+
+    @abstractmethod
+    def levels(self) -> tuple[float, ...]: ...
+
+    @property
+    def dimension(self) -> int:
+        return len(self.levels())
+
+    def truth(self) -> tuple[float, ...]:
+        law = self.data_law()
+        return tuple(law.quantile(tau) for tau in self.levels())
+
+    def variates(self) -> tuple[Variate, ...]:
+        return (self.data_law().variate,)
+
+    def bit_law(self) -> str | None:
+        name = self.data_law().name
+        return name if name in CLOSED_FORMS else None
+
+    def l2_sensitivity(self) -> float:
+        return math.sqrt(self.dimension)
+
+    def l1_sensitivity(self) -> float:
+        return float(self.dimension)
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        tau, *others = self.levels()
+        return None if others else (-tau, 1.0 - tau)
+
+    def curvature(self) -> Matrix:
+        law = self.data_law()
+        return diagonal([law.density_at_quantile(tau) for tau in self.levels()])
+
+
+class Quantile(QuantileProblem):
     """The tau-quantile of ``location + scale * Z``, or of a column of a file.
 
     Parameters
@@ -124,7 +161,7 @@ class Quantile(Problem):
     law_table : str, optional
         Law of the column, filled in with the digest: with it the file is not read again.
     units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
+        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     """
 
     cites: ClassVar = ("dette2024",)
@@ -149,75 +186,57 @@ class Quantile(Problem):
     @model_validator(mode="after")
     def check(self) -> Self:
         if self.law in DATA_LAWS:
-            self._own_law = own_law(self.law, self.df, self.shape)
+            self._own_law = plugin_law(self.law, self.df, self.shape)
         else:
             check_parameter(self.law, self.df, self.shape)
         if (self.law == "mixture") != (self.components is not None):
             raise ValueError("components must be given with law = 'mixture' and with no other law")
         if self.law == "empirical":
             self.check_column()
-        elif any(
-            value is not None
-            for value in (self.file, self.column, self.missing, self.jitter, self.sha256, self.law_table)
-        ):
+        elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
             raise ValueError("file, column, missing and jitter go with law = 'empirical'")
         if not self.data_law().has_quantile(self.tau):
             raise ValueError("tau must leave the quantile finite, where the density is not 0")
         return self
 
     def check_column(self) -> None:
-        """Read the column, or the table that was made of it, and fill in what follows from them."""
+        """Read the column or its table, and fill in what follows from them."""
         if (self.location, self.scale) != (0.0, 1.0):
             raise ValueError(
                 "law = 'empirical' has the unit of its column: location and scale go with others"
             )
         if self.law_table is not None:
             try:
-                law = ColumnLaw.of_text(self.law_table)
+                self._column_law = ColumnLaw.of_text(self.law_table)
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"law_table holds no law of a column ({error})") from None
-            self._column_law = law
             return
         if self.file is None:
             raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
-        found, _ = column_of(self.file, self.column, self.missing == "drop")
-        digest = digest_of(self.file)
-        if self.sha256 not in (None, digest):
-            raise InputError(
-                "problem.file", self.file, f"the file with SHA-256 {self.sha256}", "It has changed."
-            )
+        found = load_column(self.file, self.column, self.missing == "drop")
+        digest = check_digest(self.file, self.sha256)
         check_level(found, self.jitter, self.tau)
-        law = law_of_column(found, self.jitter)
-        self._column_law = law
-        for name, value in {"column": found.name, "sha256": digest, "law_table": law.text()}.items():
-            object.__setattr__(self, name, value)
+        self._column_law = law_of_column(found, self.jitter)
+        self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
         """The file's name is no part of a key: its digest is."""
         return {name: value for name, value in super().key_settings().items() if name != "file"}
 
     @classmethod
-    def completed(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The digest of the file and the law of its column, where the axes name one column."""
-        names = ("law", "file", "column", "missing", "jitter")
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """The digest of the file and the law of its column, if the axes name one."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
-        if any(len(axes[name]) != 1 for name in names if name in axes):
-            raise InputError(
-                "problem",
-                [n for n in names if len(axes.get(n, ("",))) > 1],
-                "one column",
-                "To vary file, column, missing or jitter, write a [[problem]] table for each case.",
-            )
-        given = {name: axes[name][0] for name in (*names, "sha256") if name in axes}
+        several = [name for name in OF_COLUMN if len(axes.get(name, ())) > 1]
+        if several:
+            hint = "To vary file, column, missing or jitter, write a [[problem]] table for each case."
+            raise InputError("problem", several, "one column", hint)
+        given = {name: axes[name][0] for name in ("law", *OF_COLUMN, "sha256") if name in axes}
         problem = cls(tau=axes["tau"][0], **given)
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
-    def in_own_unit(self) -> tuple[Self, Units | None]:
-        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
-
     def data_law(self) -> Law:
-        """The law of a record."""
         if self.law == "empirical":
             return Law("empirical", table=self._column_law)
         parts = tuple(
@@ -228,39 +247,28 @@ class Quantile(Problem):
         shape = self.shape if own is None else getattr(own, "shape", None)
         return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
 
-    def brought(self) -> tuple[Settings, ...]:
+    def used_components(self) -> tuple[Settings, ...]:
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
-        """Caution where a column of data hardly determines its quantile, or None."""
+        """Warning about a column that hardly determines its quantile."""
         if self.law != "empirical":
             return None
         law = self._column_law
         found = []
         beyond = law.size * min(self.tau, 1.0 - self.tau)
         if beyond < LAW_FROM:
+            rough = f"lengths are rough below {LAW_FROM}"
             found.append(
-                f"{beyond:.0f} of its {law.size:,} values lie beyond the {self.tau:g} quantile: lengths "
-                f"are rough below {LAW_FROM}"
+                f"{beyond:.0f} of its {law.size:,} values lie beyond the {self.tau:g} quantile: {rough}"
             )
         if law.dropped:
-            found.append(
-                f"{law.dropped:,} of {law.dropped + law.size:,} records had no value and were left out"
-            )
+            records = law.dropped + law.size
+            found.append(f"{law.dropped:,} of {records:,} records had no value and were left out")
         return f"column {self.column!r}: {'; '.join(found)}" if found else None
 
-    @property
-    def dimension(self) -> int:
-        return 1
-
-    def truth(self) -> tuple[float, ...]:
-        return (self.data_law().quantile(self.tau),)
-
-    def levels(self) -> tuple[float, ...] | None:
+    def levels(self) -> tuple[float, ...]:
         return (self.tau,)
-
-    def variates(self) -> tuple[Variate, ...]:
-        return (self.data_law().variate,)
 
     def kernel_parameters(self) -> Parameters:
         return {
@@ -271,24 +279,8 @@ class Quantile(Problem):
             **({} if self.shape is None else {"shape": self.shape}),
         }
 
-    def bit_law(self) -> str | None:
-        closed = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-        return self.law if self.law in closed else None
-
-    def l2_sensitivity(self) -> float:
-        return 1.0
-
-    def l1_sensitivity(self) -> float:
-        return 1.0
-
     def quantile_target(self) -> tuple[float, Law] | None:
         return self.tau, self.data_law()
-
-    def gradient_values(self) -> tuple[float, float]:
-        return (-self.tau, 1.0 - self.tau)
-
-    def curvature(self) -> Matrix:
-        return [[self.data_law().density_at_quantile(self.tau)]]
 
     def gradient_covariance(self) -> Matrix:
         return [[self.tau * (1.0 - self.tau)]]

@@ -5,8 +5,8 @@ g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. G = Sigma_X p_e(0), S_SGD = 
 with Sigma_X = E x x'.
 
 The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. With the intercept's column of ones
-the supremum of ||x||_1 is 1 + (d - 1) bound, the same at the paper's bound = 1, more below it
-(where the printed scale would break the guarantee) and less above.
+the supremum of ||x||_1 is 1 + (d - 1) bound: equal at the paper's bound = 1, more below it (the printed scale
+would break the guarantee) and less above.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.components.problems.laws import Law, Variate
-from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scaled
+from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scale_matrix
 from ldpflow.components.problems.quantile import Freedom, Scale
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
@@ -50,12 +50,7 @@ class QuantileRegression(Problem):
     cites: ClassVar = ("dette2024",)
     kind: Literal["quantile_regression"] = "quantile_regression"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
-    coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (
-        0.0,
-        0.0,
-        1.0,
-        -1.0,
-    )
+    coefficients: Annotated[tuple[float, ...], Field(min_length=2, max_length=64)] = (0.0, 0.0, 1.0, -1.0)
     covariates: Literal["truncated_normal", "uniform"] = "truncated_normal"
     bound: Scale = 1.0
     errors: Literal["normal", "laplace", "student_t"] = "normal"
@@ -111,10 +106,10 @@ class QuantileRegression(Problem):
 
     def curvature(self) -> Matrix:
         density = self.error_law().density_at_quantile(self.tau)
-        return scaled(self.second_moment(), density)
+        return scale_matrix(self.second_moment(), density)
 
     def gradient_covariance(self) -> Matrix:
-        return scaled(self.second_moment(), self.tau * (1.0 - self.tau))
+        return scale_matrix(self.second_moment(), self.tau * (1.0 - self.tau))
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

@@ -6,19 +6,18 @@ the density of X, S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.laws import Law, Variate
-from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
-from ldpflow.components.problems.quantile import Freedom, Location, Quantile, Scale
+from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.problem import Matrix, Units
+from ldpflow.components.problems.quantile import Freedom, Location, Quantile, QuantileProblem, Scale
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters, Setting
 
 
-class Quantiles(Problem):
+class Quantiles(QuantileProblem):
     """The quantiles of ``location + scale * Z`` at several levels; iterates are kept in order.
 
     Parameters
@@ -32,7 +31,7 @@ class Quantiles(Problem):
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study; the unit of the data unless given.
+        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     """
 
     kind: Literal["quantiles"] = "quantiles"
@@ -50,32 +49,18 @@ class Quantiles(Problem):
         if any(a >= b for a, b in zip(self.taus, self.taus[1:], strict=False)):
             raise ValueError("taus must increase")
         for tau in self.taus:
-            self.alone(tau)
+            self.single(tau)
         return self
 
-    def alone(self, tau: float) -> Quantile:
-        """The problem of one of the quantiles."""
+    def single(self, tau: float) -> Quantile:
+        """Problem of one of the quantiles."""
         return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
 
-    def in_own_unit(self) -> tuple[Self, Units | None]:
-        return (self if self.units is None else self.model_copy(update={"units": None})), self.units
-
     def data_law(self) -> Law:
-        """The law of a record."""
-        return self.alone(self.taus[0]).data_law()
+        return Law(self.law, self.location, self.scale, self.df)
 
-    @property
-    def dimension(self) -> int:
-        return len(self.taus)
-
-    def truth(self) -> tuple[float, ...]:
-        return tuple(self.data_law().quantile(tau) for tau in self.taus)
-
-    def levels(self) -> tuple[float, ...] | None:
+    def levels(self) -> tuple[float, ...]:
         return self.taus
-
-    def variates(self) -> tuple[Variate, ...]:
-        return (self.data_law().variate,)
 
     def kernel_parameters(self) -> Parameters:
         return {
@@ -84,22 +69,6 @@ class Quantiles(Problem):
             "scale": self.scale,
             "inverse_scale": 1.0 / self.scale,
         }
-
-    def bit_law(self) -> str | None:
-        return self.alone(self.taus[0]).bit_law()
-
-    def l2_sensitivity(self) -> float:
-        return math.sqrt(self.dimension)
-
-    def l1_sensitivity(self) -> float:
-        return float(self.dimension)
-
-    def gradient_values(self) -> tuple[float, float] | None:
-        return (-self.taus[0], 1.0 - self.taus[0]) if self.dimension == 1 else None
-
-    def curvature(self) -> Matrix:
-        law = self.data_law()
-        return diagonal([law.density_at_quantile(tau) for tau in self.taus])
 
     def gradient_covariance(self) -> Matrix:
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]

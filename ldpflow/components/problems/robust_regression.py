@@ -8,7 +8,7 @@ The synthetic errors have no variance.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -29,12 +29,9 @@ class RobustRegression(FiniteSumProblem):
     """
 
     kind: Literal["robust_regression"] = "robust_regression"
+    labels: ClassVar = "real"
     signal: Annotated[float, Field(ge=0, le=1e6)] = 2.0
     error_scale: Annotated[float, Field(ge=0, le=1e6)] = 0.5
-
-    @property
-    def labels(self) -> Literal["binary", "real"]:
-        return "real"
 
     def lipschitz_of_loss(self) -> float:
         return self.bound / math.sqrt(2.0)

@@ -1,9 +1,7 @@
 """Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
 
 They work on mpmath numbers, so that what is computed from them and rounded once (the true parameter, the
-curvature) has the same bits on every machine. Not for inner loops.
-
-Base class of data laws from outside ldpflow: a standard variate Z, drawn from a bundled one.
+curvature) has equal bits on every machine. Not for inner loops.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ SHAPES: dict[str, tuple[float, float]] = {
 }
 """Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
 
-WIDEST = 1024
-"""Quantiles are looked for within 2^-WIDEST and 2^WIDEST."""
+DOUBLINGS = 1024
+"""Quantiles are looked for between -2^DOUBLINGS and 2^DOUBLINGS."""
 
 Formula = Callable[[Any, Any], Any]
 
@@ -48,17 +46,14 @@ class StandardLaw(ABC):
         """Density of Z at z, 0 outside the support."""
 
     def quantile(self, t: Any) -> Any:
-        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf` unless a subclass has a formula."""
+        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf`."""
+        widest = mpf(2) ** DOUBLINGS
         low, high = mpf(-1), mpf(1)
-        for _ in range(WIDEST):
-            if self.cdf(low) < t:
-                break
+        while self.cdf(low) >= t and low > -widest:
             low *= 2
-        for _ in range(WIDEST):
-            if self.cdf(high) >= t:
-                break
+        while self.cdf(high) < t and high < widest:
             high *= 2
-        return bisected(lambda z: self.cdf(z) - t, low, high)
+        return find_root(lambda z: self.cdf(z) - t, low, high)
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(Z <= z) for an array."""
@@ -72,7 +67,7 @@ class StandardLaw(ABC):
 
 @dataclass(frozen=True)
 class BundledLaw(StandardLaw):
-    """A law of :data:`FORMULAS`, by its name and parameter."""
+    """A law of :data:`FORMULAS` with its parameter."""
 
     name: str
     parameter: float
@@ -92,7 +87,7 @@ class BundledLaw(StandardLaw):
         return cdf_values(self.name, z, self.parameter)
 
 
-def bisected(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
+def find_root(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
     """Root of an increasing function between low and high, to 40 digits of the bracket."""
     for _ in range(140):
         middle = (low + high) / 2
@@ -103,20 +98,17 @@ def bisected(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return (low + high) / 2
 
 
-def above(start: float, inside: Callable[[Any, Any], Any], outside: int) -> Callable[[Any, Any], Any]:
-    """A function of (z, a) on z > start, constant below it."""
-    return lambda z, a: inside(z, a) if z > start else mpf(outside)
+def zero_below(start: float, formula: Formula) -> Formula:
+    return lambda z, a: formula(z, a) if z > start else mpf(0)
 
 
 def student_density(z: Any, df: Any) -> Any:
-    """Density of Student's t."""
     nu = mpf(df)
     scale = mp.gamma((nu + 1) / 2) / (mp.sqrt(nu * mp.pi) * mp.gamma(nu / 2))
     return scale * (1 + z**2 / nu) ** (-(nu + 1) / 2)
 
 
 def student_cdf(z: Any, df: Any) -> Any:
-    """P(T <= z), by the regularised incomplete beta function."""
     nu = mpf(df)
     tail = mp.betainc(nu / 2, mpf(1) / 2, 0, nu / (nu + z * z), regularized=True) / 2
     return tail if z < 0 else 1 - tail
@@ -124,7 +116,6 @@ def student_cdf(z: Any, df: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def gamma_quantile(t: float, shape: float) -> Any:
-    """t-quantile of the gamma law, by bisection of its logarithm."""
     with constants.workdps(40):
         k = mpf(shape)
 
@@ -133,19 +124,10 @@ def gamma_quantile(t: float, shape: float) -> Any:
 
         # P(Z <= z) <= z^k / Gamma(k + 1), and Z < k + 40 sqrt(k) + 800 but for 1e-300.
         low = (mp.log(mpf(t)) + mp.loggamma(k + 1)) / k
-        return mp.exp(bisected(excess, low - 1, mp.log(k + 40 * mp.sqrt(k) + 800)))
+        return mp.exp(find_root(excess, low - 1, mp.log(k + 40 * mp.sqrt(k) + 800)))
 
 
-def lognormal_density(z: Any, shape: Any) -> Any:
-    """Density of exp(shape N), z > 0."""
-    return mp.npdf(mp.log(z) / shape) / (z * shape)
-
-
-def bimodal_density(z: Any) -> Any:
-    """Density of N(-3/2, 1) and N(3/2, 1) in equal parts."""
-    apart = mpf(3) / 2
-    return (mp.npdf(z - apart) + mp.npdf(z + apart)) / 2
-
+APART = mpf(3) / 2  # exact in any precision
 
 FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
     "normal": (lambda t, a: constants.normal_quantile(t), lambda z, a: mp.npdf(z), lambda z, a: mp.ncdf(z)),
@@ -156,8 +138,8 @@ FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
     ),
     "exponential": (
         lambda t, a: -mp.log(1 - mpf(t)),
-        above(0.0, lambda z, a: mp.exp(-z), 0),
-        above(0.0, lambda z, a: -mp.expm1(-z), 0),
+        zero_below(0.0, lambda z, a: mp.exp(-z)),
+        zero_below(0.0, lambda z, a: -mp.expm1(-z)),
     ),
     "uniform": (
         lambda t, a: mpf(t),
@@ -169,38 +151,34 @@ FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
         lambda z, a: mp.exp(-z) / (1 + mp.exp(-z)) ** 2,
         lambda z, a: 1 / (1 + mp.exp(-z)),
     ),
-    "student_t": (
-        lambda t, a: constants.student_quantile(t, a),
-        student_density,
-        student_cdf,
-    ),
+    "student_t": (constants.student_quantile, student_density, student_cdf),
     "bimodal": (
         lambda t, a: constants.bimodal_quantile(t),
-        lambda z, a: bimodal_density(z),
-        lambda z, a: (mp.ncdf(z - mpf(3) / 2) + mp.ncdf(z + mpf(3) / 2)) / 2,
+        lambda z, a: (mp.npdf(z - APART) + mp.npdf(z + APART)) / 2,
+        lambda z, a: (mp.ncdf(z - APART) + mp.ncdf(z + APART)) / 2,
     ),
     "lognormal": (
         lambda t, a: mp.exp(mpf(a) * mp.sqrt(2) * mp.erfinv(2 * mpf(t) - 1)),
-        above(0.0, lognormal_density, 0),
-        above(0.0, lambda z, a: mp.ncdf(mp.log(z) / mpf(a)), 0),
+        zero_below(0.0, lambda z, a: mp.npdf(mp.log(z) / a) / (z * a)),
+        zero_below(0.0, lambda z, a: mp.ncdf(mp.log(z) / mpf(a))),
     ),
     "weibull": (
         lambda t, a: (-mp.log(1 - mpf(t))) ** (1 / mpf(a)),
-        above(0.0, lambda z, a: a * z ** (mpf(a) - 1) * mp.exp(-(z ** mpf(a))), 0),
-        above(0.0, lambda z, a: -mp.expm1(-(z ** mpf(a))), 0),
+        zero_below(0.0, lambda z, a: a * z ** (mpf(a) - 1) * mp.exp(-(z ** mpf(a)))),
+        zero_below(0.0, lambda z, a: -mp.expm1(-(z ** mpf(a)))),
     ),
     "pareto": (
         lambda t, a: (1 - mpf(t)) ** (-1 / mpf(a)),
-        above(1.0, lambda z, a: a * z ** (-mpf(a) - 1), 0),
-        above(1.0, lambda z, a: 1 - z ** -mpf(a), 0),
+        zero_below(1.0, lambda z, a: a * z ** (-mpf(a) - 1)),
+        zero_below(1.0, lambda z, a: 1 - z ** -mpf(a)),
     ),
     "gamma": (
-        lambda t, a: gamma_quantile(float(t), float(a)),
-        above(0.0, lambda z, a: z ** (mpf(a) - 1) * mp.exp(-z) / mp.gamma(mpf(a)), 0),
-        above(0.0, lambda z, a: mp.gammainc(mpf(a), 0, z, regularized=True), 0),
+        gamma_quantile,
+        zero_below(0.0, lambda z, a: z ** (mpf(a) - 1) * mp.exp(-z) / mp.gamma(mpf(a))),
+        zero_below(0.0, lambda z, a: mp.gammainc(mpf(a), 0, z, regularized=True)),
     ),
 }
-"""Quantile at t, density at z (0 outside the support) and P(Z <= z) of the bundled laws; a is df or shape."""
+"""Quantile at t, density at z and P(Z <= z) of the bundled laws; a is df or shape."""
 
 
 class DataLaw(Settings, StandardLaw):
@@ -231,4 +209,4 @@ class DataLaw(Settings, StandardLaw):
 
 
 DATA_LAWS: dict[str, type[DataLaw]] = {}
-"""Laws that plug-ins bring, by kind; those of ldpflow are in FORMULAS."""
+"""Laws of plug-ins, by kind."""

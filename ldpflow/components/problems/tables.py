@@ -1,10 +1,8 @@
-"""Records from a Parquet or CSV file.
+"""Tables of users: Parquet and CSV files, and tables in memory, with a message for every fault.
 
-Tables that users bring: Parquet and CSV files, and tables in memory, with a message for every fault.
-
-A file is a regular one of a stated size, opened only where rows are computed. Names in .parquet or .pq are of
-Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a
-value of the file; it names the first record that is wrong, and its line.
+A file is a regular one of limited size, opened only to compute rows. Names in .parquet or .pq are of
+Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a value
+of the file; it names the first record that is wrong, and its line.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import csv
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,36 +20,412 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ldpflow.documents import open_regular
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+MOST_FEATURES = 256
+
+LARGEST_BYTES = 4 * 2**30
+"""Largest size of a data file."""
+
+MOST_VALUES = 10_000_000
+"""Most values of a column that is read by itself."""
+
+MOST_LINES = 2_000_000
+"""Records up to which lines are looked for: a message may take a second or two."""
+
+EXACT = 2.0**53  # integers up to here are doubles
+FIELDS = ("problem.file", "problem.column")
+SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
+NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
+MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
+
+CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
 
-LARGEST = 256
+@contextmanager
+def data_files_closed() -> Iterator[None]:
+    """Open no data file inside: settings that a run has stored may name any file of this machine."""
+    token = CLOSED.set(True)
+    try:
+        yield
+    finally:
+        CLOSED.reset(token)
 
 
-def identified(
-    file: str | None, target: str | None, features: tuple[str, ...] | None, sha256: str | None, d: int
-) -> tuple[str, int] | None:
-    """Digest of the file that a problem names, and how many of its columns make x; None without one.
+def check_data_file(file: str, field: str = FIELDS[0]) -> None:
+    """Refuse what is not a regular file of at most :data:`LARGEST_BYTES`, and any inside
+    :func:`data_files_closed`.
+    """
+    if CLOSED.get():
+        raise InputError(field, file, "nothing here: a run is inspected without its data file")
+    descriptor = open_regular(file, field, "a Parquet or CSV file that can be read")
+    size = os.fstat(descriptor).st_size
+    os.close(descriptor)
+    if size > LARGEST_BYTES:
+        hint = f"It has {size:,}: give a random sample of its records."
+        raise InputError(field, file, f"at most {LARGEST_BYTES:,} bytes", hint)
 
-    Where data files stay closed these are the ``sha256`` and ``d`` that were stored when it was read.
+
+def digest_of(file: str) -> str:
+    """SHA-256 of the file's bytes."""
+    check_data_file(file)
+    with open(file, "rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def file_stamp(file: str) -> tuple[int, int]:
+    """Time of change and size of a file; zeros for one that cannot be read, which its reader refuses."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
+class Unusable(Exception):
+    """What a value of a column is instead of a number, and the number of its record, from 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable:
+    """A table of a user.
+
+    Parameters
+    ----------
+    file : str or None
+    table : pyarrow.Table, optional
+        One in memory, instead of a file.
+    field : str
+        Its name in messages.
+    """
+
+    file: str | None
+    table: pa.Table | None = None
+    field: str = FIELDS[0]
+
+    @cached_property
+    def parquet(self) -> bool:
+        """Whether values have types of Parquet and Arrow; False for the texts of a CSV file."""
+        return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns; those of a CSV file are inferred from its first block."""
+        if self.file is not None:
+            check_data_file(self.file, self.field)
+        try:
+            if self.table is not None:
+                schema = self.table.schema
+            elif self.parquet:
+                schema = pq.read_schema(self.file)
+            else:
+                self.check_encoding()
+                with pyarrow.csv.open_csv(self.file) as reader:
+                    schema = reader.schema
+        except (pa.ArrowException, OSError) as error:
+            raise self.format_error(error) from None
+        twice = [name for name in dict.fromkeys(schema.names) if schema.names.count(name) > 1]
+        if twice:
+            raise InputError(self.field, twice[0], "column names that differ", "Two columns have this name.")
+        return schema
+
+    @property
+    def column_list(self) -> str:
+        return ", ".join(map(repr, self.schema.names[:20]))
+
+    @property
+    def path(self) -> str:
+        assert self.file is not None
+        return self.file
+
+    def check_encoding(self) -> None:
+        """Refuse text that is not UTF-8, naming the first byte that is not."""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        before = 0
+        with open(self.path, "rb") as source:
+            while True:
+                block = source.read(1 << 20)
+                waiting = len(decoder.getstate()[0])  # bytes of a character that the last block cut
+                try:
+                    decoder.decode(block, final=not block)
+                except UnicodeDecodeError as error:
+                    place = f"Byte {before - waiting + error.start:,} (0x{error.object[error.start]:02X})"
+                    hint = f"{place} is in another encoding: save the file as UTF-8."
+                    raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
+                if not block:
+                    return
+                before += len(block)
+
+    def sample(self) -> Any:
+        """First records, columns as their types are inferred."""
+        if self.table is not None:
+            return self.table.slice(0, SAMPLE)
+        if self.parquet:
+            batches = pq.ParquetFile(self.file).iter_batches(batch_size=SAMPLE)
+            return next(batches, pa.RecordBatch.from_pylist([]))
+        with pyarrow.csv.open_csv(self.file) as reader:
+            return reader.read_next_batch()
+
+    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """Records of some columns, of a CSV file as text; an empty line of a single column is no value."""
+        if self.table is not None:
+            yield from self.table.select(names).to_batches()
+        elif self.parquet:
+            yield from pq.ParquetFile(self.file).iter_batches(columns=names)
+        else:
+            inferred = {name: self.schema.field(name).type for name in names}
+            types = {
+                name: kind if pa.types.is_boolean(kind) else pa.string() for name, kind in inferred.items()
+            }
+            options = pyarrow.csv.ConvertOptions(include_columns=names, column_types=types)
+            parse = pyarrow.csv.ParseOptions(ignore_empty_lines=len(self.schema.names) > 1)
+            with pyarrow.csv.open_csv(self.file, parse_options=parse, convert_options=options) as reader:
+                yield from reader
+
+    def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
+        """Read columns as doubles, NaN for a missing value."""
+        parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in names}
+        start, name = 0, ""
+        try:
+            for batch in self.batches(names):
+                end = start + batch.num_rows
+                if most is not None and end > most:
+                    hint = "Give a random sample of them."
+                    raise InputError(self.field, f"{end:,} records", f"at most {most:,}", hint)
+                for name in names:
+                    parts[name].append(to_doubles(batch.column(name), start))
+                start = end
+        except (pa.ArrowException, OSError) as error:
+            raise self.format_error(error) from None
+        except Unusable as error:
+            what, record = error.args
+            hint = f"Column {name!r} has {what}, in {self.place(record)}."
+            raise InputError(field, name, "a column of numbers", hint) from None
+        return [np.concatenate(parts[name]) for name in names]
+
+    def missing_error(
+        self, values: NDArray[np.float64], name: str, field: str, remedy: str = "."
+    ) -> InputError:
+        """Error of a column with missing or infinite values."""
+        bad = np.flatnonzero(~np.isfinite(values))
+        hint = f"It has {len(bad):,} of them, the first in {self.place(int(bad[0]) + 1)}{remedy}"
+        return InputError(field, name, "a column without missing or infinite values", hint)
+
+    def format_error(self, error: Exception) -> InputError:
+        """Arrow's message about the file, without the values that it quotes."""
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
+        if re.search(r"Expected \d+ columns, got \d+", line):
+            hint = self.describe_ragged_line() or hint
+        return InputError(self.field, self.file, "a Parquet or CSV file", hint)
+
+    def lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Last line and fields of the header and of every record, up to text that is not CSV.
+
+        Empty lines are records of a file with one column.
+        """
+        with open(self.path, encoding="utf-8-sig", newline="") as source:
+            lines = csv.reader(source)
+            single = None
+            try:
+                for fields in islice(lines, MOST_LINES):
+                    if single is None:
+                        single = len(fields) == 1
+                    if fields or single:
+                        yield lines.line_num, fields
+            except (csv.Error, UnicodeDecodeError):
+                return
+
+    def place(self, record: int) -> str:
+        """Number of a record, from 1, and its line in a CSV file."""
+        text = f"record {record:,}"
+        if self.parquet or record >= MOST_LINES:
+            return text
+        found = next(islice(self.lines(), record, None), None)
+        return text if found is None else f"{text} (line {found[0]:,} of {Path(self.path).name})"
+
+    def describe_ragged_line(self) -> str:
+        """First record with more or fewer fields than the header; empty without one."""
+        records = self.lines()
+        _, header = next(records, (0, []))
+        for line, fields in records:
+            if fields and len(fields) != len(header):
+                count = f"{len(fields)} column" + ("" if len(fields) == 1 else "s")
+                return f"Line {line:,} has {count}, the header {len(header)}."
+        return ""
+
+
+def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
+    """Texts, integers, floating-point numbers or decimals as doubles; ``start`` records came before."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return parse_texts(column, start)
+    if pa.types.is_boolean(kind):
+        column, kind = column.cast(pa.int8()), pa.int8()
+    if not is_numeric(kind):
+        raise Unusable(f"values of type {kind}", start + 1)
+    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(False)
+    if pa.types.is_decimal(kind) and kind.precision > 15:  # up to 15 digits survive a double
+        given = column.to_pylist()
+        inexact = (i for i, v in enumerate(given) if v is not None and Decimal(repr(float(values[i]))) != v)
+        refuse_first(inexact, start, "a decimal number that no double holds")
+    if pa.types.is_integer(kind):
+        suspects = np.flatnonzero(np.abs(values) >= EXACT)
+        inexact = (int(i) for i in suspects if int(values[i]) != column[int(i)].as_py())
+        refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
+    return values
+
+
+def parse_texts(column: Any, start: int) -> NDArray[np.float64]:
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    absent = pc.is_in(text, value_set=pa.array(MISSING)).fill_null(True)
+    text = pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    values: NDArray[np.float64]
+    try:
+        values = text.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        unreadable = (i for i, item in enumerate(text) if not is_readable(item))
+        refuse_first(unreadable, start, "text that is no number")
+    suspects = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= EXACT))
+    inexact = (
+        int(i)
+        for i in suspects
+        if re.fullmatch(r"[+-]?\d+", item := text[int(i)].as_py()) and int(item) != int(values[i])
+    )
+    refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
+    return values
+
+
+def is_readable(text: pa.Scalar) -> bool:
+    try:
+        text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def refuse_first(places: Iterable[int], start: int, what: str) -> None:
+    for first in places:
+        raise Unusable(what, start + first + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class DataColumn:
+    """Finite values of a column, in the order of the file, and the number of records without one."""
+
+    name: str
+    values: NDArray[np.float64]
+    dropped: int
+
+
+def read_column(
+    source: str | pa.Table,
+    column: str | None = None,
+    *,
+    drop: bool = False,
+    fields: tuple[str, str] = FIELDS,
+) -> DataColumn:
+    """Read one numeric column.
+
+    Parameters
+    ----------
+    source : str or pyarrow.Table
+        A file, or a table in memory.
+    column : str, optional
+        Needed if several columns are numeric, or another one holds mostly numbers.
+    drop : bool
+        Leave out records without a finite value, which are an error otherwise.
+    fields : (str, str)
+        Names of the file and of the column in messages.
 
     Raises
     ------
-    ValueError
-        For settings that do not go together.
     InputError
-        If the file is no longer that of ``sha256``, or for its columns.
+        Naming the file or column, what is wrong with it and in which record first.
+    """
+    file, memory = (source, None) if isinstance(source, str) else (None, source)
+    table = UserTable(file, memory, fields[0])
+    name = choose_column(table, column, fields[1])
+    (values,) = table.columns([name], fields[1], MOST_VALUES)
+    finite = np.isfinite(values)
+    dropped = len(values) - int(finite.sum())
+    if dropped and not drop:
+        remedy = '; missing = "drop" leaves such records out.'
+        raise table.missing_error(values, name, fields[1], remedy)
+    values = values[finite] if dropped else values
+    different = len(np.unique(values))
+    if different < 3:
+        hint = f"It has {different} in {len(values):,} records."
+        raise InputError(fields[1], name, "a column with at least three different values", hint)
+    return DataColumn(name, values, dropped)
+
+
+def choose_column(table: UserTable, column: str | None, field: str) -> str:
+    """Name of the column to read, whose type can hold numbers; texts of a CSV file are read later."""
+    kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
+    numeric: list[str] = [name for name, kind in kinds.items() if is_numeric(kind)]
+    if column is None:
+        if len(numeric) != 1:
+            hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
+            raise InputError(field, None, "the name of a column", hint)
+        check_texts(numeric[0], table.sample(), field)
+        return numeric[0]
+    if column not in kinds:
+        raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
+    if table.parquet and column not in numeric and not pa.types.is_null(kinds[column]):
+        raise InputError(field, column, "a column of numbers", f"Column {column!r} holds {kinds[column]}.")
+    return column
+
+
+def check_texts(name: str, sample: Any, field: str) -> None:
+    """Refuse to choose a column if another one, of text, holds mostly numbers.
+
+    One word among the numbers makes a column text, and an identifier the only numeric one.
+    """
+    others = []
+    for at, one in enumerate(sample.schema):
+        if not (pa.types.is_string(one.type) or pa.types.is_large_string(one.type)):
+            continue
+        text = pc.utf8_trim_whitespace(sample.column(at).cast(pa.string()))
+        text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
+        numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
+        if numbers > len(text) / 2:
+            others.append(one.name)
+    if others:
+        names = ", ".join(map(repr, others))
+        hint = f"{name!r} is numeric; mostly numbers, with text among them: {names}."
+        raise InputError(field, None, "the name of a column", hint)
+
+
+def identify_file(
+    file: str | None,
+    target: str | None,
+    features: tuple[str, ...] | None,
+    sha256: str | None,
+    d: int = 0,
+    most: int = MOST_FEATURES,
+) -> tuple[str, int] | None:
+    """Digest of a problem's file, and number of its columns that make x; None without a file.
+
+    While data files stay closed these are the ``sha256`` and ``d`` that were stored when it was read.
     """
     if file is None:
         if target is not None or features is not None:
@@ -59,22 +433,24 @@ def identified(
         return None
     if target is None:
         raise ValueError("file needs target, the name of its column y")
-    if closed() and sha256 is not None:
+    if CLOSED.get() and sha256 is not None:
         return sha256, d
+    digest = check_digest(file, sha256)
+    return digest, len(feature_names(UserTable(file), target, features, most))
+
+
+def check_digest(file: str, sha256: str | None) -> str:
+    """Digest of a file, which must be ``sha256`` if that is given."""
     digest = digest_of(file)
     if sha256 not in (None, digest):
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
-    return digest, len(feature_names(UserTable(file), target, features))
+    return digest
 
 
-def feature_names(table: UserTable, target: str, features: tuple[str, ...] | None) -> list[str]:
-    """Names of the columns that make x: the named features, or all columns but the target.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or there are none or too many.
-    """
+def feature_names(
+    table: UserTable, target: str, features: tuple[str, ...] | None, most: int = MOST_FEATURES
+) -> list[str]:
+    """Names of the columns that make x: the named features, or all columns but the target."""
     names, hint = table.schema.names, f"It has: {', '.join(table.schema.names[:20])}."
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", hint)
@@ -82,21 +458,15 @@ def feature_names(table: UserTable, target: str, features: tuple[str, ...] | Non
     for name in chosen:
         if name not in names or name == target:
             raise InputError("problem.features", name, "columns of the file other than the target", hint)
-    if not 1 <= len(chosen) <= LARGEST or len(set(chosen)) < len(chosen):
-        raise InputError("problem.features", len(chosen), f"1 to {LARGEST} different columns")
+    if not 1 <= len(chosen) <= most or len(set(chosen)) < len(chosen):
+        raise InputError("problem.features", len(chosen), f"1 to {most} different columns")
     return chosen
 
 
 def read_columns(
     file: str, target: str, features: tuple[str, ...] | None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """The columns that make x, and y, as they stand in the file.
-
-    Raises
-    ------
-    InputError
-        Naming the column and the record that cannot be used.
-    """
+    """Columns that make x, and y, as they stand in the file."""
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
     columns = table.columns(names, "problem.file")
@@ -104,8 +474,18 @@ def read_columns(
         raise InputError("problem.file", file, "at least one record")
     for name, values in zip(names, columns, strict=True):
         if not np.isfinite(values).all():
-            raise table.missing(values, name, "problem.file")
+            raise table.missing_error(values, name, "problem.file")
     return columns[:-1], columns[-1]
+
+
+def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.float64]:
+    """The two different values of a response, the smaller first."""
+    values = np.unique(y)
+    if len(values) != 2:
+        shown = ", ".join(f"{v:g}" for v in values[:5])
+        hint = f"It has {len(values):,}: {shown}."
+        raise InputError("problem.target", target, "a column with two different values", hint)
+    return values
 
 
 def read_records(
@@ -118,15 +498,8 @@ def read_records(
     """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
 
     Binary labels may be any two numbers; the smaller becomes -1, the larger 1.
-
-    Raises
-    ------
-    InputError
-        Naming the column and the record that cannot be used.
     """
-
     columns, y = read_columns(file, target, features)
-    y = y.copy()
     # Scaled by the largest entry first: squares must not overflow.
     largest = np.max(np.abs(columns), axis=0)
     largest[largest == 0.0] = 1.0
@@ -136,20 +509,9 @@ def read_records(
         square += scaled * scaled
     size = np.sqrt(square)
     size[size == 0.0] = 1.0
-    x = np.empty((len(y), len(columns)))
-    for j, column in enumerate(columns):
-        x[:, j] = bound * (column / largest / size)
+    x = np.column_stack([bound * (column / largest / size) for column in columns])
     if labels == "binary":
-        values = np.unique(y)
-        if len(values) != 2:
-            shown = ", ".join(f"{v:g}" for v in values[:5])
-            raise InputError(
-                "problem.target",
-                target,
-                "a column with two different values",
-                f"It has {len(values):,}: {shown}.",
-            )
-        y = np.where(y == values[0], -1.0, 1.0)
+        y = np.where(y == check_two_values(y, target)[0], -1.0, 1.0)
     return x, y
 
 
@@ -168,466 +530,3 @@ def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def
             for j in range(kernel.D + 1):
                 planes[j * STRIDE + k * LANES + lane] = parameters[row * (kernel.D + 1) + j]
     state[0] = np.uint64(first + CHUNK)
-
-
-LARGEST_BYTES = 4 * 2**30
-"""Largest size of a data file."""
-
-MOST = 10_000_000
-"""Most values of a column that is read by itself."""
-
-MOST_LINES = 2_000_000
-"""Records up to which lines are looked for: a message may take a second or two."""
-
-EXACT = 2.0**53  # integers up to here are doubles
-FIELDS = ("problem.file", "problem.column")
-SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
-NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
-MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
-FORM = "a Parquet or CSV file that can be read"
-
-CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
-
-
-@contextmanager
-def data_files_closed() -> Iterator[None]:
-    """No data file is opened inside: settings that a run has stored may name any file of this machine."""
-    token = CLOSED.set(True)
-    try:
-        yield
-    finally:
-        CLOSED.reset(token)
-
-
-def closed() -> bool:
-    """Whether data files stay closed."""
-    return CLOSED.get()
-
-
-def check_data_file(file: str, field: str = FIELDS[0]) -> None:
-    """Refuse what is not a regular file of at most :data:`LARGEST_BYTES`.
-
-    Raises
-    ------
-    InputError
-        Naming ``field``; also where data files stay closed.
-    """
-    if closed():
-        raise InputError(field, file, "nothing here: a run is inspected without its data file")
-    descriptor = open_regular(file, field, FORM)
-    size = os.fstat(descriptor).st_size
-    os.close(descriptor)
-    if size > LARGEST_BYTES:
-        hint = f"It has {size:,}: give a random sample of its records."
-        raise InputError(field, file, f"at most {LARGEST_BYTES:,} bytes", hint)
-
-
-def digest_of(file: str) -> str:
-    """SHA-256 of the file's bytes."""
-    check_data_file(file)
-    with open(file, "rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """Values of a column, in the order of the file.
-
-    Parameters
-    ----------
-    name : str
-    values : ndarray of float, shape (N,)
-        Finite.
-    dropped : int
-        Records without a value that were left out.
-    """
-
-    name: str
-    values: NDArray[np.float64]
-    dropped: int
-
-
-class Unusable(Exception):
-    """Value of a column that is not a number, and the number of its record, from 1."""
-
-    def __init__(self, what: str, record: int) -> None:
-        super().__init__(what, record)
-        self.what, self.record = what, record
-
-
-@dataclass(frozen=True, eq=False)
-class UserTable:
-    """A table of a user.
-
-    Parameters
-    ----------
-    file : str or None
-    table : pyarrow.Table, optional
-        One in memory, in the place of a file.
-    field : str
-        What messages call it.
-    """
-
-    file: str | None
-    table: pa.Table | None = None
-    field: str = FIELDS[0]
-
-    @cached_property
-    def parquet(self) -> bool:
-        """Whether values have the types of Parquet and Arrow; False for the texts of a CSV file."""
-        return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Names and types of the columns; those of a CSV file are inferred from its first block.
-
-        Raises
-        ------
-        InputError
-            If the file cannot be read, or two columns have one name.
-        """
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        if self.file is not None:
-            check_data_file(self.file, self.field)
-        try:
-            if self.table is not None:
-                schema = self.table.schema
-            elif self.parquet:
-                schema = pq.read_schema(self.file)
-            else:
-                self.check_encoding()
-                with pyarrow.csv.open_csv(self.file) as reader:
-                    schema = reader.schema
-        except (pa.ArrowException, OSError) as error:
-            raise self.unreadable(error) from None
-        twice = [name for name in dict.fromkeys(schema.names) if schema.names.count(name) > 1]
-        if twice:
-            raise InputError(self.field, twice[0], "column names that differ", "Two columns have this name.")
-        return schema
-
-    @property
-    def known(self) -> str:
-        """Names of the columns, in words."""
-        return ", ".join(map(repr, self.schema.names[:20]))
-
-    def check_encoding(self) -> None:
-        """Refuse text that is not UTF-8, naming the first byte that is not."""
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        before = 0
-        with open(self.on_disk, "rb") as source:
-            while True:
-                block = source.read(1 << 20)
-                waiting = len(decoder.getstate()[0])  # bytes of a character that the last block cut
-                try:
-                    decoder.decode(block, final=not block)
-                except UnicodeDecodeError as error:
-                    place = f"Byte {before - waiting + error.start:,} (0x{error.object[error.start]:02X})"
-                    hint = f"{place} is in another encoding: save the file as UTF-8."
-                    raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
-                if not block:
-                    return
-                before += len(block)
-
-    @property
-    def on_disk(self) -> str:
-        """The file of a table that is none in memory."""
-        assert self.file is not None
-        return self.file
-
-    def sample(self) -> Any:
-        """The first records, columns as their types are inferred."""
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        if self.table is not None:
-            return self.table.slice(0, SAMPLE)
-        if self.parquet:
-            batches = pq.ParquetFile(self.file).iter_batches(batch_size=SAMPLE)
-            return next(batches, pa.RecordBatch.from_pylist([]))
-        with pyarrow.csv.open_csv(self.file) as reader:
-            return reader.read_next_batch()
-
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records of some columns, of a CSV file as text; an empty line of a single column is no value."""
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        if self.table is not None:
-            yield from self.table.select(names).to_batches()
-        elif self.parquet:
-            yield from pq.ParquetFile(self.file).iter_batches(columns=names)
-        else:
-            types = {
-                name: kind if pa.types.is_boolean(kind) else pa.string() for name, kind in self.kinds(names)
-            }
-            options = pyarrow.csv.ConvertOptions(include_columns=names, column_types=types)
-            parse = pyarrow.csv.ParseOptions(ignore_empty_lines=len(self.schema.names) > 1)
-            with pyarrow.csv.open_csv(self.file, parse_options=parse, convert_options=options) as reader:
-                yield from reader
-
-    def kinds(self, names: Sequence[str]) -> list[tuple[str, pa.DataType]]:
-        """Names with their types."""
-        return [(name, self.schema.field(name).type) for name in names]
-
-    def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
-        """Columns as doubles, NaN where there is no value.
-
-        Parameters
-        ----------
-        names : list of str
-        field : str
-            What messages call a column.
-        most : int, optional
-            Most records.
-
-        Raises
-        ------
-        InputError
-            Naming the column, and the first record that is no number.
-        """
-        import numpy as np
-        import pyarrow as pa
-
-        parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in names}
-        start, name = 0, ""
-        try:
-            for batch in self.batches(names):
-                if most is not None and start + batch.num_rows > most:
-                    count, hint = start + batch.num_rows, "Give a random sample of them."
-                    raise InputError(self.field, f"{count:,} records", f"at most {most:,}", hint)
-                for name in names:
-                    parts[name].append(converted(batch.column(name), start))
-                start += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise self.unreadable(error) from None
-        except Unusable as error:
-            hint = f"Column {name!r} has {error.what}, in {self.place(error.record)}."
-            raise InputError(field, name, "a column of numbers", hint) from None
-        return [np.concatenate(parts[name]) for name in names]
-
-    def missing(self, values: NDArray[np.float64], name: str, field: str, remedy: str = ".") -> InputError:
-        """The error of a column with missing or infinite values."""
-        import numpy as np
-
-        bad = np.flatnonzero(~np.isfinite(values))
-        hint = f"It has {len(bad):,} of them, the first in {self.place(int(bad[0]) + 1)}{remedy}"
-        return InputError(field, name, "a column without missing or infinite values", hint)
-
-    def unreadable(self, error: Exception) -> InputError:
-        """Arrow's message about the file, without the values that it quotes."""
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        words = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
-        if re.search(r"Expected \d+ columns, got \d+", line):
-            words = self.ragged() or words
-        return InputError(self.field, self.file, "a Parquet or CSV file", words)
-
-    def lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Last line and fields of the header and of every record; nothing from text that is not CSV on.
-
-        Empty lines are records where the file has one column, as they are when it is read.
-        """
-        with open(self.on_disk, encoding="utf-8-sig", newline="") as source:
-            lines = csv.reader(source)
-            alone = None
-            try:
-                for fields in islice(lines, MOST_LINES):
-                    if alone is None:
-                        alone = len(fields) == 1
-                    if fields or alone:
-                        yield lines.line_num, fields
-            except (csv.Error, UnicodeDecodeError):
-                return
-
-    def place(self, record: int) -> str:
-        """A record in words, the first of which is 1: with its line in a CSV file."""
-        words = f"record {record:,}"
-        if self.parquet or record >= MOST_LINES:
-            return words
-        found = next(islice(self.lines(), record, None), None)
-        return words if found is None else f"{words} (line {found[0]:,} of {Path(self.on_disk).name})"
-
-    def ragged(self) -> str:
-        """A sentence on the first record with more or fewer fields than the header; empty without one."""
-        found = self.lines()
-        _, header = next(found, (0, []))
-        for line, fields in found:
-            if fields and len(fields) != len(header):
-                count = f"{len(fields)} column" + ("" if len(fields) == 1 else "s")
-                return f"Line {line:,} has {count}, the header {len(header)}."
-        return ""
-
-
-def column_names(file: str) -> list[str]:
-    """Names of the columns of a file that :func:`read_column` could read."""
-    return list(UserTable(file).schema.names)
-
-
-def read_column(
-    source: str | pa.Table,
-    column: str | None = None,
-    *,
-    drop: bool = False,
-    fields: tuple[str, str] = FIELDS,
-) -> Column:
-    """Read one numeric column.
-
-    Parameters
-    ----------
-    source : str or pyarrow.Table
-        A file, or a table in memory.
-    column : str, optional
-        May be left out where one column is numeric and no other one holds mostly numbers.
-    drop : bool
-        Leave out records without a finite value, which are an error otherwise.
-    fields : (str, str)
-        What messages call the file and the column.
-
-    Raises
-    ------
-    InputError
-        Naming the file or column, what is wrong with it and the first record where that is so.
-    """
-    import numpy as np
-
-    file, table = (source, None) if isinstance(source, str) else (None, source)
-    found = UserTable(file, table, fields[0])
-    name = chosen(found, column, fields[1])
-    (values,) = found.columns([name], fields[1], MOST)
-    bad = ~np.isfinite(values)
-    count = int(bad.sum())
-    if count and not drop:
-        raise found.missing(values, name, fields[1], '; missing = "drop" leaves such records out.')
-    values = values[~bad] if count else values
-    if len(np.unique(values)) < 3:
-        hint = f"It has {len(np.unique(values))} in {len(values):,} records."
-        raise InputError(fields[1], name, "a column with at least three different values", hint)
-    return Column(name, values, count)
-
-
-def chosen(table: UserTable, column: str | None, field: str) -> str:
-    """The column that is meant, one whose type can hold numbers; in a CSV file texts are read later."""
-    import pyarrow as pa
-
-    kinds = dict(table.kinds(table.schema.names))
-    numeric = [
-        name
-        for name, kind in kinds.items()
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    ]
-    if column is None:
-        if len(numeric) != 1:
-            hint = f"It has {len(numeric)} numeric columns; all are: {table.known}."
-            raise InputError(field, None, "the name of a column", hint)
-        refuse_others(numeric[0], table.sample(), field)
-        return numeric[0]
-    if column not in kinds:
-        raise InputError(field, column, "a column of the file", f"It has: {table.known}.")
-    if table.parquet and column not in numeric and not pa.types.is_null(kinds[column]):
-        raise InputError(field, column, "a column of numbers", f"Column {column!r} holds {kinds[column]}.")
-    return column
-
-
-def refuse_others(name: str, sample: Any, field: str) -> None:
-    """Refuse to choose a column where another one, of text, holds mostly numbers.
-
-    One word among the numbers makes a column text, and an identifier the only numeric one.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    others = []
-    for at, one in enumerate(sample.schema):
-        if not (pa.types.is_string(one.type) or pa.types.is_large_string(one.type)):
-            continue
-        text = pc.utf8_trim_whitespace(sample.column(at).cast(pa.string()))
-        text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
-        numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
-        if numbers > len(text) / 2:
-            others.append(one.name)
-    if others:
-        names = ", ".join(map(repr, others))
-        hint = f"{name!r} is numeric; mostly numbers, with text among them: {names}."
-        raise InputError(field, None, "the name of a column", hint)
-
-
-def converted(column: Any, start: int) -> NDArray[np.float64]:
-    """Texts, integers, floating-point numbers or decimals as doubles; ``start`` records came before.
-
-    Raises
-    ------
-    Unusable
-        At the first value that is no number, or that no double holds.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return parsed(column, start)
-    if pa.types.is_boolean(kind):
-        column, kind = column.cast(pa.int8()), pa.int8()
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise Unusable(f"values of type {kind}", start + 1)
-    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(False)
-    if pa.types.is_decimal(kind) and kind.precision > 15:  # up to 15 digits survive a double
-        given = column.to_pylist()
-        inexact = (i for i, v in enumerate(given) if v is not None and Decimal(repr(float(values[i]))) != v)
-        refuse_first(inexact, start, "a decimal number that no double holds")
-    if pa.types.is_integer(kind):
-        suspects = np.flatnonzero(np.abs(values) >= EXACT)
-        inexact = (int(i) for i in suspects if int(values[i]) != column[int(i)].as_py())
-        refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
-    return values
-
-
-def refuse_first(places: Iterator[int], start: int, what: str) -> None:
-    """Raise for the first of the places, if there is one."""
-    first = next(places, None)
-    if first is not None:
-        raise Unusable(what, start + first + 1)
-
-
-def parsed(column: Any, start: int) -> NDArray[np.float64]:
-    """Texts as doubles."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    absent = pc.is_in(text, value_set=pa.array(MISSING)).fill_null(True)
-    text = pc.if_else(absent, pa.scalar(None, pa.string()), text)
-    values: NDArray[np.float64]
-    try:
-        values = text.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        refuse_first(iter([first_unreadable(text)]), start, "text that is no number")
-    suspects = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= EXACT))
-    inexact = (
-        int(i)
-        for i in suspects
-        if re.fullmatch(r"[+-]?\d+", item := text[int(i)].as_py()) and int(item) != int(values[i])
-    )
-    refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
-    return values
-
-
-def first_unreadable(text: Any) -> int:
-    """Place of the first text that Arrow reads as no number; there is one. By halving."""
-    import pyarrow as pa
-
-    first, count = 0, len(text)
-    while count > 1:
-        half = count // 2
-        try:
-            text.slice(first, half).cast(pa.float64())
-            first, count = first + half, count - half
-        except pa.ArrowInvalid:
-            count = half
-    return first

@@ -11,156 +11,80 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.components.protocols.histogram_counts import (
-    collect,
-    estimate_all,
-    first_crossing,
-    variance_at_edge,
-)
-from ldpflow.components.protocols.protocol import OneShot
+from ldpflow.components.intervals.interval import Intervals
+from ldpflow.components.protocols.histogram_counts import collect, crossing, estimate_all, variance_at_edges
+from ldpflow.components.protocols.protocol import Array, OneShot
 from ldpflow.components.protocols.round_counts import cdf_at, fieller_all, population_of, search_all
 from ldpflow.components.protocols.rounds import Rounds
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 
 if TYPE_CHECKING:
     from ldpflow.components.problems.laws import Law
 
-Floats = NDArray[np.float64]
-
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Call a kernel function that fills arrays.
+    """Call a kernel function that fills arrays; ``kernel.NAME`` in it stands for the part of this name.
 
-    Parameters
-    ----------
-    function : callable
-        Its first argument is ``kernel``, which stands for the parts.
-    arguments
-        Arrays, numbers and named tuples of those.
-    parts : callable
-        What ``kernel.NAME`` stands for.
+    The arguments are arrays, numbers and named tuples of those.
     """
     signature = numba.void(*map(numba.typeof, arguments))
-    compiled(function, Case(tuple(parts.items())), signature)(*arguments)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Estimates and intervals.
-
-    Parameters
-    ----------
-    estimate : ndarray, shape (quantiles, replicates)
-    lower, upper : ndarray, shape (levels, quantiles, replicates)
-        NaN where the interval is undefined.
-    range_end : ndarray of bool, same shape
-        Whether the interval is bounded by the range alone on one side at least.
-    """
-
-    estimate: Floats
-    lower: Floats
-    upper: Floats
-    range_end: NDArray[np.bool_]
+    compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
 
 
 @dataclass(frozen=True)
 class Histograms:
-    """F^ of replicates of a one-shot protocol.
-
-    Parameters
-    ----------
-    protocol : OneShot
-    edges : ndarray, shape (k + 1,)
-    values : ndarray, shape (replicates, k - 1)
-        F^ at the inner edges, unbiased, neither monotone nor within [0, 1].
-    received, empty : ndarray, shape (replicates,)
-        Reports, and questions that no user was asked.
-    """
+    """F^ of replicates of a one-shot protocol."""
 
     protocol: OneShot
-    edges: Floats
-    values: Floats
-    received: Floats
-    empty: Floats
+    edges: Array  # shape (k + 1,)
+    values: Array  # F^ at the inner edges, not monotone nor within [0, 1], shape (replicates, k - 1)
+    received: Array  # reports, shape (replicates,)
+    empty: Array  # questions that no user was asked, shape (replicates,)
 
-    def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Limits:
+    def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau.
 
-        Parameters
-        ----------
-        taus : sequence of float
-        z : sequence of float
-            Normal quantiles of the intervals' levels.
-        limits : str
-            ``outer``: rounded outwards to edges, valid whatever the law does inside a bin;
-            ``line``: by lines between edges, honest up to the bins' bias.
+        ``z`` are normal quantiles of the intervals' levels, ``limits`` is as of the method ``inversion``.
         """
-        replicates = len(self.values)
-        estimate = np.empty((len(taus), replicates))
-        found = np.empty((len(z), len(taus), replicates, 5))
-        k = len(self.edges) - 1
-        _, spread = self.protocol.kernels()
-        call(
-            estimate_all,
-            estimate,
-            found,
-            self.values,
-            self.received,
-            self.edges,
-            np.array(taus, dtype=np.float64),
-            np.array(z, dtype=np.float64),
-            # Of the design the variances read what does not depend on the law.
-            self.protocol.design(np.arange(k + 1) / k, 1),
-            self.protocol.budget(),
-            spread=spread,
-        )
+        estimate = np.empty((len(taus), len(self.values)))
+        found = np.empty((len(z), *estimate.shape, 5))
+        # Of the design the variances read what does not depend on the law.
+        design = self.protocol.design(np.linspace(0.0, 1.0, len(self.edges)), 1)
+        levels = np.array(taus, dtype=np.float64), np.array(z, dtype=np.float64)
+        reports = self.values, self.received, self.edges
+        arguments = (*reports, *levels, design, self.protocol.budget())
+        call(estimate_all, estimate, found, *arguments, spread=self.protocol.spread)
         first = 0 if limits == "line" else 2
-        return Limits(estimate, found[..., first], found[..., first + 1], found[..., 4] > 0.0)
+        lower, upper = found[..., first], found[..., first + 1]
+        return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
 
 
 @dataclass(frozen=True)
 class Searches:
-    """Local fits of replicates of ``rounds``.
-
-    Parameters
-    ----------
-    protocol : Rounds
-    estimate : ndarray, shape (replicates,)
-    fits : ndarray, shape (replicates, 7)
-        See counts.rounds.search_all.
-    received : ndarray, shape (replicates,)
-        Reports that entered the fit.
-    logit : float
-        log(tau/(1 - tau)).
-    """
+    """Local fits of replicates of ``rounds``."""
 
     protocol: Rounds
-    estimate: Floats
-    fits: Floats
-    received: Floats
-    logit: float
+    estimate: Array  # shape (replicates,)
+    fits: Array  # as of :func:`search_all`, shape (replicates, 7)
+    received: Array  # reports, shape (replicates,)
+    logit: float  # log(tau/(1 - tau))
 
-    def intervals(self, z: Sequence[float]) -> Limits:
+    def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, cut to the range."""
         low, high = self.protocol.ends
         found = np.empty((len(z), len(self.estimate), 2))
         levels = np.array(z, dtype=np.float64)
         call(fieller_all, found, self.fits, self.logit, low, high, levels)
         lower, upper = found[:, None, :, 0], found[:, None, :, 1]
-        return Limits(self.estimate[None], lower, upper, (lower <= low) | (upper >= high))
+        range_end = (lower <= low) | (upper >= high)
+        return Intervals(self.estimate[None], None, lower, upper, range_end=range_end)
 
 
-def cdf_values(law: Law, points: Floats) -> Floats:
-    """F at the points."""
-    values = np.empty(len(points))
-    call(cdf_at, values, population_of(law), points)
-    return values
-
-
-def edge_cdf(law: Law, edges: Floats) -> Floats:
+def edge_cdf(law: Law, edges: Array) -> Array:
     """F at the edges, 0 and 1 at the ends: values outside the range are moved to them."""
-    values = cdf_values(law, edges)
+    values = np.empty(len(edges))
+    call(cdf_at, values, population_of(law), edges)
     values[0], values[-1] = 0.0, 1.0
     return values
 
@@ -168,62 +92,42 @@ def edge_cdf(law: Law, edges: Floats) -> Floats:
 def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
     """Replicates of a one-shot protocol from the exact law of its counts.
 
-    Parameters
-    ----------
-    protocol : OneShot
-    law : Law
-        Of the users' values.
-    tau : float
-        Level of the quantile where drop-out depends on the value and at which liars aim.
-    n : int
-        Users asked, at most 2^52.
-    keys : ndarray of uint64, shape (replicates, 2)
-        Key words of the replicates' counter streams (see random.streams.counter_keys).
+    ``law`` is that of the values of n users, at most 2^52; ``tau`` the level of the quantile where drop-out
+    depends on the value and at which liars aim; ``keys``, shape (replicates, 2), words of counter streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)
-    cdf = edge_cdf(law, edges)
-    low, high = protocol.ends
-    nearest = math.floor((law.quantile(tau) - low) / (high - low) * k + 0.5)
-    target = min(max(nearest, 1), k - 1)
-    draw, _ = protocol.kernels()
+    cdf = protocol.responders(edge_cdf(law, edges), tau)
+    target = min(max(math.floor(bins_below(protocol, law, tau, k) + 0.5), 1), k - 1)
     values = np.empty((len(keys), k - 1))
     received, empty = np.empty(len(keys)), np.empty(len(keys))
-    call(
-        collect,
-        values,
-        received,
-        empty,
-        keys,
-        float(n),
-        protocol.answer_probability(tau),
-        protocol.liars,
-        protocol.design(protocol.responders(cdf, tau), target),
-        protocol.budget(),
-        draw=draw,
-    )
+    shares = protocol.answer_probability(tau), protocol.liars
+    arguments = (keys, float(n), *shares, protocol.design(cdf, target), protocol.budget())
+    call(collect, values, received, empty, *arguments, draw=protocol.draw)
     return Histograms(protocol, edges, values, received, empty)
 
 
-def line_quantile(cdf: Floats, edges: Floats, tau: float) -> float:
+def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
+    """Place of the tau-quantile in the range, in bins."""
+    low, high = protocol.ends
+    return (law.quantile(tau) - low) / (high - low) * k
+
+
+def line_quantile(cdf: Array, edges: Array, tau: float) -> float:
     """First crossing of tau by the line through F at the edges."""
-    found = np.empty(1)
-    call(first_crossing, found, cdf, edges, tau)
-    return float(found[0])
+    return float(crossing.py_func(cdf, edges, tau))
 
 
 def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
     """Variance of F^ at the tau-quantile per answer, between the variances at the edges next to it."""
     cdf = edge_cdf(law, protocol.edges(k))
-    design = protocol.design(cdf, 1)
-    _, spread = protocol.kernels()
-    low, high = protocol.ends
-    place = (law.quantile(tau) - low) / (high - low) * k
+    place = bins_below(protocol, law, tau, k)
     j = min(max(math.floor(place), 0), k - 1)
     found = []
     for m in (max(j, 1), min(j + 1, k - 1)):
         out = np.empty(k - 1)
-        call(variance_at_edge, out, cdf, float(cdf[m]), design, protocol.budget(), spread=spread)
+        arguments = (cdf, float(cdf[m]), protocol.design(cdf, 1), protocol.budget())
+        call(variance_at_edges, out, *arguments, spread=protocol.spread)
         found.append(float(out[m - 1]))
     share = min(max(place - j, 0.0), 1.0)
     return (1.0 - share) * found[0] + share * found[1]
@@ -232,10 +136,8 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
     """Replicates of ``rounds``; arguments as in :func:`run_one_shot`."""
     design = protocol.design(n, tau)
-    estimate, fits = np.empty(len(keys)), np.empty((len(keys), 7))
-    received = np.empty(len(keys))
-    population = population_of(law)
-    call(search_all, estimate, fits, received, keys, population, design, protocol.budget())
+    estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
+    call(search_all, estimate, fits, received, keys, population_of(law), design, protocol.budget())
     # Where nothing was learnt within the window there is no estimate either.
     estimate[~np.isfinite(estimate)] = math.nan
     return Searches(protocol, estimate, fits, received, design.logit)

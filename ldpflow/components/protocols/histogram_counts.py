@@ -8,11 +8,9 @@ there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
+from ldpflow.components.protocols.histograms import FAN_OUT
 from ldpflow.numerics.counts import binomial, multinomial, split_evenly
 from ldpflow.numerics.elementary import jit
 
@@ -22,20 +20,9 @@ ANSWERS, LIES = 0, 1  # stages of the address
 def collect(kernel, values, received, empty, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
     """F^ of every replicate; ``kernel.draw`` draws the protocol's counts.
 
-    Parameters
-    ----------
-    values : array, shape (replicates, edges)
-        Result.
-    received, empty : array, shape (replicates,)
-        Result: reports, and questions that no user was asked.
-    keys : array of uint64, shape (replicates, 2)
-        Key words of the counter streams.
-    users : float
-        Users asked.
-    answer : float
-        Probability that a user answers.
-    liars : float
-        Probability that one who answers lies.
+    Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): reports,
+    and questions that no user was asked. ``keys``, shape (replicates, 2), are key words of counter streams.
+    A user answers with probability ``answer``, and then lies with probability ``liars``.
     """
     for r in range(values.shape[0]):
         key0, key1 = keys[r, 0], keys[r, 1]
@@ -49,15 +36,26 @@ def collect(kernel, values, received, empty, keys, users, answer, liars, design,
             values[r] = np.nan
 
 
-HONEST, LIARS, ONES = 2, 3, 4  # stages of the address; 0 and 1 count who answers and who lies
+HONEST, ONES = 2, 4  # further stages of the address; the liars' is the one after HONEST
 TRUTHS = 16  # stages of bits that are answered about several times
 
 
-class ThresholdDesign(NamedTuple):
-    """F at the inner edges, and the report of a liar (0 or 1)."""
+@jit
+def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-untyped-def]
+    """Honest users and liars at each of several questions, in two stages of the address."""
+    asked = np.empty(count)
+    lying = np.empty(count)
+    split_evenly(asked, key0, key1, stage, turn, honest)
+    split_evenly(lying, key0, key1, stage + 1, turn, liars)
+    return asked, lying
 
-    cdf: NDArray[np.float64]
-    lie: float
+
+@jit
+def add_up(values, masses):  # type: ignore[no-untyped-def]
+    below = 0.0
+    for m in range(values.shape[0]):
+        below += masses[m]
+        values[m] = below
 
 
 @jit
@@ -79,10 +77,7 @@ def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type:
 def draw_thresholds(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
     """A random edge per user and the randomised bit 1{value below it}; no user: F^ = 1/2."""
     k = values.shape[0]
-    asked = np.empty(k)
-    lying = np.empty(k)
-    split_evenly(asked, key0, key1, HONEST, 0, honest)
-    split_evenly(lying, key0, key1, LIARS, 0, liars)
+    asked, lying = split(k, key0, key1, HONEST, 0, honest, liars)
     empty = 0
     for m in range(k):
         chance = budget.flip + budget.gap * design.cdf[m]
@@ -106,14 +101,6 @@ def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-un
 
 GRR_REPORTS = 2
 GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages where users answer several times
-
-
-class GrrDesign(NamedTuple):
-    """Probabilities of the reports (k of them) and of the bins, and the bin that liars report."""
-
-    chances: NDArray[np.float64]
-    bins: NDArray[np.float64]
-    lie: int
 
 
 @jit
@@ -147,10 +134,9 @@ def draw_grr(values, key0, key1, honest, liars, design, budget):  # type: ignore
     reports[design.lie] += liars * budget.answers
     n = (honest + liars) * budget.answers
     width = (budget.odds + k - 1.0) / budget.excess  # 1/(p' - q')
-    below = 0.0
+    add_up(values, reports)
     for m in range(k - 1):
-        below += reports[m]
-        values[m] = below / n * width - (m + 1.0) / budget.excess
+        values[m] = values[m] / n * width - (m + 1.0) / budget.excess
     return 0
 
 
@@ -169,13 +155,6 @@ def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
 
 
 UNARY_USERS, UNARY_OWN, UNARY_OTHERS = 2, 3, 4
-
-
-class OueDesign(NamedTuple):
-    """Probabilities of the bins, and the bits that a liar sends."""
-
-    bins: NDArray[np.float64]
-    lie: NDArray[np.float64]
 
 
 @jit
@@ -205,11 +184,7 @@ def draw_oue(values, key0, key1, honest, liars, design, budget):  # type: ignore
     total = 0.0
     for j in range(k):
         total += found[j]
-    shift = (total - 1.0) / k
-    below = 0.0
-    for m in range(k - 1):
-        below += found[m] - shift
-        values[m] = below
+    add_up(values, found - (total - 1.0) / k)
     return 0
 
 
@@ -228,7 +203,7 @@ def spread_oue(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
             out[m - 1] = tau * (1.0 - tau) + noise / budget.answers
 
 
-SIGN_LEVELS, SIGN_LYING, SIGN_ROWS, SIGN_LIARS, SIGN_PLUS = 2, 3, 4, 5, 6
+SIGN_LEVELS, SIGN_ROWS, SIGN_PLUS = 2, 4, 6
 
 
 @jit
@@ -254,10 +229,7 @@ def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budge
     ``lie``: a liar's report.
     """
     size = out.shape[0]
-    asked = np.empty(size)
-    lying = np.empty(size)
-    split_evenly(asked, key0, key1, SIGN_ROWS, turn, honest)
-    split_evenly(lying, key0, key1, SIGN_LIARS, turn, liars)
+    asked, lying = split(size, key0, key1, SIGN_ROWS, turn, honest, liars)
     empty = 0
     for r in range(size):
         plus = bits(key0, key1, r, SIGN_PLUS, turn, asked[r], truths[r], chances[r], budget) / budget.answers
@@ -270,18 +242,6 @@ def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budge
     return empty
 
 
-class HrrDesign(NamedTuple):
-    """Of the rows 1..k-1: chance of a report +1 and of a sign +1, a liar's report, squared prefix sums.
-
-    ``squares`` has shape (rows, edges): (sum of the row's entries before the edge)^2.
-    """
-
-    chances: NDArray[np.float64]
-    truths: NDArray[np.float64]
-    lie: NDArray[np.float64]
-    squares: NDArray[np.float64]
-
-
 @jit
 def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
     """pi^ = H' mu / k with mu_0 = 1, added up."""
@@ -291,10 +251,7 @@ def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore
     chances, truths = design.chances, design.truths
     empty = mean_signs(mu[1:], key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
     transform(mu)
-    below = 0.0
-    for m in range(k - 1):
-        below += mu[m] / k
-        values[m] = below
+    add_up(values, mu / k)
     return empty
 
 
@@ -315,21 +272,7 @@ def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
         weight = most - mean[r + 1] * mean[r + 1]
         for m in range(k - 1):
             out[m] += weight * design.squares[r, m]
-    scale = (k - 1.0) / (k * k)
-    for m in range(k - 1):
-        out[m] *= scale
-
-
-class HaarDesign(NamedTuple):
-    """Chances, true signs and lies of the rows of all levels (2^level each, level 0 first).
-
-    ``squares`` has shape (levels, edges): the edge's Haar coefficient, squared.
-    """
-
-    chances: NDArray[np.float64]
-    truths: NDArray[np.float64]
-    lie: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    out *= (k - 1.0) / (k * k)
 
 
 @jit
@@ -337,10 +280,7 @@ def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignor
     """d^ = H mu / 2^level; masses are halved from the top: left = (mass + d^)/2."""
     levels = design.squares.shape[0]
     k = 1 << levels
-    asked = np.empty(levels)
-    lying = np.empty(levels)
-    split_evenly(asked, key0, key1, SIGN_LEVELS, 0, honest)
-    split_evenly(lying, key0, key1, SIGN_LYING, 0, liars)
+    asked, lying = split(levels, key0, key1, SIGN_LEVELS, 0, honest, liars)
     mass = np.empty(k)
     mass[0] = 1.0
     found = np.empty(k)
@@ -348,29 +288,16 @@ def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignor
     for level in range(levels):
         nodes = 1 << level
         d = found[:nodes]
-        first = nodes - 1
-        empty += mean_signs(
-            d,
-            key0,
-            key1,
-            level,
-            asked[level],
-            lying[level],
-            design.chances[first : first + nodes],
-            design.truths[first : first + nodes],
-            design.lie[first : first + nodes],
-            budget,
-        )
+        rows = slice(nodes - 1, 2 * nodes - 1)
+        chances, truths, lie = design.chances[rows], design.truths[rows], design.lie[rows]
+        empty += mean_signs(d, key0, key1, level, asked[level], lying[level], chances, truths, lie, budget)
         transform(d)
         for node in range(nodes - 1, -1, -1):
             whole = mass[node]
             difference = d[node] / nodes
             mass[2 * node] = 0.5 * (whole + difference)
             mass[2 * node + 1] = 0.5 * (whole - difference)
-    below = 0.0
-    for m in range(k - 1):
-        below += mass[m]
-        values[m] = below
+    add_up(values, mass)
     return empty
 
 
@@ -390,40 +317,24 @@ def spread_haar(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-
             weight -= d * d
         for m in range(k - 1):
             out[m] += weight * design.squares[level, m]
-    for m in range(k - 1):
-        out[m] *= levels
+    out *= levels
 
 
-FAN_OUT = 4
-TREE_LEVELS, TREE_LYING = 5, 6  # the stages after those of unary encoding
-
-
-class TreeDesign(NamedTuple):
-    """Nodes of the levels 1..h, one level after the other.
-
-    Parameters
-    ----------
-    nodes : ndarray
-        Probabilities.
-    lie : ndarray
-        Bits that a liar sends.
-    prefix : ndarray, shape (edges, nodes)
-        Weights of the nodes' estimates in F^ at an edge.
-    squares : ndarray, shape (edges, nodes)
-        The weights squared.
-    levels : int
-        h.
-    """
-
-    nodes: NDArray[np.float64]
-    lie: NDArray[np.float64]
-    prefix: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    levels: int
+TREE_LEVELS = 5  # the stage after those of unary encoding
 
 
 @jit
-def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
+def share_rest(found, first, total):  # type: ignore[no-untyped-def]
+    """Move the children from ``first`` on to this sum, all by the same amount."""
+    rest = total
+    for j in range(FAN_OUT):
+        rest -= found[first + j]
+    for j in range(FAN_OUT):
+        found[first + j] += rest / FAN_OUT
+
+
+@jit
+def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
     """Least squares: masses of the leaves closest to the estimates of all nodes, with this total.
 
     ``found`` holds the levels 1..h and is overwritten; the last level's part is the result. Two
@@ -448,63 +359,39 @@ def consistent_leaves(found, total, levels):  # type: ignore[no-untyped-def]
             found[up + i] = ((own - below) * found[up + i] + (below - 1.0) * children) / (own - 1.0)
         below = own
         start, count = up, up_count
-    rest = total
-    for j in range(FAN_OUT):
-        rest -= found[j]
-    for j in range(FAN_OUT):
-        found[j] += rest / FAN_OUT
+    share_rest(found, 0, total)
     start, count = 0, FAN_OUT
     for _ in range(levels - 1):
         down = start + count
         for i in range(count):
-            rest = found[start + i]
-            for j in range(FAN_OUT):
-                rest -= found[down + FAN_OUT * i + j]
-            for j in range(FAN_OUT):
-                found[down + FAN_OUT * i + j] += rest / FAN_OUT
+            share_rest(found, down + FAN_OUT * i, found[start + i])
         start, count = down, count * FAN_OUT
 
 
-def consistent(kernel, found, total, levels):  # type: ignore[no-untyped-def]
-    """:func:`consistent_leaves`."""
-    consistent_leaves(found, total, levels)
+def reconcile(kernel, found, total, levels):  # type: ignore[no-untyped-def]
+    reconcile_nodes(found, total, levels)
 
 
 @jit
 def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
     """Frequencies of every level's nodes, made consistent, added up."""
     levels = design.levels
-    asked = np.empty(levels)
-    lying = np.empty(levels)
-    split_evenly(asked, key0, key1, TREE_LEVELS, 0, honest)
-    split_evenly(lying, key0, key1, TREE_LYING, 0, liars)
+    asked, lying = split(levels, key0, key1, TREE_LEVELS, 0, honest, liars)
     found = np.empty(design.nodes.shape[0])
     empty = 0
     first, size = 0, FAN_OUT
     for level in range(levels):
-        last = first + size
+        part = slice(first, first + size)
         if asked[level] + lying[level] == 0.0:
-            found[first:last] = 1.0 / size
+            found[part] = 1.0 / size
             empty += 1
         else:
-            frequencies(
-                found[first:last],
-                key0,
-                key1,
-                level,
-                asked[level],
-                lying[level],
-                design.nodes[first:last],
-                design.lie[first:last],
-                budget,
-            )
-        first, size = last, size * FAN_OUT
-    consistent_leaves(found, 1.0, levels)
-    leaves = found[first - size // FAN_OUT :]
-    below = 0.0
-    for m in range(values.shape[0]):
-        below += leaves[m]
-        values[m] = below
+            nodes, lie = design.nodes[part], design.lie[part]
+            frequencies(found[part], key0, key1, level, asked[level], lying[level], nodes, lie, budget)
+        first += size
+        size *= FAN_OUT
+    reconcile_nodes(found, 1.0, levels)
+    add_up(values, found[first - size // FAN_OUT :])
     return empty
 
 
@@ -542,22 +429,21 @@ def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-
 
 
 @jit
-def isotonic_fit(out, values, means, sizes):  # type: ignore[no-untyped-def]
-    """Isotonic regression with equal weights, clipped to [0, 1], with 0 and 1 at the ends.
+def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
+    """Isotonic regression with equal weights, clipped to [0, 1], between 0 and 1: out has two places more.
 
-    Pool adjacent violators. ``out`` has two places more than ``values``; ``means`` and ``sizes``
-    are scratch of the size of ``values``.
+    Pool adjacent violators.
     """
     count = values.shape[0]
+    means, sizes = np.empty(count), np.empty(count)
     blocks = 0
     for i in range(count):
         mean = values[i]
         size = 1.0
         while blocks > 0 and means[blocks - 1] >= mean:
             blocks -= 1
-            together = sizes[blocks] + size
-            mean = (means[blocks] * sizes[blocks] + mean * size) / together
-            size = together
+            mean = (means[blocks] * sizes[blocks] + mean * size) / (sizes[blocks] + size)
+            size += sizes[blocks]
         means[blocks] = mean
         sizes[blocks] = size
         blocks += 1
@@ -621,52 +507,26 @@ def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-unt
     limits[4] = ends
 
 
-def variance_at_edge(kernel, out, cdf, tau, design, budget):  # type: ignore[no-untyped-def]
-    """Variance of F^ per answer at all inner edges, were F tau there (``kernel.spread``)."""
+def variance_at_edges(kernel, out, cdf, tau, design, budget):  # type: ignore[no-untyped-def]
     kernel.spread(out, cdf, tau, design, budget)
-
-
-def first_crossing(kernel, out, heights, edges, tau):  # type: ignore[no-untyped-def]
-    """out[0] = :func:`crossing`."""
-    out[0] = crossing(heights, edges, tau)
-
-
-def fit_all(kernel, out, values):  # type: ignore[no-untyped-def]
-    """:func:`isotonic_fit` of every row."""
-    means = np.empty(values.shape[1])
-    sizes = np.empty(values.shape[1])
-    for r in range(values.shape[0]):
-        isotonic_fit(out[r], values[r], means, sizes)
 
 
 def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
     """Estimates and intervals of all replicates; ``kernel.spread`` is the protocol's variance of F^.
 
-    Parameters
-    ----------
-    estimates : array, shape (quantiles, replicates)
-        Result: first crossing of tau by the isotonic estimate.
-    limits : array, shape (levels, quantiles, replicates, 5)
-        Result, see :func:`invert`.
-    values : array, shape (replicates, edges)
-        F^ at the inner edges.
-    received : array, shape (replicates,)
-        Reports.
-    edges : array, shape (edges + 2,)
-    taus, z : array
-        Quantiles' levels, and normal quantiles of the intervals' levels.
+    Fills ``estimates``, shape (quantiles, replicates), with the first crossings of tau by the isotonic
+    estimate, and ``limits``, shape (levels, quantiles, replicates, 5), as :func:`invert` says. ``values``
+    is F^ at the inner edges, shape (replicates, edges); ``received`` the reports of each replicate.
     """
     count = values.shape[1]
     fitted = np.empty(count + 2)
-    means = np.empty(count)
-    sizes = np.empty(count)
     variance = np.empty(count)
     for r in range(values.shape[0]):
         if not received[r] > 0.0:
             estimates[:, r] = np.nan
             limits[:, :, r, :] = np.nan
             continue
-        isotonic_fit(fitted, values[r], means, sizes)
+        isotonic_fit(fitted, values[r])
         for q in range(taus.shape[0]):
             estimates[q, r] = crossing(fitted, edges, taus[q])
             if z.shape[0] > 0:

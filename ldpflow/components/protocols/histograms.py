@@ -1,16 +1,63 @@
-"""One-shot protocols: what a user sends about the own bin, and what the counts of reports are drawn from."""
+"""One-shot protocols: the report of a user about the own bin, and the laws of the server's counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ldpflow.components.protocols.protocol import Budget, OneShot
+from ldpflow.components.protocols.protocol import Array, OneShot
+from ldpflow.numerics import Deferred
+
+FAN_OUT = 4
+"""Children of a node of ``tree``."""
+
+
+def kernel_function(name: str) -> Deferred:
+    return Deferred("ldpflow.components.protocols.histogram_counts", name)
+
+
+class ThresholdDesign(NamedTuple):
+    """F at the inner edges, and the report of a liar (0 or 1)."""
+
+    cdf: Array
+    lie: float
+
+
+class GrrDesign(NamedTuple):
+    """Probabilities of the reports and of the bins (k each), and the bin that liars report."""
+
+    chances: Array
+    bins: Array
+    lie: int
+
+
+class OueDesign(NamedTuple):
+    """Probabilities of the bins, and the bits that a liar sends."""
+
+    bins: Array
+    lie: Array
+
+
+class SignDesign(NamedTuple):
+    """Rows of a Hadamard matrix without its first one (HRR), or of one for each level (Haar)."""
+
+    chances: Array  # P(a report of +1), by row
+    truths: Array  # P(a true sign of +1), by row
+    lie: Array  # sign that a liar reports, by row
+    squares: Array  # of the weights in F^ at an inner edge, shape (rows, edges) or (levels, edges)
+
+
+class TreeDesign(NamedTuple):
+    """Nodes of the levels 1..h, one level after the other."""
+
+    nodes: Array  # probabilities
+    lie: Array  # bits that a liar sends
+    prefix: Array  # weights of the nodes' estimates in F^ at an inner edge, shape (edges, nodes)
+    squares: Array  # of those weights
+    levels: int  # h
 
 
 class Thresholds(OneShot):
@@ -21,28 +68,14 @@ class Thresholds(OneShot):
 
     kind: Literal["thresholds"] = "thresholds"
     cites = ("warner1965",)
-
-    def bits(self, n: int) -> float:
-        return float(self.answers)
+    draw: ClassVar = kernel_function("draw_thresholds")
+    spread: ClassVar = kernel_function("spread_thresholds")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
         return (k - 1) * (0.25 + 0.25 * b.noise / b.answers)
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        b = self.budget()
-        below = np.arange(k)[:, None] < np.arange(1, k)
-        one = np.where(below, b.keep, b.flip)
-        return np.hstack([one, 1.0 - one]) / (k - 1)
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_thresholds, spread_thresholds
-
-        return draw_thresholds, spread_thresholds
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import ThresholdDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         return ThresholdDesign(cdf[1:-1].copy(), 1.0 if self.raises_cdf() else 0.0)
 
 
@@ -54,6 +87,8 @@ class Grr(OneShot):
 
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
+    draw: ClassVar = kernel_function("draw_grr")
+    spread: ClassVar = kernel_function("spread_grr")
 
     def bits(self, n: int) -> float:
         return self.answers * math.log2(self.bins(n))
@@ -63,27 +98,14 @@ class Grr(OneShot):
         width = (b.odds + k - 1.0) / b.excess
         return 0.25 + 0.25 * (width * width - 1.0) / b.answers
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        b = self.budget()
-        matrix = np.full((k, k), 1.0 / (b.odds + k - 1.0))
-        np.fill_diagonal(matrix, b.odds / (b.odds + k - 1.0))
-        return matrix
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_grr, spread_grr
-
-        return draw_grr, spread_grr
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import GrrDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         b = self.budget()
         k = len(cdf) - 1
         chances = (1.0 + bin_probabilities(cdf) * b.excess) / (b.odds + k - 1.0)
         return GrrDesign(chances, bin_probabilities(cdf), 0 if self.raises_cdf() else k - 1)
 
 
-def bin_probabilities(cdf: NDArray[np.float64]) -> NDArray[np.float64]:
+def bin_probabilities(cdf: Array) -> Array:
     """Increments of a distribution function; rounding below 0 is cut off."""
     return np.maximum(np.diff(cdf), 0.0)
 
@@ -96,6 +118,8 @@ class Oue(OneShot):
 
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
+    draw: ClassVar = kernel_function("draw_oue")
+    spread: ClassVar = kernel_function("spread_oue")
 
     def bits(self, n: int) -> float:
         return float(self.answers * self.bins(n))
@@ -104,31 +128,10 @@ class Oue(OneShot):
         b = self.budget()
         return 0.25 + 0.25 * (1.0 + b.noise * k) / b.answers
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        return unary_channel(k, self.budget())
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_oue, spread_oue
-
-        return draw_oue, spread_oue
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import OueDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         below = np.arange(len(cdf) - 1) < target
         lie = below if self.raises_cdf() else ~below
         return OueDesign(bin_probabilities(cdf), lie.astype(np.float64))
-
-
-def unary_channel(k: int, b: Budget) -> NDArray[np.float64]:
-    """Probabilities of the 2^k reports given the bin; report y has bit j where (y >> j) & 1."""
-    ones = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
-    matrix = np.empty((k, 2**k))
-    for own in range(k):
-        chance = np.full(k, b.flip)
-        chance[own] = 0.5
-        matrix[own] = np.prod(np.where(ones, chance, 1.0 - chance), axis=1)
-    return matrix
 
 
 class Hrr(OneShot):
@@ -139,40 +142,22 @@ class Hrr(OneShot):
 
     kind: Literal["hrr"] = "hrr"
     cites = ("acharya2019",)
-    bin_base: ClassVar[int] = 2
-
-    def bits(self, n: int) -> float:
-        return float(self.answers)
+    bin_base = 2
+    draw: ClassVar = kernel_function("draw_hrr")
+    spread: ClassVar = kernel_function("spread_hrr")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
         return 0.25 * (k - 1) * (1.0 + b.noise / b.answers)
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        b = self.budget()
-        plus = np.where(sylvester(k)[1:].T > 0, b.keep, b.flip)
-        return np.hstack([plus, 1.0 - plus]) / (k - 1)
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_hrr, spread_hrr
-
-        return draw_hrr, spread_hrr
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import HrrDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         rows = sylvester(k)[1:]
         # Sums of +-1 and of a few numbers in a fixed order: cumsum is sequential.
         means = np.cumsum(rows * bin_probabilities(cdf), axis=1)[:, -1]
         prefix = np.cumsum(rows, axis=1)[:, :-1]
         lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)
-        return HrrDesign(
-            chances=0.5 * (1.0 + means * self.budget().gap),
-            truths=0.5 * (1.0 + means),
-            lie=lie if self.raises_cdf() else -lie,
-            squares=np.ascontiguousarray(prefix * prefix),
-        )
+        return sign_design(self, means, lie, np.ascontiguousarray(prefix * prefix))
 
 
 class Haar(OneShot):
@@ -184,72 +169,48 @@ class Haar(OneShot):
 
     kind: Literal["haar"] = "haar"
     cites = ("cormode2019",)
-    bin_base: ClassVar[int] = 2
-
-    def bits(self, n: int) -> float:
-        return float(self.answers)
+    bin_base = 2
+    draw: ClassVar = kernel_function("draw_haar")
+    spread: ClassVar = kernel_function("spread_haar")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
         return 0.25 * (k.bit_length() - 1) * (1.0 + b.noise / b.answers)
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        b = self.budget()
-        levels = k.bit_length() - 1
-        columns = []
-        for level in range(levels):
-            signs = level_signs(k, level)
-            plus = np.where(signs > 0, b.keep, b.flip) / (levels * 2**level)
-            minus = np.where(signs > 0, b.flip, b.keep) / (levels * 2**level)
-            columns += [plus, minus]
-        return np.hstack(columns)
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_haar, spread_haar
-
-        return draw_haar, spread_haar
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import HaarDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         pi = bin_probabilities(cdf)
-        chances, truths, lies, squares = [], [], [], []
+        means, lies, squares = [], [], []
         for level in range(k.bit_length() - 1):
             nodes, size = 2**level, k >> level
-            means = np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1]
-            chances.append(0.5 * (1.0 + means * self.budget().gap))
-            truths.append(0.5 * (1.0 + means))
+            means.append(np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1])
             # The prefix indicator's coefficient of the node that the edge divides is positive.
             lies.append(sylvester(nodes)[:, min(target // size, nodes - 1)])
             within = np.arange(1, k) % size
             squares.append((np.minimum(within, size - within) / size) ** 2)
-        lie = np.concatenate(lies)
-        return HaarDesign(
-            chances=np.concatenate(chances),
-            truths=np.concatenate(truths),
-            lie=lie if self.raises_cdf() else -lie,
-            squares=np.array(squares),
-        )
+        return sign_design(self, np.concatenate(means), np.concatenate(lies), np.array(squares))
 
 
-def sylvester(size: int) -> NDArray[np.float64]:
-    """The Hadamard matrix of this size, a power of two, in Sylvester's order."""
+def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> SignDesign:
+    """Design from the mean true sign of every row, and the liars' signs that raise F^."""
+    chances, truths = 0.5 * (1.0 + means * protocol.budget().gap), 0.5 * (1.0 + means)
+    return SignDesign(chances, truths, lie if protocol.raises_cdf() else -lie, squares)
+
+
+def sylvester(size: int) -> Array:
+    """Hadamard matrix in Sylvester's order."""
     from scipy.linalg import hadamard
 
-    matrix: NDArray[np.float64] = hadamard(size, dtype=np.float64)
+    matrix: Array = hadamard(size, dtype=np.float64)
     return matrix
 
 
-def level_signs(k: int, level: int) -> NDArray[np.float64]:
+def level_signs(k: int, level: int) -> Array:
     """s H[r, node] of every bin (rows) for every Hadamard row r (columns) of a level."""
     size = k >> level
     bins = np.arange(k)
     side = np.where(bins % size < size // 2, 1.0, -1.0)
     return side[:, None] * sylvester(2**level)[:, bins // size].T
-
-
-FAN_OUT = 4
 
 
 class Tree(OneShot):
@@ -261,7 +222,9 @@ class Tree(OneShot):
 
     kind: Literal["tree"] = "tree"
     cites = ("cormode2019", "hay2010")
-    bin_base: ClassVar[int] = FAN_OUT
+    bin_base = FAN_OUT
+    draw: ClassVar = kernel_function("draw_tree")
+    spread: ClassVar = kernel_function("spread_tree")
 
     def bits(self, n: int) -> float:
         """Mean over the levels."""
@@ -282,22 +245,7 @@ class Tree(OneShot):
             passed_on *= (child - 1.0) / (own - 1.0)
         return h * total
 
-    def channel(self, k: int) -> NDArray[np.float64]:
-        h = levels_of(k)
-        columns = []
-        for level in range(1, h + 1):
-            nodes = np.arange(k) // (k // FAN_OUT**level)
-            columns.append(unary_channel(FAN_OUT**level, self.budget())[nodes] / h)
-        return np.hstack(columns)
-
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        from ldpflow.components.protocols.histogram_counts import draw_tree, spread_tree
-
-        return draw_tree, spread_tree
-
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        from ldpflow.components.protocols.histogram_counts import TreeDesign
-
+    def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         h = levels_of(k)
         prefix = prefix_weights(k)
@@ -313,10 +261,10 @@ def levels_of(k: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def prefix_weights(k: int) -> NDArray[np.float64]:
+def prefix_weights(k: int) -> Array:
     """Weights of all nodes' estimates in F^ at the inner edges, shape (k - 1, nodes)."""
     from ldpflow.components.protocols.collections import call
-    from ldpflow.components.protocols.histogram_counts import consistent
+    from ldpflow.components.protocols.histogram_counts import reconcile
 
     h = levels_of(k)
     nodes = sum(FAN_OUT**level for level in range(1, h + 1))
@@ -324,7 +272,7 @@ def prefix_weights(k: int) -> NDArray[np.float64]:
     for node in range(nodes):
         found = np.zeros(nodes)
         found[node] = 1.0
-        call(consistent, found, 0.0, h)
+        call(reconcile, found, 0.0, h)
         weights[:, node] = np.cumsum(found[-k:])[:-1]
     weights.setflags(write=False)
     return weights

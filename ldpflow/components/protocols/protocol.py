@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -14,8 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ldpflow.components.mechanisms.mechanism import EPSILON, PrivacyStatement
-from ldpflow.numerics import constants
+from ldpflow.numerics import Deferred, constants
 from ldpflow.settings import Setting, Settings
+
+Array = NDArray[np.float64]
 
 BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of bins that the rule chooses from."""
@@ -24,37 +25,17 @@ MOST_BINS = 1024
 
 
 class Budget(NamedTuple):
-    """Epsilon, and the quantities of it that formulas and kernels use.
-
-    Parameters
-    ----------
-    epsilon : float
-        Of one answer.
-    odds : float
-        e^eps: odds of the true answer in randomised response.
-    excess : float
-        e^eps - 1.
-    keep, flip : float
-        p = e^eps/(1 + e^eps) and 1 - p.
-    gap : float
-        2p - 1 = tanh(eps/2).
-    inflation : float
-        c = 1/(2p - 1): length of a debiased bit.
-    noise : float
-        v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit.
-    answers : float
-        Answers of every user to the same question.
-    """
+    """Epsilon of one answer, and the quantities of it that formulas and kernels use."""
 
     epsilon: float
-    odds: float
-    excess: float
-    keep: float
-    flip: float
-    gap: float
-    inflation: float
-    noise: float
-    answers: float
+    odds: float  # e^eps, of the true answer in randomised response
+    excess: float  # e^eps - 1
+    keep: float  # p = e^eps/(1 + e^eps)
+    flip: float  # 1 - p
+    gap: float  # 2p - 1 = tanh(eps/2)
+    inflation: float  # c = 1/(2p - 1): length of a debiased bit
+    noise: float  # v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit
+    answers: float  # of every user to one question
 
 
 @lru_cache(maxsize=4096)
@@ -99,7 +80,7 @@ class Protocol(Settings):
     group: ClassVar[str] = "protocol"
 
     family: ClassVar[str] = "counts"
-    """The family of simulators that runs it (see ldpflow.simulators.families)."""
+    """Family of the simulators that run it."""
 
     carries_privacy: ClassVar[bool] = True
 
@@ -130,7 +111,7 @@ class Protocol(Settings):
         return self.range
 
     def budget(self) -> Budget:
-        """Constants of one answer's budget."""
+        """Budget of one answer."""
         return budget(self.epsilon, self.answers)
 
     def bit_variance(self, tau: float) -> float:
@@ -157,13 +138,13 @@ class Protocol(Settings):
     def bits(self, n: int) -> float:
         """Bits that a user sends, n users."""
 
-    def responders(self, cdf: NDArray[np.float64], tau: float) -> NDArray[np.float64]:
+    def responders(self, cdf: Array, tau: float) -> Array:
         """Distribution function of those who answer, from the population's."""
         if self.answer_below == self.answer_above:
             return cdf
         below = self.answer_below * np.minimum(cdf, tau)
         above = self.answer_above * np.maximum(cdf - tau, 0.0)
-        return (below + above) / (self.answer_below * tau + self.answer_above * (1.0 - tau))
+        return (below + above) / self.answer_probability(tau)
 
     def answer_probability(self, tau: float) -> float:
         """Probability that a user answers."""
@@ -173,7 +154,7 @@ class Protocol(Settings):
 
 
 class OneShot(Protocol):
-    """A histogram or its like: the questions depend on no answer, F^ is linear in the counts.
+    """Protocol of one round: no question depends on an answer, and F^ is linear in the counts.
 
     Parameters
     ----------
@@ -189,14 +170,21 @@ class OneShot(Protocol):
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
 
+    draw: ClassVar[Deferred]
+    spread: ClassVar[Deferred]
+    """Functions of ldpflow.components.protocols.histogram_counts."""
+
     @model_validator(mode="after")
     def check_bins(self) -> Self:
-        if self.k is not None and not power_of(self.bin_base, self.k):
+        if self.k is not None and not is_power(self.k, self.bin_base):
             raise ValueError(f"k must be a power of {self.bin_base} for {self.kind}")
         return self
 
     def interaction_rounds(self) -> int:
         return 1
+
+    def bits(self, n: int) -> float:
+        return float(self.answers)
 
     def bins(self, n: int) -> int:
         """Bins for n users: k, or the number that the rule chooses.
@@ -215,9 +203,9 @@ class OneShot(Protocol):
             bias = width * width * width * width / (64.0 * s * s)
             return bias + 2.0 * math.pi * s * s * self.middle_variance(k) / n
 
-        return min((k for k in BIN_COUNTS if power_of(self.bin_base, k)), key=loss)
+        return min((k for k in BIN_COUNTS if is_power(k, self.bin_base)), key=loss)
 
-    def edges(self, k: int) -> NDArray[np.float64]:
+    def edges(self, k: int) -> Array:
         """t_m = L + (U - L) m/k, m = 0..k."""
         low, high = self.ends
         return low + (high - low) * np.arange(k + 1) / k
@@ -227,34 +215,18 @@ class OneShot(Protocol):
         """Variance of F^ at the middle edge per user, values uniform over the bins."""
 
     @abstractmethod
-    def channel(self, k: int) -> NDArray[np.float64]:
-        """Probability of every answer (columns) given every bin (rows); public coins are reported."""
+    def design(self, cdf: Array, target: int) -> Any:
+        """Numbers of ``draw`` and ``spread``, by name.
 
-    @abstractmethod
-    def kernels(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Compiled ``draw`` and ``spread`` (see ldpflow.components.protocols.counts)."""
-
-    @abstractmethod
-    def design(self, cdf: NDArray[np.float64], target: int) -> Any:
-        """Numbers that ``draw`` and ``spread`` read by name.
-
-        Parameters
-        ----------
-        cdf : ndarray, shape (k + 1,)
-            Distribution function of those who answer at the edges, 0 and 1 at the ends.
-        target : int
-            Inner edge (1..k-1) at which liars move F^ most.
+        ``cdf``, shape (k + 1,), is the distribution function at the edges of those who answer, 0 and 1 at
+        the ends; ``target`` the inner edge (1..k-1) at which liars move F^ most.
         """
 
     def raises_cdf(self) -> bool:
-        """Whether liars report so that F^ becomes larger, and with it the quantile smaller."""
+        """Whether liars raise F^, which lowers the quantile."""
         return self.liars_push == "down"
 
 
-def power_of(base: int, value: int) -> bool:
-    """Whether value is a power of base (of 1: always)."""
-    if base == 1:
-        return True
-    while value > 1 and value % base == 0:
-        value //= base
-    return value == 1
+def is_power(value: int, base: int) -> bool:
+    """Whether a number of bins is a power of the base; every one is of 1."""
+    return base == 1 or value in [base**exponent for exponent in range(11)]

@@ -11,13 +11,16 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from ldpflow.components.problems.laws import Law, Mixture
 from ldpflow.components.protocols.histogram_counts import bits
+from ldpflow.components.protocols.protocol import Array
+from ldpflow.components.protocols.rounds import FIRST, INNER, LAST, MOST_ROUNDS, SCALES
 from ldpflow.numerics import constants
 from ldpflow.numerics.counts import binomial
 from ldpflow.numerics.distributions import (
@@ -36,61 +39,38 @@ from ldpflow.numerics.distributions import (
 )
 from ldpflow.numerics.elementary import exp, jit, log
 
-if TYPE_CHECKING:
-    from ldpflow.components.problems.laws import Law
-
-CODES = {
-    "normal": 0,
-    "laplace": 1,
-    "exponential": 2,
-    "uniform": 3,
-    "logistic": 4,
-    "student_t": 5,
-    "bimodal": 6,
-    "lognormal": 7,
-    "weibull": 8,
-    "pareto": 9,
-    "gamma": 10,
-    "empirical": 11,
-}
+LAWS = (
+    "normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal", "lognormal",
+    "weibull", "pareto", "gamma", "empirical",
+)  # fmt: skip
+CODES = {name: code for code, name in enumerate(LAWS)}
+"""Numbers of the standard laws in compiled functions."""
 
 
 class Population(NamedTuple):
     """The law of a mixture of location + scale Z: arrays over its components.
 
-    Parameters
-    ----------
-    codes : ndarray of int64
-        Standard laws, see CODES.
-    weights, locations, scales : ndarray
-        Weights sum to 1.
-    shapes, norms : ndarray
-        Parameter and norming constant of the standard law; 0 where it has none.
-    p, q, slope, bend : ndarray
-        Cells of the quantile function of an empirical law, q + d (slope + d bend) with d = u - p;
-        empty where there is none.
-    end : float
-        Its largest value.
+    Cells of the quantile function of an empirical law are q + d (slope + d bend) with d = u - p, if any.
     """
 
-    codes: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    locations: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    shapes: NDArray[np.float64]
-    norms: NDArray[np.float64]
-    p: NDArray[np.float64]
-    q: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    bend: NDArray[np.float64]
-    end: float
+    codes: NDArray[np.int64]  # standard laws by CODES
+    weights: Array  # their sum is 1
+    locations: Array
+    scales: Array
+    shapes: Array  # parameter of the standard law, or 0
+    norms: Array  # its norming constant, or 0
+    p: Array
+    q: Array
+    slope: Array
+    bend: Array
+    end: float  # largest value of the empirical law
 
 
 def population_of(law: Law) -> Population:
     """The arrays of a law; the distribution function reads them."""
-    parts = law.parts() if law.components else [(1.0, law)]
+    parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
-    cells: tuple[NDArray[np.float64], ...] = (np.empty(0),) * 4
+    cells: tuple[Array, ...] = (np.empty(0),) * 4
     end = 0.0
     for weight, part in parts:
         with constants.workdps(constants.DIGITS):
@@ -108,9 +88,6 @@ def population_of(law: Law) -> Population:
     codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
     p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
     return Population(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
-
-
-EMPIRICAL = 11
 
 
 @jit
@@ -138,7 +115,7 @@ def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
 
 @jit
 def standard_cdf(code, x, shape, norm):  # type: ignore[no-untyped-def]
-    """P(Z <= x) of the standard law with this code (see CODES); not for the empirical law."""
+    """P(Z <= x) of the standard law with this code of CODES below 11."""
     if code == 0:
         return cdf_normal(x)
     if code == 1:
@@ -169,7 +146,7 @@ def cdf(population, x):  # type: ignore[no-untyped-def]
     for i in range(population.codes.shape[0]):
         z = (x - population.locations[i]) / population.scales[i]
         code = population.codes[i]
-        if code == EMPIRICAL:
+        if code == 11:
             value = empirical_cdf(z, population)
         else:
             value = standard_cdf(code, z, population.shapes[i], population.norms[i])
@@ -181,10 +158,6 @@ def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
     """F at every point of an array."""
     for i in range(points.shape[0]):
         out[i] = cdf(population, points[i])
-
-
-SCALES = 6
-"""Values of sigma on the grid."""
 
 
 @jit
@@ -208,18 +181,10 @@ def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-unt
 
 @jit
 def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
-    """Posterior mean and sd of theta and the exponential of the mean log sigma, flat on the grid.
+    """Posterior mean and sd of theta and the exponential of the mean log sigma, flat prior on a grid.
 
-    Parameters
-    ----------
-    x, asked, ones : array
-        Thresholds, users asked there, reports of 1.
-    low, high : float
-        Bracket of theta, cut into ``points`` equal cells whose midpoints form the grid.
-    scales : array, shape (SCALES,)
-        Grid of sigma.
-    logit : float
-        log(tau/(1 - tau)).
+    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid: the midpoints of as many
+    equal cells of [low, high] as ``points``, by the ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf
@@ -259,7 +224,6 @@ LEAST_INFORMATION = 1e-9
 
 @jit
 def clip(x, low, high):  # type: ignore[no-untyped-def]
-    """x, moved into [low, high]."""
     return min(max(x, low), high)
 
 
@@ -267,19 +231,8 @@ def clip(x, low, high):  # type: ignore[no-untyped-def]
 def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
     """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
 
-    Damped Fisher scoring from (0, b0); b stays above b0/10.
-
-    Parameters
-    ----------
-    u : array
-        Thresholds in units of the window, within [-1, 1] where ``asked`` is not 0.
-    expected : float
-        b0.
-
-    Returns
-    -------
-    tuple of float
-        a, b, and the information matrix ((A, B), (B, C)).
+    Damped Fisher scoring from (0, b0) with b0 = ``expected``; b stays above b0/10. ``u`` are thresholds in
+    units of the window. Returns a, b, and A, B, C of the information matrix ((A, B), (B, C)).
     """
     a = 0.0
     b = expected
@@ -328,8 +281,6 @@ def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
 
 
 ANSWERS, LIES, ONES = 0, 1, 2  # stages of the address; the round is its third word
-FIRST, INNER, LAST = 8, 3, 2  # thresholds of the first round, of a later one, of the last
-MOST_ROUNDS = 12
 MOST_THRESHOLDS = FIRST + INNER * (MOST_ROUNDS - 2) + LAST
 COARSE, FINE = 91, 45  # points of the grid of the quantile, first round and later
 BRACKET = 5.0  # standard deviations on either side that the grid spans
@@ -339,41 +290,9 @@ SPREAD = 2.0  # outer thresholds of a round, in standard deviations
 WINDOW = 2.5  # half width of the final fit, in standard deviations
 
 
-class RoundsDesign(NamedTuple):
-    """Settings of a run.
-
-    Parameters
-    ----------
-    low, high : float
-        The range.
-    tau, logit : float
-        Level of the quantile and log(tau/(1 - tau)).
-    asked : ndarray, shape (rounds,)
-        Users asked at each threshold of a round.
-    scales : ndarray
-        Grid of the working model's scale.
-    answer_below, answer_above, liars, lie : float
-        Who answers (see Protocol), share of liars and their report.
-    worth : float
-        How many independent bits the answers of one user are worth: 1 for one answer.
-    """
-
-    low: float
-    high: float
-    tau: float
-    logit: float
-    asked: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    answer_below: float
-    answer_above: float
-    liars: float
-    lie: float
-    worth: float
-
-
 @jit
 def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
-    """Answers at one threshold: how many, and how many reports of 1.
+    """Numbers of answers and of reports of 1 at one threshold.
 
     Several answers of a user count as ``worth`` independent ones: the number whose mean varies as theirs
     does at the quantile.
@@ -384,8 +303,8 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
     if design.answer_below != design.answer_above:
         tau = design.tau
         whole = design.answer_below * tau + design.answer_above * (1.0 - tau)
-        share = design.answer_below * min(below, tau) + design.answer_above * max(below - tau, 0.0)
-        share /= whole
+        above = max(below - tau, 0.0)
+        share = (design.answer_below * min(below, tau) + design.answer_above * above) / whole
     count = binomial(key0, key1, index, ANSWERS, turn, users, whole)
     lying = binomial(key0, key1, index, LIES, turn, count, design.liars)
     chance = budget.flip + budget.gap * share
@@ -428,7 +347,7 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
                 at = design.low + width * ((j + 1.0) / (FIRST + 1.0))
             else:
                 at = mean + sd * SPREAD * (2.0 * j / (count - 1.0) - 1.0)
-                at = min(max(at, design.low), design.high)
+                at = clip(at, design.low, design.high)
             x[used] = at
             asked[used], ones[used] = ask(
                 at, key0, key1, j, turn, design.asked[turn], population, design, budget
@@ -442,15 +361,8 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
 def search_all(kernel, estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run of all replicates.
 
-    Parameters
-    ----------
-    estimates : array, shape (replicates,)
-        Result: a + b u = logit tau, cut to the range.
-    fits : array, shape (replicates, 7)
-        Result: centre, half width of the window, a, b and the information matrix (A, B, C).
-    received : array, shape (replicates,)
-        Result: reports.
-    keys : array of uint64, shape (replicates, 2)
+    Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
+    reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
     """
     x = np.empty(MOST_THRESHOLDS)
     asked = np.empty(MOST_THRESHOLDS)
@@ -467,7 +379,7 @@ def search_all(kernel, estimates, fits, received, keys, population, design, budg
                 asked[d] = 0.0
         fit = fit_logistic(u[:used], asked[:used], ones[:used], half / sigma, budget)
         found = mean + half * (design.logit - fit[0]) / fit[1]
-        estimates[r] = min(max(found, design.low), design.high)
+        estimates[r] = clip(found, design.low, design.high)
         received[r] = total / design.worth
         fits[r, 0] = mean
         fits[r, 1] = half
@@ -482,7 +394,7 @@ def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-u
             fit = (fits[r, 2], fits[r, 3], fits[r, 4], fits[r, 5], fits[r, 6])
             left, right = fieller(fit, logit, z[level])
             if left == left and right == right:
-                left = min(max(fits[r, 0] + fits[r, 1] * left, low), high)
-                right = min(max(fits[r, 0] + fits[r, 1] * right, low), high)
+                left = clip(fits[r, 0] + fits[r, 1] * left, low, high)
+                right = clip(fits[r, 0] + fits[r, 1] * right, low, high)
             limits[level, r, 0] = left
             limits[level, r, 1] = right

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.protocols.protocol import Protocol
+from ldpflow.components.protocols.protocol import Array, Protocol
 from ldpflow.numerics import constants
 
-if TYPE_CHECKING:
-    from ldpflow.components.protocols.round_counts import RoundsDesign
+FIRST, INNER, LAST = 8, 3, 2  # thresholds of the first round, of a later one, of the last
+MOST_ROUNDS = 12
+SCALES = 6
+"""Scales on the grid of the working model."""
 
-GRID = 6
+
+class RoundsDesign(NamedTuple):
+    """Settings of a run."""
+
+    low: float  # the range
+    high: float
+    tau: float
+    logit: float  # log(tau/(1 - tau))
+    asked: Array  # users asked at each threshold, by round
+    scales: Array  # grid of the working model's scale
+    answer_below: float
+    answer_above: float
+    liars: float
+    lie: float  # their report
+    worth: float  # independent bits that the answers of one user are worth
 
 
 class Rounds(Protocol):
@@ -33,7 +49,7 @@ class Rounds(Protocol):
 
     kind: Literal["rounds"] = "rounds"
     cites = ("warner1965", "fieller1954")
-    rounds: Annotated[int, Field(ge=3, le=12)] = 5
+    rounds: Annotated[int, Field(ge=3, le=MOST_ROUNDS)] = 5
 
     def interaction_rounds(self) -> int:
         return self.rounds
@@ -58,23 +74,18 @@ class Rounds(Protocol):
 
     def asked(self, n: int, tau: float) -> list[int]:
         """Users asked at each threshold, by round; what does not divide evenly is not asked."""
-        from ldpflow.components.protocols.round_counts import FIRST, INNER, LAST
-
         counts = [FIRST, *[INNER] * (self.rounds - 2), LAST]
         shares = self.shares(n, tau)
         return [int(n * share) // count for share, count in zip(shares, counts, strict=True)]
 
     def design(self, n: int, tau: float) -> RoundsDesign:
-        """Settings of the search as the kernel reads them."""
-        from ldpflow.components.protocols.round_counts import RoundsDesign
-
         low, high = self.ends
         b = self.budget()
         once = tau * (1.0 - tau) + 0.25 * b.noise
         with constants.workdps(constants.DIGITS):
             logit = float(mp.log(mpf(tau) / (1 - mpf(tau))))
             # (U - L) geomspace(1/200, 1/10, 6)
-            scales = [float(mpf(20) ** (mpf(i) / (GRID - 1)) / 200) for i in range(GRID)]
+            scales = [float(mpf(20) ** (mpf(i) / (SCALES - 1)) / 200) for i in range(SCALES)]
         return RoundsDesign(
             low=low,
             high=high,

@@ -1,14 +1,10 @@
-"""Audits of local mechanisms: private gradients of two records that are as far apart as records can be.
+"""Audits of mechanisms, algorithms and protocols by name.
 
-Outputs are those of the mechanism's own kernel function, compiled as in a sweep: the reports of a path whose
-gradient is given and constant.
+A mechanism is audited on the gradients of two records that are as far apart as records can be. Its outputs
+are those of its own kernel function, compiled as in a sweep: the reports of a path of constant gradient.
 
-Audits of protocols: what one user's report says about the own value.
-
-The report is that of the protocol's own counts, drawn for a single user whose value lies in a given bin: F^
-from one report tells which report it was. Of ``rounds`` it is the answer at one threshold.
-
-Audits by name: mechanisms on suitable problems, algorithms, protocols; and of all that ldpflow has.
+A protocol is audited on the report of a single user whose value lies in a given bin: F^ from one report
+tells which report it was. Of ``rounds`` it is the answer at one threshold.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.audit.distinguishing import Audit, Neighbours, audited, claim_of
+from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
 from ldpflow.settings import closest
@@ -54,18 +50,7 @@ MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
-    """Private gradients of the first users of a replicate, shape (count, d)."""
     return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
-
-
-def sampled_gradients(problem: Problem, seed: int) -> list[Floats]:
-    """Gradients of simulated records at each of a few points, shape (N, d)."""
-    nothing = MECHANISMS["none"].model_validate({})
-    found = []
-    for point in POINTS:
-        algorithm = LdpSgd(c=1e-12, theta0=point)  # theta stands still
-        found.append(outputs(OnePass(problem, nothing, algorithm), seed, RECORDS, 0))
-    return found
 
 
 def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
@@ -105,7 +90,10 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
         return [(a, b, claimed | {"taus": problem.levels()}) for a, b in (pairs if d > 1 else pairs[:1])]
     if bits is not None:
         return [(np.array([bits[1]]), np.array([bits[0]]), claimed)]
-    return [(a, b, claimed) for a, b in extreme_pairs(sampled_gradients(problem, seed), seed)]
+    none = MECHANISMS["none"].model_validate({})
+    standing = [LdpSgd(c=1e-12, theta0=point) for point in POINTS]  # theta stands still
+    clouds = [outputs(OnePass(problem, none, algorithm), seed, RECORDS, 0) for algorithm in standing]
+    return [(a, b, claimed) for a, b in extreme_pairs(clouds, seed)]
 
 
 def audit_mechanism(
@@ -115,17 +103,7 @@ def audit_mechanism(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a local mechanism to its claim, on gradients of a problem.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-    problem : Problem
-        Whose gradients are randomised; its sensitivities are part of the claim.
-    samples : int
-        Outputs on each input, once to choose the test and once to count it.
-    confidence : float
-    seed : int
+    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it.
 
     Raises
     ------
@@ -150,13 +128,12 @@ def audit_mechanism(
         def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
             return outputs(paths[which], seed, count, stage)
 
-        name = f"{number}: gradients {shown(first)} and {shown(second)}"
+        name = f"{number}: gradients {vector_text(first)} and {vector_text(second)}"
         neighbours.append(Neighbours(name, draw, (first, second)))
-    return audited(mechanism, claim, neighbours, samples, confidence)
+    return run_audit(mechanism, claim, neighbours, samples, confidence)
 
 
-def shown(values: Floats) -> str:
-    """A vector, a few numbers of it."""
+def vector_text(values: Floats) -> str:
     listed = ", ".join(f"{value:.4g}" for value in values[:4].tolist())
     return f"({listed}{', ...' if len(values) > 4 else ''})"
 
@@ -175,14 +152,7 @@ def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[
 def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: int) -> Audit:
     """Hold one user's report to the protocol's claim.
 
-    Parameters
-    ----------
-    protocol : Protocol
-        Every user answers, and honestly, whatever its settings: a liar's report depends on no value.
-    samples : int
-        Reports on each value, once to choose the test and once to count it.
-    confidence : float
-    seed : int
+    Every user answers, and honestly, whatever the settings: a liar's report depends on no value.
     """
     protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
     if isinstance(protocol, Rounds):
@@ -193,7 +163,7 @@ def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: in
         neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs]
     else:
         raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
-    return audited(protocol, claim_of(protocol.privacy()), neighbours, samples, confidence)
+    return run_audit(protocol, claim_of(protocol.privacy()), neighbours, samples, confidence)
 
 
 def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
@@ -205,15 +175,13 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 
 
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
-    """A user whose value lies in either of two bins."""
-    draw_counts, _ = protocol.kernels()
     cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
         values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
         design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=draw_counts)
+        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=protocol.draw)
         return values
 
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
@@ -221,7 +189,6 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
-    """A user whose value lies below the threshold, or above it."""
     low, high = protocol.ends
     width = high - low
     design = protocol.design(USERS, 0.5)
@@ -277,21 +244,16 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-3}
-"""Of algorithms with their own noise, unless given: at a smaller delta a practical number shows little."""
+"""Default of algorithms with their own noise: at a smaller delta a practical number shows little."""
 
 SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
-"""Of dp_ssgd, unless given: amplification by shuffling admits small budgets only."""
+"""Default of dp_ssgd: amplification by shuffling admits small budgets only."""
 
 DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "laplace"}
 """Mechanism of an algorithm without a budget of its own; clipped_gaussian for others."""
 
 STEP = {"eta": 0.01}
-"""Of algorithms over a fixed data set, unless given."""
-
-
-def finite_sum_kinds() -> list[str]:
-    """Kinds of the algorithms over a fixed data set."""
-    return [kind for kind, made in ALGORITHMS.items() if issubclass(made, FiniteSumAlgorithm)]
+"""Default of algorithms with a constant step size."""
 
 
 def audit(
@@ -335,7 +297,7 @@ def audit(
         protocol = one("protocol", name, {"range": [0.0, 1.0]} | settings)
         return audit_protocol(protocol, samples or 500_000, confidence, seed)
     runs = samples or 100_000
-    if name in finite_sum_kinds():
+    if name in ALGORITHMS and issubclass(ALGORITHMS[name], FiniteSumAlgorithm):
         algorithm = one("algorithm", name, BUDGET | STEP | settings)
         return audit_data_set(algorithm, 4, runs, confidence, seed)
     if name in ALGORITHMS:
@@ -354,12 +316,11 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
     own = {key: value for key, value in settings.items() if key in kind.model_fields}
     rest = {key: value for key, value in settings.items() if key not in own}
     mechanism = rest.pop("mechanism", DEFAULT_MECHANISM.get(name, "clipped_gaussian"))
-    start = {"eta": 0.01} if "eta" in kind.model_fields else {}
+    start = STEP if "eta" in kind.model_fields else {}
     return one("algorithm", name, start | own), one("mechanism", str(mechanism), rest)
 
 
 def one(group: str, kind: str, settings: dict[str, Any]) -> Any:
-    """A component with these settings."""
     (entry,) = read_group(group, {"kind": kind, **settings})
     found = entry.combinations()
     if len(found) != 1:

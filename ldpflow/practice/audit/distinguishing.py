@@ -1,4 +1,4 @@
-"""Lower bounds of a privacy parameter from how often an event happens on two neighbouring inputs.
+"""Audit by distinguishing tests: lower bounds of a privacy parameter from outputs on neighbouring inputs.
 
 If an event has probability p on one input and q on a neighbour, then
 
@@ -12,8 +12,6 @@ parameter with probability 1 - confidence at most, whatever the mechanism (Jagie
 2020, Auditing differentially private machine learning; for GDP Nasr and others, 2023, Tight auditing of
 differentially private machine learning).
 
-The best test between two neighbouring inputs, chosen on one half of the outputs, counted on the other.
-
 A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Scores and
 thresholds are compared by the lower bound that they give on the outputs they are chosen on. A score that is
 learnt from a quarter of them is compared on the others, since it may know that quarter by heart. The bound
@@ -26,7 +24,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,17 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """A privacy parameter that is claimed, and the notion it belongs to.
-
-    Parameters
-    ----------
-    notion : str
-        ``pure`` (eps-DP), ``approximate`` ((eps, delta)-DP) or ``gaussian`` (mu-GDP).
-    value : float
-        epsilon or mu.
-    delta : float
-        0 but for ``approximate``.
-    """
+    """Claimed privacy parameter: mu of ``gaussian``, else epsilon; delta is 0 but for ``approximate``."""
 
     notion: Literal["pure", "approximate", "gaussian"]
     value: float
@@ -57,7 +45,6 @@ class Claim:
 
     @property
     def parameter(self) -> str:
-        """``epsilon`` or ``mu``."""
         return "mu" if self.notion == "gaussian" else "epsilon"
 
 
@@ -79,17 +66,8 @@ def claim_of(statement: PrivacyStatement) -> Claim:
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Counts of an event, or of each of several, on two neighbouring inputs.
-
-    Parameters
-    ----------
-    first, second : int or ndarray of int
-        Outputs on either input for which the event happened.
-    of_first, of_second : int
-        Outputs on either input.
-    """
+class Counts(NamedTuple):
+    """Counts of an event, or arrays for several, and of all outputs, on two neighbouring inputs."""
 
     first: Any
     of_first: int
@@ -130,11 +108,6 @@ def lower_bounds(counts: Counts, claim: Claim, confidence: float) -> Floats:
     return np.where(np.isnan(bound), -math.inf, bound)
 
 
-def lower_bound(counts: Counts, claim: Claim, confidence: float) -> float:
-    """The bound from one event, at least 0: no parameter is negative."""
-    return max(0.0, float(lower_bounds(counts, claim, confidence)))
-
-
 THRESHOLDS = 512
 BINS = 64
 SELECTION = 1e-4
@@ -155,12 +128,11 @@ LEARNT = 4
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring inputs and a way to draw outputs on them.
+    """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
     Parameters
     ----------
     name : str
-        The inputs in words.
     draw : callable
         ``draw(which, count, stage)``: outputs of shape (count, d) on input 0 or 1; different stages
         use different random numbers.
@@ -182,16 +154,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Pair:
-    """Outputs on two neighbouring inputs.
-
-    Parameters
-    ----------
-    name : str
-        The inputs in words.
-    first, second : ndarray, shape (N, d)
-    centres : tuple of two ndarrays, shape (d,)
-        See :class:`Neighbours`.
-    """
+    """Outputs on two neighbouring inputs, shape (N, d), and their centres; see :class:`Neighbours`."""
 
     name: str
     first: Floats
@@ -204,23 +167,16 @@ class Pair:
 
     def others(self) -> Pair:
         """The outputs that no score is learnt from."""
-        kept = (outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second))
-        first, second = kept
+        first, second = (
+            outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second)
+        )
         return replace(self, first=first, second=second)
 
 
-@dataclass(frozen=True)
-class Score:
-    """A number computed from an output.
+class Score(NamedTuple):
+    """A number computed from an output: ``values`` maps shape (N, d) to shape (N,).
 
-    Parameters
-    ----------
-    name : str
-        In words.
-    values : callable
-        From outputs of shape (N, d) to shape (N,).
-    learnt : bool
-        Whether every fourth output has taught it.
+    ``learnt``: from every fourth output.
     """
 
     name: str
@@ -229,23 +185,12 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Test:
-    """An event: score > threshold (or not), more probable on the first input (or on the second).
+class Event:
+    """Event score > threshold, or score <= threshold if not ``above``.
 
-    Parameters
-    ----------
-    pair : str
-    score : Score
-    threshold : float
-    above : bool
-        Whether the event is score > threshold; else score <= threshold.
-    swapped : bool
-        Whether p is the event's probability on the second input.
-    bound : float
-        The lower bound on the outputs that it was chosen on: not to be reported.
+    ``swapped``: p is its probability on the second input. ``bound`` is the lower bound on the outputs that
+    it was chosen on: not to be reported.
     """
-
-    __test__ = False  # not a class of tests for pytest
 
     pair: str
     score: Score
@@ -262,7 +207,6 @@ class Test:
         return Counts(a, len(p), b, len(q))
 
     def words(self) -> str:
-        """The event in words."""
         return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
 
 
@@ -349,19 +293,18 @@ def frequency_score(reports: Floats, pair: Pair) -> Score:
     return ratio_score("frequencies", places, len(names) + 1, pair)
 
 
-def best_test(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Test:
+def choose_event(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Event:
     """The test with the largest lower bound among all pairs, scores, thresholds and directions."""
     strict = 1.0 - (1.0 - confidence) * SELECTION
-    tests = [
+    events = [
         best_threshold(others if score.learnt else pair, score, claim, strict)
         for pair, others in ((pair, pair.others()) for pair in pairs)
         for score in scores_for(pair)
     ]
-    return max(tests, key=lambda test: test.bound)
+    return max(events, key=lambda event: event.bound)
 
 
-def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Test:
-    """The best event of one score."""
+def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Event:
     first = np.sort(score.values(pair.first))
     second = np.sort(score.values(pair.second))
     both = np.unique(np.concatenate([first, second]))
@@ -371,17 +314,16 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
         tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
         both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
     below = [np.searchsorted(values, both, side="right") for values in (first, second)]
-    best = Test(pair.name, score, float(both[0]), True, False, -np.inf)
+    best = Event(pair.name, score, float(both[0]), True, False, -np.inf)
     for above in (True, False):
         a, b = (len(first) - below[0], len(second) - below[1]) if above else below
         for swapped in (False, True):
-            counts = Counts(a, len(first), b, len(second))
-            if swapped:
-                counts = Counts(b, len(second), a, len(first))
+            p, q = (a, len(first)), (b, len(second))
+            counts = Counts(*q, *p) if swapped else Counts(*p, *q)
             bounds = lower_bounds(counts, claim, confidence)
             place = int(np.argmax(bounds))
             if bounds[place] > best.bound:
-                best = Test(pair.name, score, float(both[place]), above, swapped, float(bounds[place]))
+                best = Event(pair.name, score, float(both[place]), above, swapped, float(bounds[place]))
     return best
 
 
@@ -391,15 +333,12 @@ class Audit:
 
     Parameters
     ----------
-    name : str
-        Kind of the mechanism or algorithm.
-    settings : dict
+    name, settings
+        Kind of the mechanism, algorithm or protocol, and its settings.
     notion, parameter : str
         ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
-    claim, delta : float
     bound : float
         Lower bound of the parameter.
-    confidence : float
     samples : int
         Outputs on each input that the bound is counted on; as many chose the test.
     inputs, test : str
@@ -429,11 +368,10 @@ class Audit:
         return self.bound <= self.claim
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
         return {**asdict(self), "passed": self.passed}
 
 
-def audited(
+def run_audit(
     component: Any,
     claim: Claim,
     neighbours: Sequence[Neighbours],
@@ -441,30 +379,16 @@ def audited(
     confidence: float,
     mechanism: Any = None,
 ) -> Audit:
-    """Choose the best test among all neighbours, then count it on fresh outputs.
+    """Choose the best test among all neighbours, then count it on as many fresh outputs.
 
-    Parameters
-    ----------
-    component : Mechanism, Algorithm or Protocol
-        For the result, with its settings.
-    claim : Claim
-    neighbours : sequence of Neighbours
-    samples : int
-        Outputs on each input, once to choose the test and once to count it.
-    confidence : float in (0, 1)
-    mechanism : Mechanism, optional
-        Under an algorithm that has no noise of its own.
-
-    Returns
-    -------
-    Audit
-        With a sound mechanism, ``bound`` exceeds the claim with probability 1 - confidence at most.
+    With a sound component ``bound`` exceeds the claim with probability 1 - confidence at most. ``mechanism``
+    is that under an algorithm without noise of its own.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence", confidence, "a number in (0, 1)")
     if samples < 100:
         raise InputError("samples", samples, "at least 100")
-    test = best_test([each.pair(samples) for each in neighbours], claim, confidence)
+    test = choose_event([each.pair(samples) for each in neighbours], claim, confidence)
     chosen = next(each for each in neighbours if each.name == test.pair)
     counts = test.counts(chosen.draw(0, samples, 1), chosen.draw(1, samples, 1))
     settings = {
@@ -481,7 +405,7 @@ def audited(
         parameter=claim.parameter,
         claim=claim.value,
         delta=claim.delta,
-        bound=lower_bound(counts, claim, confidence),
+        bound=max(0.0, float(lower_bounds(counts, claim, confidence))),
         confidence=confidence,
         samples=samples,
         inputs=test.pair,

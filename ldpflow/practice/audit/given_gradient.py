@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters, Setting
 
@@ -16,12 +16,8 @@ from ldpflow.settings import Parameters, Setting
 class Given(Problem):
     """Problem of which nothing is known but its gradients.
 
-    Parameters
-    ----------
-    values : tuple of float
-        The gradient's coordinates, or the gradient of every user.
-    bits : tuple of two floats, optional
-        The two values of a gradient that is a bit.
+    ``values``: the gradient's coordinates, or the gradient of every user. ``bits``: the two values of a
+    gradient that is a bit.
     """
 
     values: tuple[float, ...]
@@ -46,10 +42,10 @@ class Given(Problem):
         return self.bits
 
     def curvature(self) -> Matrix:
-        return unknown_matrix(self.dimension)
+        return nan_matrix(self.dimension)
 
     def gradient_covariance(self) -> Matrix:
-        return unknown_matrix(self.dimension)
+        return nan_matrix(self.dimension)
 
 
 class GivenGradient(Given):
@@ -74,7 +70,6 @@ class GivenGradient(Given):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What only the original has."""
             original = self.__dict__.get("original")
             if name.startswith("_") or original is None:
                 return super().__getattr__(name)

@@ -34,7 +34,7 @@ from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.errors import InputError
 from ldpflow.numerics.elementary import jit
 from ldpflow.numerics.streams import LANES
-from ldpflow.practice.audit.distinguishing import Audit, Neighbours, audited, claim_of
+from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradients import GivenGradients
 from ldpflow.settings import Parameters
 from ldpflow.simulators.finite_sum import Records, run_erm
@@ -58,7 +58,7 @@ SLANT = 0.05
 """Cosine of the angle between the replaced record and the direction of the start."""
 
 
-def drawn(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
+def draw_batches(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
     """Outputs of as many replicates, LANES at a time; every stage has its own."""
     starts = range(stage * 2**24, stage * 2**24 + count, LANES)
     return np.concatenate([run(range(start, start + LANES)) for start in starts])[:count]
@@ -86,18 +86,9 @@ def neighbouring_records(n: int, which: int, position: int) -> Records:
 def audit_data_set(
     algorithm: FiniteSumAlgorithm, n: int, samples: int, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Hold an algorithm of private empirical risk minimisation to its claim.
+    """Hold an algorithm of private empirical risk minimisation to its claim, on n records.
 
-    Parameters
-    ----------
-    algorithm : FiniteSumAlgorithm
-        With few epochs: every step is a coordinate of the output.
-    n : int
-        Records of the data sets.
-    samples : int
-        Runs on each data set, once to choose the test and once to count it.
-    confidence : float
-    seed : int
+    Every step is a coordinate of the output, so epochs should be few.
     """
     problem = NonconvexLogistic(d=2, penalty=0.0)
     plan = plan_of(problem, algorithm, n)
@@ -119,21 +110,16 @@ def audit_data_set(
                 )
                 return found.estimates[:, 1, :].T
 
-            return drawn(count, stage, run)
+            return draw_batches(count, stage, run)
 
         neighbours.append(
             Neighbours(f"{n} records, number {position + 1} replaced by its mirror image", draw)
         )
-    return audited(algorithm, claim_of(algorithm.privacy()), neighbours, samples, confidence)
+    return run_audit(algorithm, claim_of(algorithm.privacy()), neighbours, samples, confidence)
 
 
 class GivenRegression(LeastSquares):
-    """Least squares in one coordinate on given rows (x, y); what its theory needs is that of N(0, 1).
-
-    Parameters
-    ----------
-    rows : tuple of (float, float)
-    """
+    """Least squares in one coordinate on given rows (x, y); what its theory needs is that of N(0, 1)."""
 
     kind: Literal["given_regression"] = "given_regression"  # type: ignore[assignment]
     rows: tuple[Row, ...]
@@ -142,12 +128,11 @@ class GivenRegression(LeastSquares):
         return len(self.rows)
 
     @cached_property
-    def given(self) -> Floats:
-        """The rows as an array."""
+    def array(self) -> Floats:
         return np.array(self.rows)
 
     def table(self) -> Floats:
-        return self.given
+        return self.array
 
     def kernel_parameters(self) -> Parameters:
         return {"error_scale": 1.0, "scales": (1.0,), "coefficients": (0.0,)}
@@ -156,17 +141,7 @@ class GivenRegression(LeastSquares):
 def audit_path(
     algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
 ) -> Audit:
-    """Hold a one-pass algorithm to its claim.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    mechanism : Mechanism or None
-        None where the algorithm has its own noise.
-    samples : int
-        Runs on each list, once to choose the test and once to count it.
-    confidence : float
-    seed : int
+    """Hold a one-pass algorithm to its claim; without a mechanism if it has its own noise.
 
     Raises
     ------
@@ -187,7 +162,7 @@ def audit_path(
             "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
             "Of others it knows those that use one record a step, with a mechanism under them.",
         )  # fmt: skip
-    return audited(algorithm, claim, neighbours, samples, confidence, mechanism)
+    return run_audit(algorithm, claim, neighbours, samples, confidence, mechanism)
 
 
 def lists(
@@ -199,22 +174,10 @@ def lists(
     secret_order: bool = False,
     perturbations: Sequence[int] = (0,),
 ) -> Neighbours:
-    """A path on two neighbouring lists of users.
+    """A pair of paths on neighbouring lists of users, looked at after some ``times``.
 
-    Parameters
-    ----------
-    name : str
-        The lists in words.
-    paths : pair of OnePass
-    times : sequence of int
-        Steps after which the path is looked at.
-    released : callable
-        From a record to outputs, shape (replicates, numbers).
-    seed : int
-    secret_order : bool
-        Whether the order of the users is random and secret.
-    perturbations : sequence of int
-        Perturbed paths whose iterates follow those of the path itself in the record.
+    ``released`` maps a record to outputs, shape (replicates, numbers). Iterates of perturbed paths follow
+    those of the path itself in the record.
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -228,7 +191,7 @@ def lists(
             iterates = np.concatenate([record.iterates for record in found])
             return released(replace(found[0], iterates=iterates))
 
-        return drawn(count, stage, run)
+        return draw_batches(count, stage, run)
 
     return Neighbours(name, draw)
 

@@ -1,17 +1,6 @@
 """Planning a study before it is run."""
 
-from ldpflow.practice.planning.compare import ProtocolPlan, ProtocolsPlan, compare_protocols, compare_study
-from ldpflow.practice.planning.plans import Plan, PlanOptions, check_predictions, plan
-from ldpflow.practice.planning.rows import arrival_cautions
-
-__all__ = [
-    "Plan",
-    "PlanOptions",
-    "ProtocolPlan",
-    "ProtocolsPlan",
-    "arrival_cautions",
-    "check_predictions",
-    "compare_protocols",
-    "compare_study",
-    "plan",
-]
+from ldpflow.practice.planning.plans import Plan as Plan
+from ldpflow.practice.planning.plans import plan as plan
+from ldpflow.practice.planning.rows import arrival_cautions as arrival_cautions
+from ldpflow.practice.planning.sources import PlanOptions as PlanOptions

@@ -1,16 +1,15 @@
 """Accuracy of one protocol for one quantile, by simulation of the interval that it gives by default.
 
-The formula for the asymptotic variance of the estimate knows neither the bias inside bins, nor what
-isotonic regression gains, nor what steering costs, nor how long an interval is. Simulation of the exact law
-of the counts knows all of it and takes a fraction of a second; LDP-SGD is simulated user by user, with the
-interval that a plan recommends for its path.
+The asymptotic variance of the estimate misses the bias inside bins, the gain of isotonic regression, the cost
+of steering and the length of an interval. Simulation of the exact law of the counts has them all and takes
+half a second. LDP-SGD is simulated user by user, with the interval that a plan recommends for its path.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -25,13 +24,11 @@ from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
-    Limits,
     edge_cdf,
     line_quantile,
     run_one_shot,
@@ -43,7 +40,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
-from ldpflow.results.arrival import Arrival, approaches
+from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
     level_with_dropout,
@@ -59,6 +56,7 @@ Floats = NDArray[np.float64]
 MOST_STEPS = 2 * 10**9
 """Steps of a simulation of LDP-SGD, over all replicates: some seconds."""
 
+ROUNDS = 5  # of thresholds
 FEWEST = 100  # replicates that say something about a median length
 
 LAWS_OF_SEVERAL: tuple[str, ...] = get_args(Quantiles.model_fields["law"].annotation)
@@ -70,10 +68,8 @@ class Target:
 
     Parameters
     ----------
-    law : Law
-    tau : float in (0, 1)
-    level : float in (0, 1)
-        Nominal coverage.
+    law, tau, level
+        Law of the values, level of the quantile, and nominal coverage.
     response : float in (0, 1]
         Probability that a user answers, whatever the value.
     liars : float in [0, 1)
@@ -81,10 +77,9 @@ class Target:
     together : tuple of float
         Levels of all quantiles that are wanted from the same users, in order, tau among them.
     answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it, beside
-        ``response``.
+        Further factors of that probability for values up to the quantile, and above it.
     answers : int in [1, 64]
-        Answers of every user to the same question, each with epsilon/answers.
+        Answers of every user, each with epsilon/answers.
     """
 
     law: Law
@@ -111,12 +106,10 @@ class Target:
 
     @property
     def z(self) -> float:
-        """Normal quantile of the level."""
         return constants.normal_quantile(0.5 + self.level / 2)
 
     @property
     def answering(self) -> float:
-        """Share of the users asked who answer."""
         return self.response * (self.tau * self.answer_below + (1.0 - self.tau) * self.answer_above)
 
     @property
@@ -129,26 +122,21 @@ class Target:
 
     @property
     def quantiles(self) -> int:
-        """Q, quantiles that are wanted from the same users."""
         return max(len(self.together), 1)
 
     @property
     def place(self) -> int:
-        """Of the quantile among those."""
         return self.together.index(self.tau) if self.together else 0
 
     @property
     def truth(self) -> float:
-        """theta*."""
         return self.law.quantile(self.tau)
 
     @property
     def density(self) -> float:
-        """f(theta*)."""
         return self.law.density_at_quantile(self.tau)
 
     def bit_variance(self, epsilon: float) -> float:
-        """Variance of the answers of one user with this budget."""
         return repeated_bit_variance(self.tau, epsilon, self.answers)
 
 
@@ -170,30 +158,30 @@ class Steps:
     undeclared: str | None = None
 
     def count(self, n: int) -> int:
-        """Steps that n users make."""
         return n // self.batch if self.rounds is None else min(n, self.rounds)
 
     def users_per_step(self, n: int) -> int:
-        """Users of a step where n are asked."""
         return self.batch if self.rounds is None else max(n // self.rounds, 1)
 
-    def of(self, place: int) -> tuple[float, float]:
-        """c and theta0 of one of several quantiles."""
+    def of_quantile(self, place: int) -> Steps:
         factor = self.factors[place] if self.factors else 1.0
         offset = self.offsets[place] if self.offsets else 0.0
-        return self.c * factor, self.theta0 + offset
+        return replace(self, c=self.c * factor, theta0=self.theta0 + offset, factors=(), offsets=())
+
+    def algorithm(self, n: int) -> LdpSgd | MinibatchSgd:
+        settings: dict[str, Any] = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0}
+        if self.factors:
+            settings["c_factors"] = self.factors
+        if self.offsets:
+            settings["theta0_offsets"] = self.offsets
+        if (batch := self.users_per_step(n)) == 1:
+            return LdpSgd.model_validate(settings)
+        return MinibatchSgd.model_validate({**settings, "batch_size": batch})
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Replicates of a protocol: errors and default intervals (outer, or Fieller's).
-
-    Parameters
-    ----------
-    estimate, lower, upper : ndarray, shape (replicates,)
-        Limits are NaN where the interval is undefined.
-    range_end : ndarray of bool, shape (replicates,)
-    """
+    """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
 
     estimate: Floats
     lower: Floats
@@ -202,11 +190,9 @@ class Simulated:
 
     @property
     def defined(self) -> Floats:
-        """Estimates of the replicates that have one."""
         return self.estimate[np.isfinite(self.estimate)]
 
     def rmse(self, truth: float) -> float:
-        """Root mean squared error of the estimates."""
         return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
 
     def rmse_error(self, truth: float) -> float:
@@ -215,7 +201,6 @@ class Simulated:
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
 
     def median_error(self, truth: float) -> float:
-        """Median of the absolute errors."""
         return float(np.median(np.abs(self.defined - truth)))
 
     def far(self, truth: float, distance: float) -> float:
@@ -223,7 +208,6 @@ class Simulated:
         return 1.0 - float(np.mean(np.abs(self.estimate - truth) <= distance))
 
     def joined(self, other: Simulated) -> Simulated:
-        """These replicates and further ones."""
         names = [part.name for part in fields(self)]
         return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
@@ -237,7 +221,6 @@ class Simulated:
         return float(np.median(np.where(np.isfinite(lengths), lengths, np.inf)) / 2)
 
     def share_within(self, half_width: float) -> float:
-        """Share of intervals whose half width is at most this."""
         return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
 
 
@@ -247,6 +230,7 @@ class Forecast(ABC):
     name: str
     needs = "range"
     default = "outer"
+    splits_users = False  # between the quantiles
     batches = 4
     """Times as many replicates as asked for that are made, at most, until the RMSE is precise."""
 
@@ -258,11 +242,9 @@ class Forecast(ABC):
         """Rounds of interaction."""
 
     def bits(self, n: int, epsilon: float) -> float:
-        """Bits that a user sends."""
         return float(self.target.answers)
 
     def bins(self, n: int, epsilon: float) -> int | None:
-        """Bins of a histogram, None for a protocol without."""
         return None
 
     @abstractmethod
@@ -271,35 +253,50 @@ class Forecast(ABC):
 
     @abstractmethod
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        """Replicates with the default interval; None where there is none, with a caution that says why."""
+        """Replicates with the default interval; None if there is none, with a caution that says why."""
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        """Name of the default interval, to which all numbers belong; None where there is none."""
+        """Name of the default interval, to which all numbers belong."""
         return self.default
 
     def method_at(self, n: int, epsilon: float) -> str | None:
-        """Name of the interval to use at n users, also where an average does not arrive."""
+        """Name of the interval to use at n users, also if an average does not arrive."""
         return self.interval(n, epsilon)
+
+    @property
+    def share(self) -> float:
+        """Share of the users asked who answer about the quantile."""
+        return self.target.answering / (self.target.quantiles if self.splits_users else 1)
 
     def users(self, n: int) -> int:
         """Users who answer about the quantile."""
-        return int(self.target.answering * n)
+        answering = int(self.target.answering * n)
+        return answering // self.target.quantiles if self.splits_users else answering
 
     def standard_error(self, n: int, epsilon: float) -> float:
         """sqrt(variance/(answers of n users)), unit of the data."""
         return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
+    @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Limits of the formula, in words."""
-        return []
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
-        """Bias that the liars cause, unit of the data, whichever way they push: the larger one."""
+        """Bias that the liars cause, unit of the data: the larger of both directions."""
         t = self.target
         levels = [level_with_liars(t.tau, epsilon / t.answers, t.liars, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
         return max(abs(t.law.quantile(level) - t.truth) for level in levels)
+
+    def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
+        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
+        t = self.target
+        tail = min(t.tau, 1.0 - t.tau)
+        found = [] if ends[0] < t.truth < ends[1] else ["outside range"]
+        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * n / 6.0:
+            found.append("n too small")
+        return found
 
 
 class SgdForecast(Forecast):
@@ -307,22 +304,18 @@ class SgdForecast(Forecast):
 
     name = "sgd"
     needs = "start, step"
+    splits_users = True
     batches = 1
+    dimension = 1
+    coordinate = 0  # of the quantile, in theta
 
     def __init__(self, target: Target, steps: Steps) -> None:
         super().__init__(target)
         self.steps = steps
-        self.known: dict[tuple[int, float], tuple[Approach, Arrival, str | None]] = {}
+        self.known: dict[tuple[int, float], tuple[Arrival, str | None]] = {}
 
     def rounds(self, n: int) -> int:
         return self.steps.count(n)
-
-    def users(self, n: int) -> int:
-        return super().users(n) // self.target.quantiles
-
-    def users_to_ask(self, users: int) -> int:
-        """Users to ask so that this many answer about the quantile."""
-        return math.ceil(users * self.target.quantiles / self.target.answering * (1 - 1e-12))
 
     def step_variance(self, epsilon: float) -> float:
         """Variance of a private gradient of one user."""
@@ -333,36 +326,33 @@ class SgdForecast(Forecast):
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        """The path of the users who answer."""
-        t, s = self.target, self.steps
-        c, theta0 = s.of(t.place)
+        t, s = self.target, self.steps.of_quantile(self.target.place)
         count, batch = max(s.count(users), 1), s.users_per_step(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
-        return Approach(t.law, t.tau, noise, c, s.gamma, theta0, count, batch)
+        return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
 
-    def judgement(self, n: int, epsilon: float) -> tuple[Approach, Arrival, str | None]:
-        """The path, its arrival, and the method recommended for it."""
+    def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
+        """The arrival of the path, and the method recommended for it."""
         key = (self.users(n), epsilon)
         if key not in self.known:
             case = self.case(*key)
-            (arrival,) = approaches([case])
-            self.known[key] = case, arrival, self.method(arrival, case)
+            (arrival,) = predict_arrivals([case])
+            self.known[key] = arrival, self.method(arrival, case)
         return self.known[key]
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        """The method that a plan recommends for a path."""
         return None if self.steps.undeclared else recommended(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        _, arrival, method = self.judgement(n, epsilon)
+        arrival, method = self.judge(n, epsilon)
         return None if arrival.refused else method
 
     def method_at(self, n: int, epsilon: float) -> str | None:
-        return self.judgement(n, epsilon)[2]
+        return self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
         """Half width of the recommended method by its length on such paths; infinite without one."""
-        _, arrival, method = self.judgement(n, epsilon)
+        arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected(arrival, method)
         return math.inf if found is None else found.length * self.target.z * arrival.standard_error
 
@@ -375,50 +365,30 @@ class SgdForecast(Forecast):
         found = users_with_method(
             lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
         )
-        return None if found is None else self.users_to_ask(found.users)
+        return None if found is None else math.ceil(found.users / self.share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        """The simulator of the path."""
-        s = self.steps
-        c, theta0 = s.of(self.target.place)
-        return OnePass(
-            *self.problem_and_mechanism(epsilon), self.algorithm(users, {"c": c, "theta0": theta0})
-        )
-
-    def algorithm(self, users: int, settings: dict[str, Any]) -> LdpSgd | MinibatchSgd:
-        """The algorithm with its steps and start."""
-        batch = self.steps.users_per_step(users)
-        settings |= {"gamma": self.steps.gamma}
-        if batch == 1:
-            return LdpSgd.model_validate(settings)
-        return MinibatchSgd.model_validate({**settings, "batch_size": batch})
-
-    def problem_and_mechanism(self, epsilon: float) -> tuple[Problem, Mechanism]:
-        """Problem and mechanism of the path."""
-        problem = problem_of(self.target.law, self.target.tau)
-        if self.target.answers == 1:
-            return problem, RandomizedResponse(epsilon=epsilon)
-        return problem, DeployedResponse(epsilon=epsilon, answers=self.target.answers)
+        """The simulator of the users who answer."""
+        t = self.target
+        mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
+        if t.answers > 1:
+            mechanism = DeployedResponse(epsilon=epsilon, answers=t.answers)
+        return OnePass(problem_of(t.law, t.tau), mechanism, self.steps.of_quantile(t.place).algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
-        """The recommended method."""
         return TranscriptRegression(**RECOMMENDED[name])
-
-    def coordinate(self) -> int:
-        """Of the quantile, in theta."""
-        return 0
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
         """Reason why the path is not simulated although it arrives, or None."""
-        problem, mechanism = self.problem_and_mechanism(epsilon)
-        if (reason := mechanism.unsuitable(problem)) is not None:
+        path = self.path(self.users(n), epsilon)
+        if (reason := path.mechanism.unsuitable(path.problem)) is not None:
             return reason
-        if self.users(n) * FEWEST > MOST_STEPS:
+        if self.users(n) * self.dimension * FEWEST > MOST_STEPS:
             return f"at most {MOST_STEPS // FEWEST:,} users are simulated"
         return None
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        name, users, at = self.method_at(n, epsilon), self.users(n), self.coordinate()
+        name, users, at = self.method_at(n, epsilon), self.users(n), self.coordinate
         if name is None or self.obstacle(n, epsilon) is not None:
             return None
         path, count = self.path(users, epsilon), min(replicates, MOST_STEPS // users)
@@ -431,10 +401,10 @@ class SgdForecast(Forecast):
         if self.steps.undeclared:
             kind = self.steps.undeclared
             return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
-        _, arrival, method = self.judgement(n, epsilon)
+        arrival, method = self.judge(n, epsilon)
         words = arrival.verdict.replace("_", " ")
-        cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
         if arrival.refused:
+            cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
             k, bias = arrival.relaxation_times, abs(arrival.bias)
             advice = "" if method is None else f"; plan recommends {method} there"
             return [
@@ -450,15 +420,14 @@ class CellsForecast(SgdForecast):
     """LDP-SGD for several quantiles at once: every user reports a cell between the iterates."""
 
     name = "cells"
+    splits_users = False
+
+    def __init__(self, target: Target, steps: Steps) -> None:
+        super().__init__(target, steps)
+        self.dimension, self.coordinate = target.quantiles, target.place
 
     def bits(self, n: int, epsilon: float) -> float:
         return self.target.answers * math.log2(self.target.quantiles + 1)
-
-    def users(self, n: int) -> int:
-        return Forecast.users(self, n)
-
-    def users_to_ask(self, users: int) -> int:
-        return math.ceil(users / self.target.answering * (1 - 1e-12))
 
     def step_variance(self, epsilon: float) -> float:
         t = self.target
@@ -471,35 +440,19 @@ class CellsForecast(SgdForecast):
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        s = self.steps
-        own: dict[str, Any] = {"c_factors": s.factors or None, "theta0_offsets": s.offsets or None}
-        given = {name: value for name, value in own.items() if value is not None}
-        algorithm = self.algorithm(users, {"c": s.c, "theta0": s.theta0, **given})
-        return OnePass(*self.problem_and_mechanism(epsilon), algorithm)
-
-    def problem_and_mechanism(self, epsilon: float) -> tuple[Problem, Mechanism]:
-        law = self.target.law
-        problem = Quantiles(
-            taus=self.target.together,
-            law=law.name,  # type: ignore[arg-type]
-            location=law.location,
-            scale=law.scale,
-            df=law.df,
-        )
-        return problem, Cells(epsilon=epsilon)
+        law = settings_of(self.target.law, ("location", "scale", "df"))
+        problem = Quantiles(taus=self.target.together, **law)
+        return OnePass(problem, Cells(epsilon=epsilon), self.steps.algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
         return TranscriptRegression(degree=2 if self.target.quantiles <= SMALL else 1)
-
-    def coordinate(self) -> int:
-        return self.target.place
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
         if self.target.answers > 1:
             return "several answers of a user"
         if self.target.law.name not in LAWS_OF_SEVERAL:
             return f"several quantiles of {self.target.law.name}"
-        return super().obstacle(n * self.target.quantiles, epsilon)
+        return super().obstacle(n, epsilon)
 
 
 class RoundsForecast(Forecast):
@@ -507,16 +460,14 @@ class RoundsForecast(Forecast):
 
     name = "rounds"
     default = "fieller"
+    splits_users = True
 
-    def __init__(self, target: Target, ends: tuple[float, float], rounds: int = 5) -> None:
+    def __init__(self, target: Target, ends: tuple[float, float]) -> None:
         super().__init__(target)
-        self.ends, self.turns = ends, rounds
+        self.ends = ends
 
     def rounds(self, n: int) -> int:
-        return self.turns
-
-    def users(self, n: int) -> int:
-        return super().users(n) // self.target.quantiles
+        return ROUNDS
 
     def variance(self, n: int, epsilon: float) -> float:
         """Of the efficiency bound, users split between the quantiles."""
@@ -525,18 +476,14 @@ class RoundsForecast(Forecast):
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, users = self.target, n // self.target.quantiles
         answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
-        protocol = Rounds(epsilon=epsilon, range=self.ends, rounds=self.turns, **answering)  # type: ignore[arg-type]
+        protocol = Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS, **answering)  # type: ignore[arg-type]
         if users < protocol.least_users():
             return None
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
         return simulated(run.intervals([t.z]))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        t = self.target
-        found = outside_range(t, self.ends)
-        if self.turns == 3 and (self.ends[1] - self.ends[0]) * t.density > 3.0:
-            found.append("three rounds search a wide range poorly")
-        return found + too_few(t, n // t.quantiles, epsilon)
+        return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
 
 
 class OneShotForecast(Forecast):
@@ -546,10 +493,8 @@ class OneShotForecast(Forecast):
         super().__init__(target)
         self.template = template
         self.name = template.kind
-        self.at_truth = lru_cache(maxsize=4096)(self.variance_of_cdf)
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
-        """The protocol with this budget."""
         answer = self.target.answering
         update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
         update |= {"answer_below": answer, "answer_above": answer}
@@ -561,28 +506,17 @@ class OneShotForecast(Forecast):
     def width(self, n: int, epsilon: float) -> float:
         """Width of a bin: no outer interval is shorter."""
         low, high = self.template.ends
-        return (high - low) / self.protocol(epsilon).bins(n)
+        return (high - low) / self.bins(n, epsilon)
 
     def bits(self, n: int, epsilon: float) -> float:
         return self.protocol(epsilon).bits(n)
 
-    def bins(self, n: int, epsilon: float) -> int | None:
+    def bins(self, n: int, epsilon: float) -> int:
         return self.protocol(epsilon).bins(n)
 
-    def variance_of_cdf(self, k: int, epsilon: float) -> float:
-        """Variance of F^ at theta* per answer."""
-        t = self.target
-        return variance_at(self.protocol(epsilon), t.law, t.tau, k)
-
     def variance(self, n: int, epsilon: float) -> float:
-        k = self.protocol(epsilon).bins(n)
-        return float(self.at_truth(k, epsilon)) / self.target.density**2
-
-    def bin_bias(self, k: int) -> float:
-        """Bias from drawing F as a line inside the bin, unit of the data."""
-        edges = self.template.edges(k)
-        cdf = edge_cdf(self.target.law, edges)
-        return line_quantile(cdf, edges, self.target.tau) - self.target.truth
+        t, protocol = self.target, self.protocol(epsilon)
+        return float(variance_at(protocol, t.law, t.tau, protocol.bins(n))) / t.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
@@ -591,10 +525,8 @@ class OneShotForecast(Forecast):
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
+        t, k, many = self.target, self.bins(n, epsilon), max(n, 10**10)
         shifts = []
-        t = self.target
-        many = max(n, 10**10)
-        k = self.protocol(epsilon).bins(n)
         for push in ("down", "up"):
             found = []
             for share in (0.0, t.liars):
@@ -605,70 +537,39 @@ class OneShotForecast(Forecast):
         return max(shifts)
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        t = self.target
-        found = outside_range(t, self.template.ends)
-        if not found:
-            bias = abs(self.bin_bias(self.protocol(epsilon).bins(n)))
-            ratio = bias / self.standard_error(n, epsilon)
-            if ratio > 0.5:
-                found.append(f"bin bias {ratio:.1f} SE: no line interval")
-        return found + too_few(t, n, epsilon)
+        found = self.count_cautions(self.template.ends, n, epsilon)
+        edges = self.template.edges(self.bins(n, epsilon))
+        drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
+        ratio = abs(drawn - self.target.truth) / self.standard_error(n, epsilon)
+        if ratio > 0.5 and "outside range" not in found:
+            found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
+        return found
+
+
+def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
+    return {"law": law.name, **{name: getattr(law, name) for name in names}}
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
-    """The tau-quantile of a law as a problem."""
-    parts = tuple(
-        MixturePart(
-            weight=part.weight,
-            law=part.law.name,  # type: ignore[arg-type]
-            location=part.law.location,
-            scale=part.law.scale,
-            df=part.law.df,
-            shape=part.law.shape,
-        )
-        for part in law.components
-    )
-    return Quantile(
-        tau=tau,
-        law=law.name,  # type: ignore[arg-type]
-        location=law.location,
-        scale=law.scale,
-        df=law.df,
-        shape=law.shape if law.own is None else getattr(law.own, "shape", None),
-        components=parts or None,
-        law_table=None if law.table is None else law.table.text(),
-    )
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
-@lru_cache(maxsize=4)  # every quantile of one report asks for the same
+@lru_cache(maxsize=4)  # every quantile of one comparison asks for the same
 def path_intervals(
     path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Intervals:
-    """Intervals of replicates of a path."""
     request = path.needs((Cell(users, method, level),), ())
     return method.intervals(path.run(seed, range(replicates), request), users, [level])
 
 
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
-    """Key words of the replicates of a forecast."""
     key = f"forecast/{protocol.model_dump_json()}/n={n}"
     words = [counter_keys(seed, "reports", key, replicate) for replicate in range(replicates)]
     return np.array(words, dtype=np.uint64)
 
 
-def simulated(limits: Limits) -> Simulated:
-    """The replicates of one quantile and one level."""
+def simulated(limits: Intervals) -> Simulated:
+    assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])
-
-
-def outside_range(target: Target, ends: tuple[float, float]) -> list[str]:
-    """A caution where the quantile is not inside the range."""
-    return [] if ends[0] < target.truth < ends[1] else ["outside range"]
-
-
-def too_few(target: Target, n: int, epsilon: float) -> list[str]:
-    """A caution where the counts of the tail are mostly noise."""
-    tail = min(target.tau, 1.0 - target.tau)
-    if 9.0 * target.bit_variance(epsilon) / tail**2 > target.answering * n / 6.0:
-        return ["n too small"]
-    return []

@@ -1,15 +1,14 @@
-"""Bias of regression on the transcript, predicted without simulation.
+"""The interval method that suits a path, what it gives there, and the users that its length takes.
 
-The Gaussian closure (ldpflow.results.arrival) gives mean and variance of the iterates along the run, so the
-sums that TR is made of have known expectations. TR's own fit of them has a root; its distance from theta*, in
-TR's standard errors, is the bias that remains where a polynomial of that degree does not fit the mean
-gradient. The digits that the fit loses are known too: it is undefined where they are too many.
+Coverages and lengths come from a simulation study of ours: normal, exponential and lognormal laws, tau .5, .9
+and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90% intervals
+(docs/pilot_to_plan.md has the whole table).
 
-The interval method that suits a path, what it gives there, and the users whom its length takes.
-
-The coverages of methods come from a simulation study of ours: normal, exponential and lognormal laws, tau
-.5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90%
-intervals (docs/pilot_to_plan.md has the whole table).
+The bias of regression on the transcript is predicted without simulation. The Gaussian closure
+(ldpflow.results.arrival) gives mean and variance of the iterates along the run, so the sums that TR is made
+of have known expectations. TR's fit of them has a root. Its distance from theta*, in TR's standard errors, is
+the bias that remains if a polynomial of that degree does not fit the mean gradient. The digits that the fit
+loses are known too: it is undefined if they are too many.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from ldpflow.components.intervals.transcript_fit import fit_polynomial
 from ldpflow.numerics import constants
 from ldpflow.results.arrival import (
     Arrival,
-    approaches,
     equal_probability,
     few_nodes,
     follow_kernel,
     grid,
-    standardised,
+    predict_arrivals,
+    relaxation_units,
 )
 from ldpflow.simulators.approach import Approach
 
@@ -57,16 +56,12 @@ class ExpectedFit(NamedTuple):
 def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     """Fit the expected sums of a quantile's path.
 
-    Parameters
-    ----------
-    case : Approach
-    method : TranscriptRegression
-        Its degree and burn-in.
+    Of the method degree and burn-in are used.
     """
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
-    truth, density, table = standardised(case.law, case.tau)
+    truth, density, table = relaxation_units(case.law, case.tau)
     begin = 1 << (first.bit_length() - 1)  # running sums start again at powers of two
     times = [begin, first] if begin < first else [first]
     while times[-1] < case.steps:
@@ -164,12 +159,11 @@ def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
 
 
 def own_fit(case: Approach, method: str) -> ExpectedFit:
-    """The expected fit of a recommended method on a path."""
     return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]))
 
 
 def fits(case: Approach | None, method: str) -> bool:
-    """Whether a method's polynomial fits the law of a path; it counts as fitting for a path without one."""
+    """Whether a method's polynomial fits the law of a path, if that has one."""
     if case is None:
         return True
     found = own_fit(case, method)
@@ -188,14 +182,14 @@ def expected(arrival: Arrival, method: str) -> Expected | None:
 
 
 class UsersWithMethod(NamedTuple):
-    """Users, and the method that is recommended where so many answer."""
+    """Users, and the method that is recommended if so many answer."""
 
     users: int
     method: str
 
 
 def users_with_method(
-    path: Callable[[int], Approach | None],
+    path: Callable[[int], Approach],
     method: Callable[[Arrival, Approach], str | None],
     half_width: float,
     level: float,
@@ -221,36 +215,24 @@ def users_with_method(
     Returns
     -------
     UsersWithMethod or None
-        None where 16,000 times as many users as the oracle's are not enough.
+        None if 16,000 times as many users as the oracle's are not enough.
     """
     z = constants.normal_quantile(0.5 + level / 2)
-    names: dict[int, str] = {}
 
-    def first_of(counts: Sequence[int]) -> int | None:
-        """Place of the first number of users that is enough."""
+    def first_of(counts: Sequence[int]) -> UsersWithMethod | None:
         cases = [path(count) for count in counts]
-        known = [(k, case) for k, case in enumerate(cases) if case is not None]
-        found = approaches([case for _, case in known])
-        for (k, case), arrival in zip(known, found, strict=True):
-            if z * arrival.standard_error > half_width:
-                continue  # no method is shorter than the oracle
-            name = method(arrival, case)
+        for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
+            oracle = z * arrival.standard_error
+            name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
             length = None if name is None else expected(arrival, name)
-            if name is not None and length is not None:
-                if length.length * z * arrival.standard_error <= half_width:
-                    names[counts[k]] = name
-                    return k
+            if name is not None and length is not None and length.length * oracle <= half_width:
+                return UsersWithMethod(count, name)
         return None
 
     factors = [2.0 ** (k / PER_DOUBLING) for k in range(DOUBLINGS * PER_DOUBLING + 1)]
     counts = [count for f in factors if (count := math.ceil(max(first, 1) * f)) <= MOST_USERS]
-    at = first_of(counts)
-    if at is None:
-        return None
-    users = counts[at]
-    if at > 0:
-        low = counts[at - 1]
-        finer = [low + (users - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]
-        nearest = first_of(finer)
-        users = users if nearest is None else finer[nearest]
-    return UsersWithMethod(users, names[users])
+    found = first_of(counts)
+    if found is None or found.users == counts[0]:
+        return found
+    low = counts[counts.index(found.users) - 1]
+    return first_of([low + (found.users - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]) or found

@@ -1,22 +1,20 @@
-"""Predictions beside a small simulation, and whether an interval method is good enough at its settings.
-
-A whole plan: rows, cautions and advice, for a study, a pilot's column or public bounds.
-"""
+"""Plan of a study, a pilot's column or public bounds: rows, cautions, advice, and a check by simulation."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
+from ldpflow.practice.planning.compare import compare_study
 from ldpflow.practice.planning.method import RECOMMENDED
-from ldpflow.practice.planning.rows import Goal, PlanRow, cautions_of, completed, source_rows, study_rows
-from ldpflow.practice.planning.sources import Guess, Pilot, Source
+from ldpflow.practice.planning.rows import PlanRow, cautions_of, complete, source_rows, study_rows
+from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, whole
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -44,25 +42,14 @@ def with_recommended(study: Study) -> Study:
 
 
 def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    """Run a small sweep of the study and set its predictions beside what comes out.
-
-    Parameters
-    ----------
-    study : Study
-        Run with CHECK_REPLICATES replicates and the oracle added to its methods.
-    engine : str
-    options
-        Further arguments of :func:`ldpflow.engine.run.run_study`.
+    """Run CHECK_REPLICATES replicates of a study with the recommended methods.
 
     Returns
     -------
     list of dict
         Rows of the summary with ``predicted_se``, ``predicted_length`` and ``judgement``.
     """
-    methods = study.method
-    if not any(entry.kind == "oracle" for entry in methods):
-        methods = (*methods, Entry.of("method", "oracle", {}))
-    small = study.with_fields(method=methods, replicates=CHECK_REPLICATES)
+    small = with_recommended(study).with_fields(replicates=CHECK_REPLICATES)
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
@@ -77,7 +64,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """The method of a row of a summary, by the name that a plan recommends it under if it has one."""
+    """Name of a row's method; of a recommended one, the name in RECOMMENDED."""
     for name, settings in RECOMMENDED.items():
         if row["method"] == "TR" and all(row.get(key) == value for key, value in settings.items()):
             return name
@@ -99,144 +86,6 @@ def judgement(row: Mapping[str, Any]) -> str:
     coverage, high = row["coverage_failures_as_misses"], row["coverage_failures_as_misses_high"]
     level = row["level"]
     return "good" if coverage >= level - SHORT and high >= level - WILSON else "short"
-
-
-OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
-OF_A_COMPARISON = (
-    "range", "scale_guess", "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers",
-    "replicates",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """Options of :func:`plan`; None for what is not given.
-
-    Parameters
-    ----------
-    pilot : path, data frame, pyarrow.Table or mapping of columns
-        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
-    column : str
-        Its column; may be left out where one column is numeric and no other one mostly numbers.
-    missing : str
-        ``drop`` leaves out records without a value, which are an error otherwise.
-    missing_value : number or sequence of numbers
-        Numbers that stand for no value, such as -1 or 9999; their records are left out.
-    jitter : float
-        Width of the noise that users add to their value.
-    bounds : (float, float)
-        Public bounds of the data.
-    tau, epsilon, n, level : number or sequence of numbers
-        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
-    length, half_width : float
-        Wanted of the interval, unit of the data: one of them.
-    response_rate : float
-        Share of invited users who answer.
-    difference, power : float
-        Difference between two groups that is to be found, and the probability of finding it.
-    seed : int
-        Of the resampled pilots.
-    compare : bool
-        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. What follows goes with it.
-    range : (float, float)
-        Public range of the values; that of the study's protocols unless given.
-    scale_guess : float
-        Public guess of the law's scale, for the number of bins.
-    rounds_max, bits_max
-        Protocols beyond them carry a caution.
-    liars : float in [0, 1)
-        Share of those who answer that send the worst report.
-    answer_below, answer_above : float in (0, 1]
-        Probability, beside the response rate, that a user answers whose value is at most the quantile,
-        or above it.
-    answers : int in [1, 64]
-        Answers of every user, each with epsilon/answers.
-    replicates : int
-        Of the simulations of a comparison.
-    """
-
-    pilot: Any = None
-    column: str | None = None
-    missing: str | None = None
-    missing_value: float | Sequence[float] | None = None
-    jitter: float | None = None
-    bounds: Sequence[float] | None = None
-    tau: float | Sequence[float] | None = None
-    epsilon: float | Sequence[float] | None = None
-    n: float | Sequence[float] | None = None
-    level: float | Sequence[float] | None = None
-    length: float | None = None
-    half_width: float | None = None
-    response_rate: float | None = None
-    difference: float | None = None
-    power: float = 0.8
-    seed: int = 0
-    compare: bool = False
-    range: tuple[float, float] | None = None
-    scale_guess: float | None = None
-    rounds_max: int | None = None
-    bits_max: float | None = None
-    liars: float | None = None
-    answer_below: float | None = None
-    answer_above: float | None = None
-    answers: int | None = None
-    replicates: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.length is not None and self.half_width is not None:
-            raise InputError("half_width", self.half_width, "nothing where `length` is given")
-        if not self.compare:
-            self.refuse(OF_A_COMPARISON, "nothing without `compare`")
-        else:
-            hint = "A study with law = 'empirical' has the values of a column."
-            self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
-
-    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
-        """Refuse the first of some options that is given."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise InputError(name, getattr(self, name), allowed, hint)
-
-    @property
-    def goal(self) -> Goal:
-        """Targets of the plan."""
-        target = self.half_width if self.length is None else self.length / 2
-        return Goal(target, self.response_rate, self.difference, self.power)
-
-    @property
-    def axes(self) -> dict[str, list[Any]]:
-        """Values that replace the study's."""
-        found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
-        return {name: listed(value) for name, value in found.items() if value is not None}
-
-    @property
-    def comparison(self) -> dict[str, Any]:
-        """Options of a comparison that are given."""
-        return {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
-
-    def source(self) -> Source | None:
-        """The pilot or the bounds, if any."""
-        if self.pilot is None:
-            self.refuse(OF_A_PILOT, "nothing without `pilot`")
-        if self.pilot is None and self.bounds is None:
-            return None
-        for name in ("tau", "epsilon", "n"):
-            if name not in self.axes:
-                raise InputError(name, None, "a number, or several: a pilot says nothing about it")
-        if self.pilot is None:
-            assert self.bounds is not None
-            if len(self.bounds) != 2:
-                raise InputError("bounds", list(self.bounds), "two numbers")
-            return Guess(*map(float, self.bounds))
-        if self.missing not in (None, "drop"):
-            raise InputError("missing", self.missing, "drop, or nothing")
-        codes = () if self.missing_value is None else tuple(map(float, listed(self.missing_value)))
-        values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
-        return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
-
-
-OPTIONS = tuple(option.name for option in fields(PlanOptions))
-"""Names of the options of a plan."""
 
 
 @dataclass
@@ -316,13 +165,16 @@ class Plan:
         Returns
         -------
         bool
-            Whether the recommended method is good at every row; not where none is recommended.
+            Whether the recommended method is good at every row; False if none is recommended.
+
+        Raises
+        ------
+        InputError
+            If the plan compares protocols: its rows are simulated already.
         """
-        self.checked = [
-            row
-            for study in self.studies
-            for row in check_predictions(with_recommended(study), engine, **options)
-        ]
+        if not self.studies:
+            raise InputError("check", True, "nothing with `compare`: every row is simulated already")
+        self.checked = [row for study in self.studies for row in check_predictions(study, engine, **options)]
         return all(
             self.covers(row, path)
             for row in self.rows
@@ -331,18 +183,12 @@ class Plan:
         )
 
     def covers(self, row: Mapping[str, Any], path: str) -> bool:
-        """Whether the method that a row recommends was good on a path."""
-        if row["recommended"] is None:
-            return False
-        degree = RECOMMENDED[row["recommended"]]["degree"]
-        place = (path, row["n"], row["level"], row["coordinate"])
-        found = {
+        place = (row["recommended"], path, row["n"], row["level"], row["coordinate"])
+        return {"good"} == {
             c["judgement"]
             for c in self.checked
-            if (c["method"], c["degree"]) == ("TR", degree)
-            and (c["path"], c["n"], c["level"], c["coordinate"]) == place
+            if (name_of(c), c["path"], c["n"], c["level"], c["coordinate"]) == place
         }
-        return found == {"good"}
 
 
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
@@ -364,51 +210,36 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         if name not in OPTIONS:
             raise InputError(name, value, f"one of {', '.join(OPTIONS)}")
     given = PlanOptions(**options)
-    if (study is not None and (given.pilot is not None or given.bounds is not None)) or (
-        given.pilot is not None and given.bounds is not None
-    ):
+    if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
         raise InputError("study", study, "one of a study, a pilot's file and public bounds")
-    goal, source = given.goal, given.source()
+    source = given.source()
     if source is not None:
-        users, levels = [whole(value) for value in given.axes["n"]], given.axes.get("level", [0.9])
-        for level in levels:
+        axes = {"level": [0.9], **given.axes}
+        for level in axes["level"]:
             if not 0 < level < 1:
                 raise InputError("level", level, "a number in (0, 1)")
-        return finished(source_rows(source, given.axes["tau"], given.axes["epsilon"], users, levels), goal)
-    if study is None:
-        raise InputError("study", None, "a study, a pilot's file or public bounds")
+        users = [whole(value) for value in axes["n"]]
+        return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], users, axes["level"]), given)
+    assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
     chosen = chosen.replace(given.axes) if given.axes else chosen
-    if given.compare:
-        from ldpflow.practice.planning.compare import plan_protocols
-
-        return plan_protocols(chosen, goal.half_width, goal.response_rate or 1.0, **given.comparison)
-    return finished(study_rows(chosen), goal, chosen)
-
-
-def listed(value: Any) -> list[Any]:
-    """A value or several, as a list."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return list(value) if isinstance(value, (list, tuple, range)) else [value]
+    if not given.compare:
+        return plan_rows(study_rows(chosen), given, chosen)
+    rows = compare_study(chosen, **given.comparison)
+    text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
+    cautions = [text.format_map(row) for row in rows if row["cautions"]]
+    return Plan(rows, cautions, refused=False)
 
 
-def whole(value: Any) -> int:
-    """A number of users."""
-    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
-        raise InputError("n", value, "an integer >= 1")
-    return int(value)
-
-
-def finished(bare: Sequence[PlanRow], goal: Goal, study: Study | None = None) -> Plan:
+def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
     """The plan of a study, or of rows from a pilot or bounds: a check has a study for each of these."""
-    rows = completed(bare, goal)
-    paths = [(row.simulator, *(row.source.others(row.simulator) if row.source else ())) for row in rows]
+    complete(rows, given)
+    paths = [(row.simulator, *row.source.others(row.simulator)) for row in rows]
     checks = [study] if study is not None else []
     if study is None:
-        checks = [checkable(row, path) for row, each in zip(rows, paths, strict=True) for path in each]
+        checks = [study_of(row, path) for row, each in zip(rows, paths, strict=True) for path in each]
     return Plan(
-        alike([row.values(goal) for row in rows]),
+        align_columns([row.values(given) for row in rows]),
         cautions_of(rows),
         any(row.refused for row in rows),
         checks,
@@ -417,8 +248,8 @@ def finished(bare: Sequence[PlanRow], goal: Goal, study: Study | None = None) ->
     )
 
 
-def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with the same columns: null where a problem does not have another's setting."""
+def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with equal columns: null for a setting that a problem does not have."""
     settings: dict[str, None] = {}
     measures: dict[str, None] = {}
     for row in rows:
@@ -429,14 +260,13 @@ def alike(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in (*settings, *measures)} for row in rows]
 
 
-def checkable(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    """The study that checks a row on a path."""
+def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
     parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
     return Study.from_mapping(
         {
             "name": "plan",
             "seed": 1,
-            "replicates": 512,
+            "replicates": CHECK_REPLICATES,
             **parts,
             "grid": {"n": [row.n], "level": [row.level]},
             "method": [{"kind": "oracle"}],

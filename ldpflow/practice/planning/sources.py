@@ -1,16 +1,17 @@
-"""Sources of a plan without a study: a pilot's column, or public bounds of the data.
+"""Options of a plan, and its sources: a study, a pilot's column, or public bounds of the data.
 
-c and theta0 follow from the law for every tau and n. A verdict from a pilot is the worst but 5% of those
-under resampled pilots, and at best ``doubtful`` where fewer than 50 of its values lie beyond the quantile;
-one from bounds is that of the worst law of a family.
+Without a study c and theta0 follow from the law for every tau and n. A verdict from a pilot is the worst but
+5% of those under resampled pilots, at best ``doubtful`` if fewer than 50 of its values lie beyond the
+quantile. One from bounds is that of the worst law of a family.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,17 +26,17 @@ from ldpflow.components.problems.column_law import (
     ColumnLaw,
     check_level,
     column_law,
-    column_of,
+    jittered_values,
     law_of_column,
-    values_of,
+    load_column,
 )
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.tables import Column, digest_of, read_column
+from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
-from ldpflow.results.arrival import LATTICE, VERDICTS, Arrival, approaches, feasible_n, lattice_ratio
+from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 
@@ -98,8 +99,34 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
     return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
 
 
-class Source(ABC):
-    """What a plan without a study starts from."""
+class Source:
+    """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
+
+    def method(self, arrival: Arrival, case: Approach | None) -> str | None:
+        """The interval method to use on a path, or None."""
+        return recommended(arrival, case)
+
+    def feasible(self, case: Approach) -> float:
+        """Users from which on averages can be honest, whatever their steps."""
+        return feasible_n(case.law, case.tau, case.noise) * case.records
+
+    def others(self, path: Any) -> tuple[OnePass, ...]:
+        """The path under the other laws of a guess."""
+        return ()
+
+    def worst_law(self, case: Approach) -> WorstLaw | None:
+        """The law of a guess that asks most of the method."""
+        return None
+
+    def cautions(self, path: Any, case: Approach) -> list[str]:
+        """Warnings about the values."""
+        return []
+
+
+class OwnSteps(Source, ABC):
+    """A source without steps, which are chosen for every n."""
+
+    judged_by: str
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile:
@@ -114,32 +141,12 @@ class Source(ABC):
         """Range of 1/f(theta*)."""
 
     @abstractmethod
-    def judged(self, case: Approach, level: float) -> Judged:
+    def judge(self, case: Approach, level: float) -> Judged:
         """The arrival of a path under the law itself, and the verdict that the source vouches for."""
-
-    @abstractmethod
-    def method(self, arrival: Arrival, case: Approach) -> str | None:
-        """The method to use on a path; None where there is none."""
-
-    def feasible(self, case: Approach) -> float:
-        """Users from which on averages can be honest."""
-        return feasible_n(case.law, case.tau, case.noise)
-
-    def others(self, path: Any) -> tuple[OnePass, ...]:
-        """The path under the other laws of a guess."""
-        return ()
-
-    def worst_law(self, case: Approach) -> WorstLaw | None:
-        """The law of a guess that asks most of the method."""
-        return None
 
     def columns(self) -> dict[str, Any]:
         """Columns of a plan that name the source."""
         return {"pilot": None, "pilot_values": None}
-
-    def cautions(self, path: Any, case: Approach) -> list[str]:
-        """Warnings about the values."""
-        return []
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
         """LDP-SGD with randomised response, with steps and start for n users."""
@@ -149,7 +156,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Pilot(Source):
+class Pilot(OwnSteps):
     """A pilot's column.
 
     Parameters
@@ -168,6 +175,8 @@ class Pilot(Source):
         Of the resampled pilots.
     """
 
+    judged_by = "the worst but 5% of resampled pilots"
+
     source: Any
     column: str | None = None
     drop: bool = False
@@ -176,10 +185,10 @@ class Pilot(Source):
     seed: int = 0
 
     @cached_property
-    def read(self) -> Column:
+    def read(self) -> DataColumn:
         """The column without the records that have no value."""
         if isinstance(self.source, str):
-            found = column_of(self.source, self.column, self.drop, FIELDS)[0]
+            found = load_column(self.source, self.column, self.drop, FIELDS)
         else:
             table = table_of(self.source, self.column)
             found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
@@ -191,7 +200,7 @@ class Pilot(Source):
         if len(values) < SMALLEST:
             hint = f"It has {len(values):,}."
             raise InputError("column", found.name, f"at least {SMALLEST} values", hint)
-        return Column(found.name, values, found.dropped + len(found.values) - len(values))
+        return DataColumn(found.name, values, found.dropped + len(found.values) - len(values))
 
     @property
     def name(self) -> str:
@@ -221,7 +230,7 @@ class Pilot(Source):
     @cached_property
     def values(self) -> Floats:
         """The column, jittered if asked for."""
-        return values_of(self.read, self.jitter)
+        return jittered_values(self.read, self.jitter)
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -232,15 +241,15 @@ class Pilot(Source):
         """90% range of 1/f(theta*) over resampled pilots."""
         return percentile_range([law.sparsity(case.tau) for law in self.resampled])
 
-    def judged(self, case: Approach, level: float) -> Judged:
-        (found,) = approaches([case])
+    def judge(self, case: Approach, level: float) -> Judged:
+        (found,) = predict_arrivals([case])
         worst = worst_arrival(case, self.resampled, level)
         verdict = worst.verdict
         if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
             verdict = "doubtful"
         return Judged(found, verdict, worst)
 
-    def method(self, arrival: Arrival, case: Approach) -> str | None:
+    def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
         method = recommended(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
@@ -249,21 +258,12 @@ class Pilot(Source):
         return method
 
     def cautions(self, path: Any, case: Approach) -> list[str]:
-        """Warnings about codes for no value, and a lattice that is coarse for the iterates."""
+        """Warnings about few values, and about codes for no value."""
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
                 f"value; missing_value = {value:g} leaves them out"
-            )
-        ratio = lattice_ratio(case)
-        if ratio > LATTICE:
-            assert case.law.table is not None
-            spacing = case.law.table.spacing
-            found.append(
-                f"values lie {spacing:g} apart, {ratio:.1f} standard deviations of the last iterates: "
-                f"averages settle between two values; jitter = {spacing:g} adds noise of that width to every "
-                "value"
             )
         return found
 
@@ -320,15 +320,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 
 def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
-    """Laws of columns drawn with replacement from a column (its bootstrap).
-
-    Parameters
-    ----------
-    values : ndarray, shape (N,)
-    seed : int
-        Draws have their own role, ``pilot``.
-    count : int
-    """
+    """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
     from ldpflow.numerics.counts import multinomial
     from ldpflow.numerics.streams import counter_keys
 
@@ -356,26 +348,17 @@ def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arriva
 
     Worse is a later verdict of :data:`ldpflow.results.arrival.VERDICTS`, then a lower coverage.
     """
-    found = approaches([replace(case, law=replace(case.law, table=table)) for table in laws])
+    found = predict_arrivals([replace(case, law=replace(case.law, table=table)) for table in laws])
     found.sort(key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
 
 
 class WorstLaw(NamedTuple):
-    """Method, and the law of a family that asks most of it.
+    """Method, number of laws tried, and the law that asks most of it.
 
-    Parameters
-    ----------
-    method : str
-    laws : int
-        Laws that it was tried with.
-    law : str
-        Name of the worst one.
-    size : float
-        At most 1 where the method covers in all laws: the larger of the relaxation times that it needs
-        over those of the run, and its predicted bias over the bias allowed.
-    relaxation_times, bias : float
-        Of the worst law; the bias is the method's own, in its standard errors.
+    ``size`` is at most 1 if the method covers in all laws: the larger of the relaxation times that it needs
+    over those of the run, and its predicted bias over the bias allowed. ``bias`` is the method's own, in its
+    standard errors.
     """
 
     method: str
@@ -387,12 +370,14 @@ class WorstLaw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Guess(Source):
+class Guess(OwnSteps):
     """Public bounds in the place of a pilot: a family of laws within them, skewed ones among them.
 
     Numbers are those of the normal law, whose deviation is an eighth of the range; verdict and method are
     those of the worst law.
     """
+
+    judged_by = "the worst of the laws tried"
 
     lower: float
     upper: float
@@ -403,7 +388,6 @@ class Guess(Source):
 
     @property
     def law(self) -> Law:
-        """The normal law that stands for an unknown one."""
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
     def family(self) -> dict[str, tuple[Law, bool]]:
@@ -437,7 +421,6 @@ class Guess(Source):
         return replace(design(self.law, tau, n), theta0=theta0)
 
     def mirrored(self, theta0: float) -> float:
-        """A start counted from the other end."""
         return self.lower + self.upper - theta0
 
     def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
@@ -470,8 +453,8 @@ class Guess(Source):
         found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.cases(case).values()]
         return min(found), max(found)
 
-    def judged(self, case: Approach, level: float) -> Judged:
-        found = approaches(list(self.cases(case).values()))
+    def judge(self, case: Approach, level: float) -> Judged:
+        found = predict_arrivals(list(self.cases(case).values()))
         worst = max(found, key=lambda arrival: badness(arrival, level))
         return Judged(found[0], worst.verdict, worst)
 
@@ -482,7 +465,7 @@ class Guess(Source):
         """The law of the family that asks most of a method."""
         cases = self.cases(case, factor)
         found = []
-        for (name, path), arrival in zip(cases.items(), approaches(list(cases.values())), strict=True):
+        for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
             k, fit = arrival.relaxation_times, own_fit(path, method)
             size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
             found.append(WorstLaw(method, len(cases), name, size, k, fit.bias))
@@ -495,8 +478,9 @@ class Guess(Source):
             return first
         return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
 
-    def method(self, arrival: Arrival, case: Approach) -> str | None:
+    def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """The method that covers in all laws of the family; None where there is none."""
+        assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
 
@@ -514,3 +498,163 @@ class Guess(Source):
 def mirror(tau: float) -> float:
     """Level of a quantile among values that are counted from the other end."""
     return round(1.0 - tau, 12)
+
+
+OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
+OF_A_COMPARISON = (
+    "range", "scale_guess", "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers",
+    "replicates",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options of :func:`plan`; None for what is not given.
+
+    Parameters
+    ----------
+    pilot : path, data frame, pyarrow.Table or mapping of columns
+        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
+    column : str
+        Its column; may be left out where one column is numeric and no other one mostly numbers.
+    missing : str
+        ``drop`` leaves out records without a value, which are an error otherwise.
+    missing_value : number or sequence of numbers
+        Numbers that stand for no value, such as -1 or 9999; their records are left out.
+    jitter : float
+        Width of the noise that users add to their value.
+    bounds : (float, float)
+        Public bounds of the data.
+    tau, epsilon, n, level : number or sequence of numbers
+        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
+    length, half_width : float
+        Wanted of the interval, unit of the data: one of them.
+    response_rate : float
+        Share of invited users who answer.
+    difference, power : float
+        Difference between two groups that is to be found, and the probability of finding it.
+    seed : int
+        Of the resampled pilots.
+    compare : bool
+        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. What follows goes with it.
+    range : (float, float)
+        Public range of the values; that of the study's protocols unless given.
+    scale_guess : float
+        Public guess of the law's scale, for the number of bins.
+    rounds_max, bits_max
+        Protocols beyond them carry a caution.
+    liars : float in [0, 1)
+        Share of those who answer that send the worst report.
+    answer_below, answer_above : float in (0, 1]
+        Probability, beside the response rate, that a user answers whose value is at most the quantile,
+        or above it.
+    answers : int in [1, 64]
+        Answers of every user, each with epsilon/answers.
+    replicates : int
+        Of the simulations of a comparison.
+    """
+
+    pilot: Any = None
+    column: str | None = None
+    missing: str | None = None
+    missing_value: float | Sequence[float] | None = None
+    jitter: float | None = None
+    bounds: Sequence[float] | None = None
+    tau: float | Sequence[float] | None = None
+    epsilon: float | Sequence[float] | None = None
+    n: float | Sequence[float] | None = None
+    level: float | Sequence[float] | None = None
+    length: float | None = None
+    half_width: float | None = None
+    response_rate: float | None = None
+    difference: float | None = None
+    power: float = 0.8
+    seed: int = 0
+    compare: bool = False
+    range: tuple[float, float] | None = None
+    scale_guess: float | None = None
+    rounds_max: int | None = None
+    bits_max: float | None = None
+    liars: float | None = None
+    answer_below: float | None = None
+    answer_above: float | None = None
+    answers: int | None = None
+    replicates: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.half_width is not None:
+            raise InputError("half_width", self.half_width, "nothing where `length` is given")
+        for name, value in (("half_width", self.target), ("difference", self.difference)):
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(name, value, "a number > 0")
+        if self.response_rate is not None and not 0 < self.response_rate <= 1:
+            raise InputError("response_rate", self.response_rate, "a share in (0, 1]")
+        if not 0 < self.power < 1:
+            raise InputError("power", self.power, "a probability in (0, 1)")
+        if not self.compare:
+            self.refuse(OF_A_COMPARISON, "nothing without `compare`")
+        else:
+            hint = "A study with law = 'empirical' has the values of a column."
+            self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
+
+    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
+        """Refuse the first of some options that is given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InputError(name, getattr(self, name), allowed, hint)
+
+    @property
+    def target(self) -> float | None:
+        return self.half_width if self.length is None else self.length / 2
+
+    def invitations(self, n: int | None) -> int | None:
+        """Invitations for n answers, if non-response has nothing to do with the value."""
+        if n is None or self.response_rate is None:
+            return None
+        return math.ceil(n / self.response_rate * (1 - 1e-12))
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
+        return {name: listed(value) for name, value in found.items() if value is not None}
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        found = {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
+        return found | {"half_width": self.target, "response": self.response_rate or 1.0}
+
+    def source(self) -> OwnSteps | None:
+        """The pilot or the bounds, if any."""
+        if self.pilot is None:
+            self.refuse(OF_A_PILOT, "nothing without `pilot`")
+        if self.pilot is None and self.bounds is None:
+            return None
+        for name in ("tau", "epsilon", "n"):
+            if name not in self.axes:
+                raise InputError(name, None, "a number, or several: a pilot says nothing about it")
+        if self.pilot is None:
+            assert self.bounds is not None
+            if len(self.bounds) != 2:
+                raise InputError("bounds", list(self.bounds), "two numbers")
+            return Guess(*map(float, self.bounds))
+        if self.missing not in (None, "drop"):
+            raise InputError("missing", self.missing, "drop, or nothing")
+        codes = () if self.missing_value is None else tuple(map(float, listed(self.missing_value)))
+        values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
+        return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
+
+
+OPTIONS = tuple(option.name for option in fields(PlanOptions))
+"""Names of the options of a plan."""
+
+
+def listed(value: Any) -> list[Any]:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return list(value) if isinstance(value, (list, tuple, range)) else [value]
+
+
+def whole(value: Any) -> int:
+    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
+        raise InputError("n", value, "an integer >= 1")
+    return int(value)

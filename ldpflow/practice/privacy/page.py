@@ -1,25 +1,21 @@
-"""Mechanisms side by side at equal mu: never at equal letters.
-
-Amplification of privacy by a secret random sample.
-
-A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
-people from whom the n were drawn at random where the sample stays secret (Balle, Barthe and Gaboardi, 2018,
-Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
-
-    (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
-
-The theorem is about sets: what is computed depends on which records were drawn and on no order of theirs.
-Reports that are seen in the order of invitation, or in any order that an observer knows something about, are
-no function of a set, and the formula is false for them: with three people invited in a known order, a uniform
-two of whom respond with epsilon = 3, an observer gains 2.956 where it gives 2.619.
-
-Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
+"""Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
 design: several reports about one user, users who do not answer, a secret random sample of users, reports in
 a secret random order. Every step names what it assumes and where it is proved; a step without a proof says so
 and gives no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
 implementation, and the noise that ldpflow simulates protects no data.
+
+A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
+people from whom the n were drawn at random if the sample stays secret (Balle, Barthe and Gaboardi, 2018,
+Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
+
+    (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
+
+The theorem is about sets: what is computed depends on which records were drawn and not on their order.
+It is false for reports that are seen in the order of invitation, or in any order that an observer knows
+something about: with three people invited in a known order, a uniform two of whom respond with epsilon = 3,
+an observer gains 2.956 and the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -31,55 +27,40 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
-from ldpflow.numerics.accounting import largest_local_epsilon, pure_of_mu, share
+from ldpflow.numerics.accounting import check_probability, largest_local_epsilon, pure_of_mu
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+from ldpflow.simulators.one_pass import OnePass
 
 
 def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
     """Every mechanism that suits the problem, with the budget that makes it mu-GDP.
 
-    Parameters
-    ----------
-    problem : Problem
-    mu : float > 0
-        eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP.
-
-    Returns
-    -------
-    list of dict
-        mechanism; privacy_notion of its own; epsilon (None for Gaussian); mu; noise_variance, the
-        privacy noise added to the first coordinate of one gradient, in its units squared;
-        asymptotic_variance, the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
+    eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP. ``noise_variance``
+    is that of the privacy noise on the first coordinate of one gradient, in its units squared;
+    ``asymptotic_variance`` the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
     """
     rows = []
     epsilon = pure_of_mu(mu)
     for kind in ("gaussian", "laplace", "randomized_response"):
         settings: dict[str, Any] = {"mu": mu} if kind == "gaussian" else {"epsilon": epsilon}
         mechanism = MECHANISMS[kind](**settings)
-        if mechanism.unsuitable(problem) is not None:
-            continue
-        noise = mechanism.noise_covariance(problem)
-        score = problem.gradient_covariance()
-        inverse = constants.inverse(problem.curvature())
-        d = problem.dimension
-        sigma = sum(
-            inverse[0][i] * (score[i][j] + noise[i][j]) * inverse[0][j] for i in range(d) for j in range(d)
-        )
-        rows.append(
-            {
-                "mechanism": kind,
-                "privacy_notion": mechanism.privacy().notion,
-                "epsilon": settings.get("epsilon"),
-                "mu": mu,
-                "noise_variance": noise[0][0],
-                "asymptotic_variance": sigma,
-            }
-        )
+        if mechanism.unsuitable(problem) is None:
+            rows.append(
+                {
+                    "mechanism": kind,
+                    "privacy_notion": mechanism.privacy().notion,
+                    "epsilon": settings.get("epsilon"),
+                    "mu": mu,
+                    "noise_variance": mechanism.noise_covariance(problem)[0][0],
+                    "asymptotic_variance": asymptotic_variances(OnePass(problem, mechanism, LdpSgd()))[0],
+                }
+            )
     return rows
 
 
@@ -91,23 +72,17 @@ def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bo
     epsilon : float >= 0
         Of what is released, for replacing one record of the sample.
     delta : float in [0, 1)
-        The same.
+        As epsilon.
     rate : float in (0, 1]
         r = n/N.
     secret_sample : bool
-        Whether the observer is so ignorant as the theorem needs. Three things must hold:
-
-        * order: the records of the sample are seen without order, or in a uniformly random order that the
-          observer knows nothing about;
-        * who answered: the sample is uniform among all sets of its size, whatever the values are, and the
-          observer does not know who is in it;
-        * how often: its size n was fixed beforehand, and every member sends as many reports as the others.
+        Whether the observer knows as little as the theorem needs; see :class:`Design`.
 
     Returns
     -------
     epsilon, delta : float
-        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` what was given, which holds for
-        every sample that does not depend on the values.
+        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` unchanged, which holds for every
+        sample that does not depend on the values.
     """
     if not 0 < rate <= 1:
         raise InputError("response_rate", rate, "a number in (0, 1]")
@@ -176,7 +151,7 @@ class Design:
 
     def __post_init__(self) -> None:
         count_of(self.reports)
-        share("delta", self.delta)
+        check_probability("delta", self.delta)
         sampled_pair(0.0, 0.0, self.response_rate, secret_sample=True)  # refuses a rate that is none
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
@@ -194,27 +169,19 @@ class Guarantee:
 
     Parameters
     ----------
-    scope : str
-        ``one``, ``composed``, ``answering``, ``sampled``, ``shuffled`` or ``shuffled_sampled``.
-    release : str
-        What is seen.
-    against : str
-        By whom.
-    epsilon : float or None
-        Of pure DP; None where the release has none.
+    scope, release, against : str
+        Kind of the release, what is seen, and by whom.
+    epsilon, mu, rho : float or None
+        Of pure DP, Gaussian DP and zero-concentrated DP; None if the release has none.
     delta, epsilon_at_delta : float
-        The least epsilon proved at this delta; None where none is.
-    mu : float or None
-        Of Gaussian DP.
-    rho : float or None
-        Of zero-concentrated DP.
+        The least epsilon proved at this delta, or None.
     renyi : dict of float to float
         Renyi divergence by order.
     conditions : tuple of str
-        What has to be true beside the mechanism itself.
+        What has to be true of the design.
     sources : tuple of str
     unproved : str
-        Why there is no number; empty where there is.
+        Why there is no number, or empty.
     """
 
     scope: Scope
@@ -237,17 +204,15 @@ class PrivacyPage:
 
     Parameters
     ----------
-    name : str
-        Kind of the mechanism or algorithm.
-    settings : dict
-        Its settings, defaults included.
+    name, settings
+        Kind and settings of the mechanism or algorithm, defaults included.
     notion, unit : str
         Of the guarantee that the page starts from.
     local : bool
         Whether the guarantee is against the collector of the reports too.
     design : Design
     guarantees : tuple of Guarantee
-        Empty where nothing is protected.
+        Empty if nothing is protected.
     """
 
     name: str
@@ -288,7 +253,6 @@ class PrivacyPage:
 
 
 def paragraph(text: str, indent: str = "") -> str:
-    """Text in lines of 78 characters; empty where there are no words."""
     words = " ".join(text.split())
     return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
 

@@ -19,7 +19,7 @@ from typing import Any
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
-from ldpflow.numerics.accounting import amplified, largest_local_epsilon
+from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
 
 DONG = "Dong, Roth and Su 2022"
 KAIROUZ = "Kairouz, Oh and Viswanath 2015, Theorem 3.3"
@@ -33,7 +33,7 @@ LEAST_DELTA = 1e-10
 
 
 def count_of(reports: int) -> int:
-    """Refuse a number of reports that is no count, or that a sum over all outcomes is too long for."""
+    """Refuse a number of reports that is no whole number, or too large for a sum over all outcomes."""
     if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= LARGEST_COUNT:
         raise InputError("reports", reports, f"a whole number from 1 to {LARGEST_COUNT:,}")
     return int(reports)
@@ -45,21 +45,10 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     A sum over outcomes, since privacy loss distributions are rounded to a grid.
 
-    Parameters
-    ----------
-    epsilon : float > 0
-        Budget of one report.
-    reports : int >= 1
-        k, reports about one user.
-    at : float >= 0
-        epsilon of the pair (epsilon, delta).
-
-    Returns
-    -------
-    float in [0, 1]
+    ``epsilon`` is the budget of one report, k = ``reports``, and ``at`` the epsilon of the pair.
     """
-    accounting.positive("epsilon", epsilon)
-    accounting.not_negative(at)
+    accounting.check_positive("epsilon", epsilon)
+    accounting.check_epsilon(at)
     k = count_of(reports)
     log_p = -math.log1p(math.exp(-epsilon))
     terms = []
@@ -82,15 +71,13 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
     low, high = 0.0, count_of(reports) * epsilon
     if delta == 0.0:
         return high
-    accounting.share("delta", delta)
+    accounting.check_probability("delta", delta)
     if composed_delta(epsilon, reports, 0.0) <= delta:
         return 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if composed_delta(epsilon, reports, middle) <= delta:
-            high = middle
-        else:
-            low = middle
+        enough = composed_delta(epsilon, reports, middle) <= delta
+        low, high = (low, middle) if enough else (middle, high)
     return high
 
 
@@ -105,19 +92,10 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     more and by the other one, or none. Exact for randomised response, whose answer may lie on the other side
     of its question for every value, and valid for all others.
 
-    Parameters
-    ----------
-    epsilon : float > 0
-        Of all answers together.
-    below, above : float in [0, 1]
-        r_1 and r_0.
-
-    Returns
-    -------
-    float
-        Infinite where silence, or an answer, comes from one side alone.
+    ``epsilon`` is that of all answers together; the result is infinite if silence, or an answer, comes from
+    one side alone.
     """
-    accounting.positive("epsilon", epsilon)
+    accounting.check_positive("epsilon", epsilon)
     if below == above:
         return epsilon
     low, high = sorted((below, above))
@@ -138,11 +116,9 @@ class Release:
         raise NotImplementedError
 
     def mu(self, count: int) -> float | None:
-        """mu of Gaussian DP."""
         return None
 
     def rho(self, count: int) -> float | None:
-        """rho of zero-concentrated DP."""
         return None
 
     def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
@@ -154,7 +130,6 @@ class Release:
         return None
 
     def sources(self, count: int) -> tuple[str, ...]:
-        """References that prove the numbers."""
         raise NotImplementedError
 
 
@@ -205,7 +180,7 @@ class PureRelease(Release):
         if self.epsilon > largest_local_epsilon(users, delta):
             return None
         # What the users' own reports promise holds whatever the shuffler does.
-        return min(amplified(self.epsilon, 0.0, users, delta)[0], self.epsilon)
+        return min(shuffled_guarantee(self.epsilon, 0.0, users, delta)[0], self.epsilon)
 
     def sources(self, count: int) -> tuple[str, ...]:
         more = (ZHU, f"{MIRONOV}, Proposition 6") if self.laplace else (f"{MIRONOV}, Proposition 5",)
@@ -239,7 +214,7 @@ class GaussianRelease(Release):
         found = []
         for step in range(1, 129):
             local = largest * step / 128
-            pair = amplified(local, accounting.delta_of(local, self.budget), users, delta / 2)
+            pair = shuffled_guarantee(local, accounting.delta_of(local, self.budget), users, delta / 2)
             if pair[1] <= delta:
                 found.append(pair[0])
         return min(accounting.epsilon_of(delta, self.budget), *found) if found else None

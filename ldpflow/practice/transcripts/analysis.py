@@ -1,15 +1,12 @@
-"""Users that reported twice, found by 64-bit hashes; two equal hashes are looked up in the file.
-
-From a transcript to intervals: read, check, fold, and ask the interval methods.
-"""
+"""Intervals from a transcript: read, check, fold, and ask the interval methods."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,94 +17,33 @@ from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, plain_text
-from ldpflow.practice.transcripts.checks import Answers, Checks, Meaning, Moments, Plausibility
-from ldpflow.practice.transcripts.collection import Collection, merged, read_collection
-from ldpflow.practice.transcripts.fold import Collected, Fold, Folded, UnknownLaw
-from ldpflow.practice.transcripts.methods import Methods, Row, needed, rows_of
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Transcript
+from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, Plausibility, gradients_of
+from ldpflow.practice.transcripts.collection import (
+    Collection,
+    merge_settings,
+    read_collection,
+    read_component,
+)
+from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
+from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
+from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript
 from ldpflow.practice.transcripts.result import Analysis, Progress, Verdict, verdict_of
-from ldpflow.practice.transcripts.values import RowError
+from ldpflow.simulators.one_pass import PathRequest
+from ldpflow.simulators.simulator import Cell
+
+Floats = NDArray[np.float64]
+
+FEWEST = 1000
+"""Fewest reports."""
+
+TRACE_POINTS = 240
+"""Steps at which the estimates along the run are kept."""
 
 LARGEST_USERS = 10**7
 """Rows up to which users are compared."""
 
 LOOKED_UP = 1000
 """Pairs of equal hashes that are looked up."""
-
-
-@dataclass
-class Users:
-    """Hashes of the users of a transcript.
-
-    Parameters
-    ----------
-    rows : int
-    """
-
-    rows: int
-    hashes: NDArray[np.uint64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.hashes = np.empty(self.rows, np.uint64)
-
-    def add(self, chunk: Chunk) -> None:
-        """Take in the users of a chunk."""
-        users = chunk.users
-        if pa.types.is_dictionary(users.type):
-            used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
-            found = hashes_of(users.dictionary.take(pa.array(used)))[places]
-        else:
-            found = hashes_of(users)
-        self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
-
-    def suspects(self) -> list[tuple[int, int]]:
-        """Pairs of rows with equal hashes, (earlier, later) from 1, by the later one."""
-        order = np.argsort(self.hashes, kind="stable")
-        equal = np.flatnonzero(self.hashes[order[1:]] == self.hashes[order[:-1]])
-        pairs = zip((order[equal] + 1).tolist(), (order[equal + 1] + 1).tolist(), strict=True)
-        return sorted(pairs, key=lambda pair: pair[1])
-
-    def refuse_doubled(self, source: Transcript) -> None:
-        """Refuse a transcript with several reports of one user.
-
-        Raises
-        ------
-        RowError
-            Naming the first row of a user with an earlier report.
-        """
-        suspects = self.suspects()[:LOOKED_UP]
-        if not suspects:
-            return
-        rows = {row for pair in suspects for row in pair}
-        names: dict[int, bytes] = {}
-        for chunk in source.chunks():
-            names |= {
-                row: as_bytes(chunk.users[row - chunk.first].as_py())
-                for row in rows
-                if chunk.first <= row < chunk.first + len(chunk)
-            }
-        for earlier, later in suspects:
-            if names[earlier] == names[later]:
-                name = names[later].decode("utf-8", "backslashreplace")
-                hint = f"Row {earlier:,} is of the same user."
-                raise RowError(later, "user", name, "a user without an earlier report", hint)
-
-
-def hashes_of(users: pa.Array) -> NDArray[np.uint64]:
-    """64-bit hashes of users."""
-    digests = [hashlib.blake2b(as_bytes(user), digest_size=8).digest() for user in users.to_pylist()]
-    return np.frombuffer(b"".join(digests), np.uint64)
-
-
-def as_bytes(user: object) -> bytes:
-    """A user's name or number as bytes."""
-    return user if isinstance(user, bytes) else str(user).encode("utf-8", "surrogatepass")
-
-
-FEWEST = 1000
-TRACE_POINTS = 240
-
-Floats = NDArray[np.float64]
 
 
 def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK) -> Analysis:
@@ -142,12 +78,11 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     opened = Transcript.of(source)
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
-    tables = merged(settings or {}, stored_settings(opened), "the file")
+    tables = merge_settings(settings or {}, stored_settings(opened), "the file")
     return Reader(opened, read_collection(tables), chunk).analysis()
 
 
 def stored_settings(source: Transcript) -> dict[str, Any]:
-    """Settings in the metadata of a file."""
     text = source.settings()
     try:
         return {} if text is None else parse_toml(text, "file", source.place)
@@ -167,25 +102,21 @@ class Reader:
         self.first = next(source.chunks(2), None)
         self.notes: list[str] = []
         if source.columns.ignored:
-            self.notes.append(f"columns not used: {listed(source.columns.ignored)}")
-        self.collection = self.completed(collection)
-        assert self.collection.algorithm is not None
-        self.algorithm: Algorithm = self.collection.algorithm
+            self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
+        self.algorithm = collection.algorithm or self.read_algorithm(collection)
+        self.collection = replace(collection, algorithm=self.algorithm)
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.check_size()
         self.start = self.first_theta()
-        self.origin = self.vector("origin", self.collection.origin) or self.start
-        several = self.collection.problem == "quantiles"
-        problem = UnknownLaw(d=self.d, taus=self.collection.taus, several=several)
-        mechanism = self.collection.mechanism
-        self.made = Collected(problem, mechanism, self.algorithm, self.collection.path)
-        self.methods = Methods(self.made, self.collection)
-        self.meaning = self.meaning_of()
+        self.origin = self.vector("origin", collection.origin) or self.start
+        several = collection.problem == "quantiles"
+        problem = UnknownLaw(d=self.d, taus=collection.taus, several=several)
+        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, collection.path)
+        self.methods = Methods(self.path, self.collection)
+        self.answers = answers_of(self.path)
 
-    def completed(self, collection: Collection) -> Collection:
-        """The collection with gamma and c read off the column ``step`` where they were not given."""
-        if collection.algorithm is not None:
-            return collection
+    def read_algorithm(self, collection: Collection) -> Algorithm:
+        """The algorithm with gamma and c read off the column ``step``."""
         if "step" not in self.source.columns.optional or self.first is None or len(self.first) < 2:
             hint = "Or a column step with the sizes of all steps."
             raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
@@ -194,15 +125,15 @@ class Reader:
         if not 0 < steps[1] < steps[0]:
             raise InputError("step", steps[:2].tolist(), "step sizes c i^-gamma, which fall")
         gamma = round(math.log2(float(steps[0]) / float(steps[1])), 9)
-        own: dict[str, object] = {"kind": "ldp_sgd", "c": float(steps[0]), "gamma": gamma}
+        settings: dict[str, object] = {"kind": "ldp_sgd", "c": float(steps[0]), "gamma": gamma}
         if collection.start is not None and len(set(collection.start)) == 1:
-            own["theta0"] = collection.start[0]
-        self.notes.append(f"read off the column step: c = {own['c']!r}, gamma = {gamma!r}")
-        return collection.with_algorithm(own)
+            settings["theta0"] = collection.start[0]
+        self.notes.append(f"read off the column step: c = {settings['c']!r}, gamma = {gamma!r}")
+        return cast(Algorithm, read_component("algorithm", settings))
 
     def check_size(self) -> None:
         """Refuse a transcript that is too short, or whose last round is not complete."""
-        size = self.collection.batch_size
+        size = self.algorithm.records_per_step()
         if self.rows < FEWEST or self.rows % size:
             self.check_n()
         if self.rows < FEWEST:
@@ -215,14 +146,12 @@ class Reader:
             raise InputError("algorithm.theta0", None, "the start theta0", hint)
 
     def check_n(self) -> None:
-        """Refuse a transcript that has not as many rows as it should have."""
         n, steps = self.collection.n, self.algorithm.steps
         if n is not None and steps(n) != steps(self.rows):
             short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
             raise InputError("n", n, f"{self.rows}, the reports of the file", short)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        """One value for every coordinate."""
         if values is None:
             return None
         if len(values) not in (1, self.d):
@@ -230,74 +159,35 @@ class Reader:
         return values if len(values) == self.d else values * self.d
 
     def first_theta(self) -> tuple[float, ...]:
-        """theta_0."""
         given = self.vector("algorithm.theta0", self.collection.start)
         if given is None:
             assert self.first is not None and self.first.thetas is not None
             return tuple(self.first.thetas[0].tolist())
-        if self.collection.ordered and list(given) != sorted(given):
+        if len(self.collection.taus) > 1 and list(given) != sorted(given):
             hint = "Quantiles of one value are in the order of their levels."
             raise InputError("algorithm.theta0", list(given), "numbers that do not decrease", hint)
         return given
 
-    def meaning_of(self) -> Meaning:
-        """The private gradient that a report stands for."""
-        mechanism, problem = self.made.mechanism, self.made.problem
-        if mechanism.kind == "randomized_response":
-            values: Any = mechanism.kernel_parameters(problem)
-            return Meaning(((values["zero"],), (values["one"],)))
-        if mechanism.kind == "cells":
-            values = mechanism.kernel_parameters(problem)
-            # In cell k the value lies below theta_k, theta_(k+1), ...
-            pairs = list(zip(values["above"], values["below"], strict=True))
-            cells = range(self.d + 1)
-            return Meaning(tuple(tuple(pair[k <= j] for j, pair in enumerate(pairs)) for k in cells))
-        return Meaning(None)
-
-    def plausibility(self) -> Plausibility:
-        """Expected range and law of the reports."""
-        mechanism, problem = self.made.mechanism, self.made.problem
-        if self.meaning.values is not None:
-            parameters: Any = mechanism.kernel_parameters(problem)
-            return Answers(parameters["keep"], len(self.meaning.values))
-        if mechanism.kind == "none":
-            return Plausibility()
-        variance = mechanism.noise_covariance(problem)[0][0]
-        return Moments(variance) if math.isfinite(variance) else Plausibility()
-
-    def checks(self) -> Checks:
-        """The checks of this collection."""
-        return Checks(
-            meaning=self.meaning,
-            epsilon=getattr(self.made.mechanism, "epsilon", getattr(self.made.mechanism, "mu", None)),
-            c=self.c,
-            gamma=self.gamma,
-            batch_size=self.collection.batch_size,
-            start=None if self.collection.start is None else self.start,
-            final=self.vector("algorithm.final_theta", self.collection.final),
-            ordered=self.collection.ordered,
-        )
-
     def analysis(self) -> Analysis:
         """Read the file and ask the methods."""
-        steps = self.algorithm.steps(self.rows)
+        steps, size = self.algorithm.steps(self.rows), self.algorithm.records_per_step()
         self.methods.check(steps)
         self.notes += self.methods.notes()
-        methods = self.methods.all
+        methods, levels = self.methods.all, self.collection.levels
         regressions = [method for method in methods if method.kind == "TR"]
         fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
+        wanted = [(steps, method) for method in methods]
+        wanted += [(end, method) for end in fractions for method in regressions]
+        cells = tuple(Cell(end * size, method, level) for end, method in wanted for level in levels)
+        request = PathRequest(cells, path=cast(Any, self.path))
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
-        asked = needed(methods, self.algorithm, self.d, [steps])
-        extra = needed(regressions, self.algorithm, self.d, fractions)
-        times, marked = (sorted({*asked[place], *extra[place]}) for place in (0, 1))
-        folded, oddities = self.folded(sorted({*times, *trace}), marked, sorted({*asked[2], *extra[2]}))
-        record = self.record(folded)
+        record, oddities = self.read(request, trace)
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):
-            rows = rows_of(record, self.collection.n or self.rows, methods, self.collection.levels)
+            rows = rows_of(record, self.collection.n or self.rows, methods, levels)
             for place, row in enumerate(rows):
                 row |= {"place": place, "asked": row["of"] in self.methods.asked}
-            verdicts = [self.verdict(record, rows, j, steps, bool(oddities)) for j in range(self.d)]
+            verdicts = [self.verdict(record, rows, j, bool(oddities)) for j in range(self.d)]
             reported = [rows[v.reported]["of"] for v in verdicts if v.reported is not None]
             for row in rows:
                 row["asked"] |= row["of"] in reported
@@ -307,9 +197,7 @@ class Reader:
                 for method in regressions
                 if method in reported
                 for end in fractions
-                for row in rows_of(
-                    record, end * self.collection.batch_size, [method], self.collection.levels[:1]
-                )
+                for row in rows_of(record, end * size, [method], levels[:1])
             ]
         at = np.searchsorted(record.times, trace)
         averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / np.array(trace)[:, None]
@@ -329,38 +217,38 @@ class Reader:
             users_compared="user" in self.source.columns.optional and self.rows <= LARGEST_USERS,
         )
 
-    def folded(
-        self, times: Sequence[int], marked: Sequence[int], sums: Sequence[str]
-    ) -> tuple[Folded, list[str]]:
-        """One pass: check and fold every chunk."""
-        checks = self.checks()
-        odd = self.plausibility()
+    def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
+        """Check and fold every chunk: the record, and the oddities of the reports."""
+        mechanism, collection = self.path.mechanism, self.collection
+        final = self.vector("algorithm.final_theta", collection.final)
+        checks = Checks(
+            answers=self.answers,
+            epsilon=getattr(mechanism, "epsilon", getattr(mechanism, "mu", None)),
+            c=self.c,
+            gamma=self.gamma,
+            batch_size=self.algorithm.records_per_step(),
+            start=None if collection.start is None else self.start,
+            final=final,
+            ordered=self.path.problem.ordered,
+        )
+        odd = plausibility_of(self.path, self.answers)
         users = None
         if "user" in self.source.columns.optional:
             if self.rows <= LARGEST_USERS:
                 users = Users(self.rows)
             else:
                 self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
-        fold = Fold(
-            self.d,
-            times,
-            marked,
-            sums,
-            np.array(self.origin),
-            np.array(self.start),
-            self.c,
-            self.gamma,
-            self.collection.batch_size,
-            self.collection.ordered,
-        )
+        times = sorted({*request.times, *trace})
+        origin, start = np.array(self.origin), np.array(self.start)
+        fold = Fold(self.path, times, request.marked, request.sums, origin, start)
         rows = 0
         for chunk in self.source.chunks(self.chunk):
             rows += len(chunk)
-            checks.look(chunk)
+            checks.check(chunk)
             if rows > self.rows:
                 break
             with np.errstate(all="ignore"):
-                fold.add(self.meaning.gradients(chunk.reports), chunk.thetas, chunk.steps)
+                fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
                 odd.add(chunk)
             if users is not None:
                 users.add(chunk)
@@ -368,30 +256,17 @@ class Reader:
             raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
         self.check_n()
         checks.finish(self.rows, fold.last)
-        known = checks.final is not None and self.source.columns.thetas
-        folded = fold.finish(np.array(checks.final) if known else None)
+        last = np.array(final) if final is not None and self.source.columns.thetas else None
+        record = fold.record(last, collection.seed, collection.replicate)
         if users is not None:
             users.refuse_doubled(self.source)
-        return folded, odd.oddities()
+        return record, odd.oddities()
 
-    def record(self, folded: Folded) -> PathRecord:
-        """The record that interval methods take."""
-        return PathRecord(
-            seed=self.collection.seed,
-            replicates=np.array([self.collection.replicate], dtype=np.int64),
-            source=self.made,
-            times=folded.times,
-            origin=np.array(self.origin),
-            prefix_sums=folded.prefix_sums,
-            iterates=folded.iterates,
-            running_sums=folded.running_sums,
-            marked_times=folded.marked_times,
-        )
-
-    def verdict(self, record: PathRecord, rows: list[Row], j: int, steps: int, odd: bool) -> Verdict:
+    def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
         """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
+        steps = self.algorithm.steps(self.rows)
 
         def row_of(method: IntervalMethod) -> Row:
             return next(row for row in own if row["of"] == method)
@@ -409,20 +284,14 @@ class Reader:
         )
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Names in a note, of which there may be many, of any length."""
     shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:
-    """Coordinates of theta, of which the columns and the settings must agree.
-
-    Raises
-    ------
-    InputError
-        Naming what does not.
-    """
+    """Coordinates of theta, of which the columns and the settings must agree."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:
@@ -435,3 +304,77 @@ def dimension_of(source: Transcript, collection: Collection) -> int:
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
+
+
+def answers_of(path: CollectedPath) -> Floats | None:
+    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None where the report is A_i itself."""
+    mechanism = path.mechanism
+    if mechanism.kind not in ("randomized_response", "cells"):
+        return None
+    values: Any = mechanism.kernel_parameters(path.problem)
+    if mechanism.kind == "randomized_response":
+        return np.array([[values["zero"]], [values["one"]]])
+    # In cell k the value lies below theta_k, theta_(k+1), ...
+    d = path.dimension
+    result: Floats = np.where(np.arange(d + 1)[:, None] <= np.arange(d), values["below"], values["above"])
+    return result
+
+
+def plausibility_of(path: CollectedPath, answers: Floats | None) -> Plausibility:
+    """What the reports of the mechanism look like."""
+    mechanism = path.mechanism
+    if answers is not None:
+        parameters: Any = mechanism.kernel_parameters(path.problem)
+        return AnswerCounts(parameters["keep"], len(answers))
+    if mechanism.kind == "none":
+        return Plausibility()
+    variance = mechanism.noise_covariance(path.problem)[0][0]
+    return Moments(variance) if math.isfinite(variance) else Plausibility()
+
+
+class Users:
+    """Users that reported twice, found by 64-bit hashes; two equal hashes are looked up in the file."""
+
+    def __init__(self, rows: int) -> None:
+        self.hashes = np.empty(rows, np.uint64)
+
+    def add(self, chunk: Chunk) -> None:
+        users = chunk.users
+        if pa.types.is_dictionary(users.type):
+            used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
+            found = hashes_of(users.dictionary.take(pa.array(used)))[places]
+        else:
+            found = hashes_of(users)
+        self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
+
+    def refuse_doubled(self, source: Transcript) -> None:
+        """Refuse a transcript with several reports of one user."""
+        order = np.argsort(self.hashes, kind="stable")
+        equal = np.flatnonzero(self.hashes[order[1:]] == self.hashes[order[:-1]])
+        if not len(equal):
+            return
+        # (later, earlier) rows, from 1.
+        pairs = sorted(zip((order[equal + 1] + 1).tolist(), (order[equal] + 1).tolist(), strict=True))
+        pairs = pairs[:LOOKED_UP]
+        rows = {row for pair in pairs for row in pair}
+        names: dict[int, bytes] = {}
+        for chunk in source.chunks():
+            names |= {
+                row: as_bytes(chunk.users[row - chunk.first].as_py())
+                for row in rows
+                if chunk.first <= row < chunk.first + len(chunk)
+            }
+        for later, earlier in pairs:
+            if names[earlier] == names[later]:
+                name = names[later].decode("utf-8", "backslashreplace")
+                hint = f"Row {earlier:,} is of the same user."
+                raise RowError(later, "user", name, "a user without an earlier report", hint)
+
+
+def hashes_of(users: pa.Array) -> NDArray[np.uint64]:
+    digests = [hashlib.blake2b(as_bytes(user), digest_size=8).digest() for user in users.to_pylist()]
+    return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def as_bytes(user: object) -> bytes:
+    return user if isinstance(user, bytes) else str(user).encode("utf-8", "surrogatepass")

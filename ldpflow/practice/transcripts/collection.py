@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
 
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
-HEADINGS = ("version", "level", "origin", "seed", "replicate", "path", "n")
-TABLES = ("problem", "mechanism", "algorithm", "method")
+KNOWN = (
+    "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
+    "method",
+)  # fmt: skip
+"""Settings of a transcript."""
 
 MOST_TAUS = 20
 MOST_LEVELS = 100
@@ -88,66 +91,36 @@ class Collection:
 
     @property
     def batch_size(self) -> int:
-        """Reports to a step."""
         return 1 if self.algorithm is None else self.algorithm.records_per_step()
-
-    @property
-    def ordered(self) -> bool:
-        """Whether theta is put in order after every step, as that of several quantiles is."""
-        return len(self.taus) > 1
-
-    def with_algorithm(self, settings: Mapping[str, object]) -> Collection:
-        """The same with an algorithm whose settings were read off the file."""
-        return replace(self, algorithm=single("algorithm", settings))
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:
-    """The tables of a settings file.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
     return parse_toml(read_text(file, "settings"), "settings", str(file))
 
 
-def merged(
+def merge_settings(
     first: Mapping[str, Any], second: Mapping[str, Any], where: str, prefix: str = ""
 ) -> dict[str, Any]:
     """Two sources of settings as one; a setting that both have must be equal.
 
-    Parameters
-    ----------
-    first, second : mapping
-    where : str
-        What the second one is, for the message.
-    prefix : str
-        Of the names, for the message.
-
-    Raises
-    ------
-    InputError
-        Naming the setting and both values.
+    ``where`` names the second one in a message, ``prefix`` the table.
     """
     result: dict[str, Any] = dict(first)
     for name, value in second.items():
         if name not in result:
             result[name] = value
         elif isinstance(value, Mapping) and isinstance(result[name], Mapping):
-            result[name] = merged(result[name], value, where, f"{prefix}{name}.")
-        elif not same(result[name], value):
+            result[name] = merge_settings(result[name], value, where, f"{prefix}{name}.")
+        elif as_list(result[name]) != as_list(value):
             hint = "Leave it out, or correct one of them."
             shown = repr(value) if len(repr(value)) <= 100 else f"{repr(value)[:97]}..."
             raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says", hint)
     return result
 
 
-def same(first: object, second: object) -> bool:
-    """Whether two settings are equal; a single value equals a list of it."""
-    a = list(first) if isinstance(first, (list, tuple)) else [first]
-    b = list(second) if isinstance(second, (list, tuple)) else [second]
-    return a == b
+def as_list(value: object) -> list[object]:
+    """A setting as a list; a single value is a list of one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
@@ -159,26 +132,18 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
         final_theta``; ``[[method]]`` for the rows that are wanted, or ``[method]`` for the one to report;
         ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``, ``version``.
-
-    Raises
-    ------
-    InputError
-        Naming the field.
     """
     if not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
-    for name in settings:
-        if name not in (*HEADINGS, *TABLES):
-            known = (*HEADINGS, *TABLES)
-            raise InputError(
-                str(name), settings[name], "a setting of a transcript", nearest(str(name), known)
-            )
+    for name, value in settings.items():
+        if name not in KNOWN:
+            raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))
     version = settings.get("version", 1)
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
-    problem, taus = read_problem(table(settings, "problem"))
-    algorithm, start, final = read_algorithm(table(settings, "algorithm"))
-    levels = tuple(dict.fromkeys(numbers("level", settings.get("level", 0.9))))
+    problem, taus = read_problem(read_table(settings, "problem"))
+    algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
+    levels = tuple(dict.fromkeys(read_numbers("level", settings.get("level", 0.9))))
     for level in levels:
         if not LEVELS[0] <= level <= LEVELS[1]:
             raise InputError("level", level, f"a number in [{LEVELS[0]}, {LEVELS[1]}]")
@@ -195,31 +160,29 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     return Collection(
         problem=problem,
         taus=taus,
-        mechanism=read_mechanism(table(settings, "mechanism"), problem),
+        mechanism=read_mechanism(read_table(settings, "mechanism"), problem),
         algorithm=algorithm,
         start=start,
         final=final,
         methods=() if planned else read_methods(methods),
         planned=planned[0] if planned else None,
         levels=levels,
-        origin=None if origin is None else numbers("origin", origin),
-        seed=count("seed", settings.get("seed", 0)),
-        replicate=count("replicate", settings.get("replicate", 0)),
+        origin=None if origin is None else read_numbers("origin", origin),
+        seed=read_count("seed", settings.get("seed", 0)),
+        replicate=read_count("replicate", settings.get("replicate", 0)),
         path=path,
-        n=None if "n" not in settings else count("n", settings["n"]),
+        n=None if "n" not in settings else read_count("n", settings["n"]),
     )
 
 
-def table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
-    """The table of a name, empty where there is none."""
+def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
     found = settings.get(name, {})
     if not isinstance(found, Mapping):
         raise InputError(name, found, f"a table [{name}]")
     return found
 
 
-def single(group: str, table: Mapping[str, object]) -> Any:
-    """The one component that a table describes."""
+def read_component(group: str, table: Mapping[str, object]) -> Any:
     (entry,) = read_group(group, dict(table))
     found = entry.combinations()
     if len(found) != 1:
@@ -227,9 +190,8 @@ def single(group: str, table: Mapping[str, object]) -> Any:
     return found[0]
 
 
-def numbers(field: str, value: Any) -> tuple[float, ...]:
-    """One finite number, or a list of them."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value]
+def read_numbers(field: str, value: Any) -> tuple[float, ...]:
+    values: list[Any] = as_list(value)
     for item in values:
         number = isinstance(item, (int, float)) and not isinstance(item, bool)
         if not number or not abs(item) <= sys.float_info.max:
@@ -239,8 +201,7 @@ def numbers(field: str, value: Any) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def count(field: str, value: object) -> int:
-    """A whole number that is not negative."""
+def read_count(field: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise InputError(field, value, "a whole number >= 0")
     return value
@@ -262,12 +223,11 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
             raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
     if name is None:
         return kind, ()
-    single_one = name == "tau"
-    most = 1 if single_one else MOST_TAUS
-    allowed = "one number in (0, 1)" if single_one else f"up to {most} increasing numbers in (0, 1)"
+    most = 1 if name == "tau" else MOST_TAUS
+    allowed = "one number in (0, 1)" if most == 1 else f"up to {most} increasing numbers in (0, 1)"
     if name not in table:
         raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
-    taus = numbers(f"problem.{name}", table[name])
+    taus = read_numbers(f"problem.{name}", table[name])
     increasing = all(a < b for a, b in pairwise(taus))
     if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
         raise InputError(f"problem.{name}", table[name], allowed)
@@ -275,10 +235,9 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
 
 
 def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
-    """The users' randomiser."""
     if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
-    mechanism: Mechanism = single("mechanism", table)
+    mechanism: Mechanism = read_component("mechanism", table)
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
     if budget is not None and budget not in table:
         raise InputError(f"mechanism.{budget}", None, "the budget of one report")
@@ -287,11 +246,9 @@ def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
     if mechanism.replaces_data():
         hint = "It simulates reports without values; name the mechanism on the users' devices."
         raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
-    if mechanism.kind == "randomized_response" and problem != "quantile":
-        hint = "The two values of its gradient are known for a quantile."
-        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
-    if mechanism.kind == "cells" and problem not in ("quantile", "quantiles"):
-        hint = "Its cells lie between quantiles of one value."
+    problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
+    if problem not in problems.get(mechanism.kind, (problem,)):
+        hint = f"Its reports have a meaning for {' and '.join(problems[mechanism.kind])}."
         raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
     return mechanism
 
@@ -302,7 +259,7 @@ def read_algorithm(
     """The algorithm, theta0 where it is given, and the final theta where it is given."""
     own = dict(table)
     final = own.pop("final_theta", None)
-    start = None if "theta0" not in own else numbers("algorithm.theta0", own.pop("theta0"))
+    start = None if "theta0" not in own else read_numbers("algorithm.theta0", own.pop("theta0"))
     if start is not None and len(set(start)) == 1:
         own["theta0"] = start[0]
     kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
@@ -313,7 +270,7 @@ def read_algorithm(
     if len(given) == 1:
         missing = "c" if given == ["gamma"] else "gamma"
         raise InputError(f"algorithm.{missing}", None, f"given with {given[0]}, or both left out")
-    algorithm: Algorithm = single("algorithm", own)
+    algorithm: Algorithm = read_component("algorithm", own)
     for name in ("c_factors", "theta0_offsets"):
         if own.get(name) is not None:
             hint = "Transcripts with steps or starts by coordinate cannot be read."
@@ -326,12 +283,11 @@ def read_algorithm(
     return (
         algorithm if given or kind == "minibatch_sgd" else None,
         start,
-        None if final is None else numbers("algorithm.final_theta", final),
+        None if final is None else read_numbers("algorithm.final_theta", final),
     )
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:
-    """Interval methods."""
     if tables in ([], None):
         return ()
     entries = read_group("method", tables)

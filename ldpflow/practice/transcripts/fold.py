@@ -1,6 +1,4 @@
-"""The path record of a transcript: what interval methods need, without a simulator behind it.
-
-Folding a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
+"""Fold of a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
 
 A loop over the rows calls the parts by which a recursion keeps its record (S, the sums that follow S, the
 sums over the transcript), in one lane: a transcript that ldpflow wrote gives the record of the simulated
@@ -25,15 +23,17 @@ from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem, unknown_matrix
+from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics import running_sums
-from ldpflow.numerics.kernels import compiled
+from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.specialise import Case, Part
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.settings import canonical_json
 from ldpflow.simulators import one_pass_kernel
+
+Floats = NDArray[np.float64]
 
 
 class UnknownLaw(Problem):
@@ -61,6 +61,11 @@ class UnknownLaw(Problem):
     def dimension(self) -> int:
         return self.d
 
+    @property
+    def ordered(self) -> bool:
+        """Whether theta is put in order after every step, as that of several quantiles is."""
+        return len(self.taus) > 1
+
     def truth(self) -> tuple[float, ...]:
         return (math.nan,) * self.d
 
@@ -84,28 +89,22 @@ class UnknownLaw(Problem):
 
     def curvature(self) -> Matrix:
         if not self.slopes:
-            return unknown_matrix(self.d)
+            return nan_matrix(self.d)
         return [[s if j == k else 0.0 for k in range(self.d)] for j, s in enumerate(self.slopes)]
 
     def gradient_covariance(self) -> Matrix:
         if not self.taus:
-            return unknown_matrix(self.d)
+            return nan_matrix(self.d)
         if not self.several:  # the same number, rounded as in a study of one quantile
             return [[self.taus[0] * (1.0 - self.taus[0])]]
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectedPath:
     """Description of the path for interval methods, in the place of a simulator.
 
-    Parameters
-    ----------
-    problem : Problem
-    mechanism : Mechanism
-    algorithm : Algorithm
-    name : str or None
-        Key of the simulated path that the transcript was written from.
+    ``name`` is the key of the simulated path that the transcript was written from.
     """
 
     problem: UnknownLaw
@@ -115,31 +114,27 @@ class Collected:
 
     @property
     def randomiser(self) -> Mechanism:
-        """The users' mechanism."""
         return self.mechanism
+
+    @property
+    def dimension(self) -> int:
+        return self.problem.dimension
 
     @cached_property
     def key(self) -> str:
         """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
         if self.name is not None:
             return self.name
-        settings = {
-            "problem": self.problem.key_settings(),
-            "mechanism": self.mechanism.key_settings(),
-            "algorithm": self.algorithm.key_settings(),
-        }
+        parts = {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
+        settings = {name: part.key_settings() for name, part in parts.items()}
         return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
 
     def steps(self, n: int) -> int:
-        """Steps that n reports make."""
         return self.algorithm.steps(n)
 
     def interval_record(self) -> type[PathRecord]:
-        """Class of the record that is made."""
         return PathRecord
 
-
-Floats = NDArray[np.float64]
 
 SIGNATURE = (
     "void(float64[:, ::1], float64[:, ::1], float64[::1], boolean, float64, float64, int64, float64[::1], "
@@ -214,62 +209,34 @@ def fold_rows(  # type: ignore[no-untyped-def]
     counts[0], counts[1], counts[2], counts[3], counts[4] = i, done, t, kept, taken
 
 
-@dataclass(frozen=True)
-class Folded:
-    """Recorded sums, in the shapes of a record of one replicate.
-
-    Parameters
-    ----------
-    times : ndarray of int64, shape (T,)
-    prefix_sums, iterates : ndarray, shape (T, d, 1)
-    running_sums : dict of str to ndarray, shape (count, M, d, 1)
-    marked_times : ndarray of int64, shape (M,)
-    """
-
-    times: NDArray[np.int64]
-    prefix_sums: Floats
-    iterates: Floats
-    running_sums: dict[str, Floats]
-    marked_times: NDArray[np.int64]
-
-
 class Fold:
     """The fold of one transcript.
 
     Parameters
     ----------
-    d : int
-        Coordinates of theta.
+    path : CollectedPath
     times, marked : sequence of int
         Sorted steps to record, and those of them at which running sums are kept.
     names : sequence of str
         Running sums.
-    origin : ndarray, shape (d,)
-    start : ndarray, shape (d,)
-        theta_0.
-    c, gamma : float
-    batch_size : int
-        Reports to a step.
-    ordered : bool
-        Whether the coordinates of theta are put in order after every step: those of several quantiles.
+    origin, start : ndarray, shape (d,)
+        ``start`` is theta_0.
     """
 
     def __init__(
         self,
-        d: int,
+        path: CollectedPath,
         times: Sequence[int],
         marked: Sequence[int],
         names: Sequence[str],
         origin: Floats,
         start: Floats,
-        c: float,
-        gamma: float,
-        batch_size: int = 1,
-        ordered: bool = False,
     ) -> None:
-        self.d, self.steps = d, (c, gamma, batch_size)
+        d, algorithm = path.dimension, path.algorithm
+        self.path, self.d = path, d
+        self.steps = (algorithm.step_constant(), algorithm.step_exponent(), algorithm.records_per_step())
         self.sizes = {name: RUNNING_SUMS[name].count(d) for name in names}
-        self.kernel = compiled(fold_rows, fold_case(d, tuple(names), ordered), SIGNATURE)
+        self.kernel = compile_kernel(fold_rows, fold_case(d, tuple(names), path.problem.ordered), SIGNATURE)
         self.times = np.asarray(times, dtype=np.int64)
         self.marked = np.asarray(marked if names else (), dtype=np.int64)
         self.marks = np.full(len(self.times), -1, dtype=np.int64)
@@ -290,45 +257,41 @@ class Fold:
         return self.theta[::LANES].copy()
 
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
-        """Take in a chunk.
+        """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
-        Parameters
-        ----------
-        gradients : ndarray, shape (m, d)
-            A of every row.
-        thetas : ndarray, shape (m, d), or None
-            What was asked; None where it follows from the steps.
-        steps : ndarray, shape (m,), or None
-            eta of every row's step.
-        last : bool
-            Whether no row follows.
+        Without theta it follows from the steps, without eta it is c i^-gamma. ``last``: no row follows.
         """
-        chunk = (gradients, np.empty((0, self.d)) if thetas is None else thetas)
+        asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps
         self.kernel(
-            *(np.require(values, np.float64, ["C", "W"]) for values in (*chunk, etas)),
+            *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, asked, etas)),
             last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile, self.origin,
             self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
         )  # fmt: skip
 
-    def finish(self, final: Floats | None = None) -> Folded:
+    def record(self, final: Floats | None = None, seed: int = 0, replicate: int = 0) -> PathRecord:
         """The record, after the last chunk.
 
-        Parameters
-        ----------
-        final : ndarray, shape (d,), optional
-            theta_n; it follows from the last row unless given.
+        ``final`` is theta_n, shape (d,); by default it follows from the last row. ``seed`` and ``replicate``
+        address the multipliers of BB.
         """
         self.add(np.empty((0, self.d)), None if final is None else final[None], None, last=True)
-        ends = np.cumsum(list(self.sizes.values()))[:-1]
-        shaped = self.running.reshape(len(self.marked), -1, self.d, 1).transpose(1, 0, 2, 3)
-        by_name = dict(zip(self.sizes, np.split(shaped, ends), strict=True)) if self.sizes else {}
-        prefix_sums, iterates = self.prefix_sums[:, :, None], self.iterates[:, :, None]
-        return Folded(self.times, prefix_sums, iterates, by_name, self.marked)
+        ends = np.cumsum([0, *self.sizes.values()]).tolist()
+        sums = self.running.reshape(len(self.marked), ends[-1], self.d, 1).transpose(1, 0, 2, 3)
+        return PathRecord(
+            source=self.path,
+            seed=seed,
+            replicates=np.array([replicate], dtype=np.int64),
+            times=self.times,
+            origin=self.origin,
+            prefix_sums=self.prefix_sums[:, :, None],
+            iterates=self.iterates[:, :, None],
+            running_sums={n: sums[a:b] for n, a, b in zip(self.sizes, ends, ends[1:], strict=False)},
+            marked_times=self.marked,
+        )
 
 
 def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
-    """Case of the fold."""
     values = {
         "D": d,
         "ORDERED": ordered,

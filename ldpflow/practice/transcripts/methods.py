@@ -10,15 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.components.intervals.interval import PathIntervalMethod
 from ldpflow.components.intervals.nested import Nested
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
-from ldpflow.practice.transcripts.fold import Collected
-from ldpflow.simulators.one_pass import check_budget
+from ldpflow.practice.transcripts.fold import CollectedPath
+from ldpflow.simulators.one_pass import check_budget, recorded_times
 
 Row = dict[str, Any]
 
@@ -33,27 +31,20 @@ BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of an analysis.
+    """The methods of an analysis."""
 
-    Parameters
-    ----------
-    source : Collected
-    collection : Collection
-    """
-
-    source: Collected
+    source: CollectedPath
     collection: Collection
 
     @property
     def separate(self) -> bool:
         """Whether regressions are made for each coordinate by itself: for several quantiles."""
-        return self.source.problem.several and self.source.problem.dimension > 1
+        return self.source.problem.several and self.source.dimension > 1
 
     @cached_property
     def fits(self) -> list[IntervalMethod]:
-        """The regressions that the verdict needs, the lower degree first."""
-        found = regressions(self.source.problem.dimension, self.separate)
-        return [settled(method, self.source) for method in found]
+        found = regressions(self.source.dimension, self.separate)
+        return [with_available_variance(method, self.source) for method in found]
 
     @cached_property
     def planned(self) -> IntervalMethod | None:
@@ -63,14 +54,15 @@ class Methods:
             return None
         if self.separate and getattr(method, "separate", False) is None:
             method = by_quantile(method)
-        return settled(method, self.source)
+        return with_available_variance(method, self.source)
 
     @cached_property
     def asked(self) -> list[IntervalMethod]:
-        """The methods whose rows are part of the result."""
         found = self.collection.methods or self.defaults()
         planned = [] if self.planned is None else [self.planned]
-        return list(dict.fromkeys([*planned, *(settled(method, self.source) for method in found)]))
+        return list(
+            dict.fromkeys([*planned, *(with_available_variance(method, self.source) for method in found)])
+        )
 
     @cached_property
     def all(self) -> list[IntervalMethod]:
@@ -82,18 +74,18 @@ class Methods:
 
         A method without default settings is not among them.
         """
-        d = self.source.problem.dimension
+        d = self.source.dimension
         found: list[IntervalMethod] = []
         for kind in INTERVAL_METHODS:
             if kind == "TR":
                 found += regressions(d, self.separate)
             elif kind == "TR-BM" and self.separate:
-                found.append(method(kind, separate=True))
+                found.append(method_of(kind, separate=True))
             elif kind == "TR-BM" and d > 1:
-                found.append(method(kind, degree=1, burn_in="0.01n"))
+                found.append(method_of(kind, degree=1, burn_in="0.01n"))
             else:
                 try:
-                    made = method(kind)
+                    made = method_of(kind)
                 except ValidationError:
                     continue
                 if self.unusable(made) is None:
@@ -114,32 +106,20 @@ class Methods:
         return method.impossible(self.source.problem)
 
     def check(self, steps: int) -> None:
-        """Refuse a method that cannot be had here.
-
-        Raises
-        ------
-        InputError
-            If a transcript is not enough for a method, or it would record too many times.
-        """
+        """Refuse a method that cannot be had here."""
         for one in self.asked:
             reason = self.unusable(one)
             if reason is not None:
                 raise InputError("method", one.kind, "a method that a transcript is enough for", reason)
-        algorithm = self.source.algorithm
-        counts = {}
-        for one in self.all:
-            assert isinstance(one, PathIntervalMethod)
-            key = one.kind, one.times_settings()
-            counts[key] = one.count_times(steps, algorithm), steps, one
-        largest = max(counts.values(), key=lambda part: part[0])
-        check_budget(sum(part[0] for part in counts.values()), largest, self.source.problem.dimension)
+        total, largest = recorded_times(self.source.algorithm, [(steps, one) for one in self.all])
+        check_budget(total, largest, self.source.dimension)
 
     def notes(self) -> list[str]:
         """What was done that was not asked for, and what methods warn of."""
         warnings = [one.unsuitable(self.source) for one in self.asked]
         found = [warning for warning in dict.fromkeys(warnings) if warning is not None]
         if not self.separate and not knows_variance(self.source):
-            given = self.collection.methods or regressions(self.source.problem.dimension)
+            given = self.collection.methods or regressions(self.source.dimension)
             if any(takes_known(method) for method in given):
                 found.append(
                     "the regressions take the residual variance: the variance of a report is known for "
@@ -158,10 +138,10 @@ class Methods:
 def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
     """The regressions that are recommended and that the verdict needs, the lower degree first."""
     if d == 1 or separate:
-        found = (method("TR"), method("TR", degree=3, burn_in="0.01n"))
+        found = (method_of("TR"), method_of("TR", degree=3, burn_in="0.01n"))
         return tuple(map(by_quantile, found)) if separate else found
     degrees = (1, 2) if d <= PLANE_OR_SPACE else (1,)
-    return tuple(method("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
+    return tuple(method_of("TR", degree=degree, burn_in="0.01n", variance="residual") for degree in degrees)
 
 
 def by_quantile(method: IntervalMethod) -> IntervalMethod:
@@ -173,12 +153,11 @@ def by_quantile(method: IntervalMethod) -> IntervalMethod:
     return method.model_copy(update={"separate": True, **known})
 
 
-def method(kind: str, **settings: object) -> IntervalMethod:
-    """A method with its settings."""
+def method_of(kind: str, **settings: object) -> IntervalMethod:
     return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
 
 
-def settled(method: IntervalMethod, source: Collected) -> IntervalMethod:
+def with_available_variance(method: IntervalMethod, source: CollectedPath) -> IntervalMethod:
     """A method with a variance of A that can be known here.
 
     ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response; under
@@ -189,7 +168,7 @@ def settled(method: IntervalMethod, source: Collected) -> IntervalMethod:
     return method.model_copy(update={"variance": "residual"})
 
 
-def knows_variance(source: Collected) -> bool:
+def knows_variance(source: CollectedPath) -> bool:
     """Whether the variance of a report at the root follows from problem and mechanism."""
     return source.mechanism.kind in ("randomized_response", "cells")
 
@@ -198,24 +177,6 @@ def takes_known(method: IntervalMethod) -> bool:
     """Whether a method takes the known variance, by itself or by the method that it is based on."""
     base = method.base_method() if isinstance(method, Nested) else method
     return getattr(base, "variance", None) == "known"
-
-
-def needed(
-    methods: Sequence[IntervalMethod], algorithm: Algorithm, d: int, ends: Sequence[int]
-) -> tuple[list[int], list[int], list[str]]:
-    """Times, marked times and running sums that the methods take at the given numbers of steps."""
-    times: set[int] = set(ends)
-    marked: set[int] = set()
-    sums: set[str] = set()
-    for method in methods:
-        assert isinstance(method, PathIntervalMethod)
-        names = method.running_sums(d)
-        sums.update(names)
-        for steps in ends:
-            times.update(method.times(steps, algorithm).tolist())
-            if names:
-                marked.update(method.marked_times(steps, algorithm, d))
-    return sorted(times | marked), sorted(marked), sorted(sums)
 
 
 def rows_of(
@@ -269,5 +230,4 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
 
 def number(value: float) -> float | None:
-    """A float, None where it is not finite."""
     return float(value) if math.isfinite(value) else None

@@ -1,28 +1,24 @@
-"""Files of transcripts: regular ones that are read in several passes, and what is special to CSV.
-
-CSV is in UTF-8 with a header, one report a line, lines of at most 1 MiB.
-
-Reading transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
+"""Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
 Columns ``report`` and ``theta`` (what the user was asked, theta_{i-1}), or ``report_0, report_1, ...`` and
-``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round`` and ``user``. Memory is that of
-a chunk and of what the file format reads at once. A file is opened without waiting and must be a regular one.
+``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round`` and ``user``. CSV is in UTF-8 with a
+header, one report a line, lines of at most 1 MiB. Memory is that of a chunk and of what the file format reads
+at once. A file is opened without waiting and must be a regular one.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import os
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader
-from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,280 +27,55 @@ from numpy.typing import NDArray
 
 from ldpflow.documents import decode_text, open_regular
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.values import (
-    RowError,
-    as_floats,
-    as_names,
-    as_whole,
-    check_names,
-    is_text,
-    short_names,
-)
 
-FORM = "a Parquet or CSV file"
-
-
-@dataclass(frozen=True)
-class RegularFile:
-    """A transcript on the disk.
-
-    Parameters
-    ----------
-    place : str
-        Path.
-    state : tuple of int
-        Device, inode, size and time of change.
-    """
-
-    place: str
-    state: tuple[int, ...]
-
-    @classmethod
-    def of(cls, place: str) -> RegularFile:
-        """The file at a path.
-
-        Raises
-        ------
-        InputError
-            If it is not a regular file that can be read.
-        """
-        descriptor = open_regular(place, "file", FORM)
-        state = state_of(descriptor)
-        os.close(descriptor)
-        return cls(place, state)
-
-    def descriptor(self) -> int:
-        """Descriptor of the file, opened anew.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read, or changed since it was opened first.
-        """
-        descriptor = open_regular(self.place, "file", FORM)
-        if state_of(descriptor) == self.state:
-            return descriptor
-        os.close(descriptor)
-        raise self.error("a file that does not change while it is read", "Take a copy.")
-
-    def for_python(self) -> BufferedReader:
-        """The file, opened by Python."""
-        return open(self.descriptor(), "rb")
-
-    def for_arrow(self) -> pa.NativeFile:
-        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
-        descriptor = self.descriptor()
-        try:
-            return pa.OSFile(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-
-    def error(self, allowed: str, hint: str = "") -> InputError:
-        """An error that names the file."""
-        return InputError("file", self.place, allowed, hint)
-
-
-def state_of(descriptor: int) -> tuple[int, ...]:
-    """Device, inode, size and time of change of an opened file."""
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-LARGEST_LINE = 2**20
-HEADER = re.compile(rb"[^\r\n]*(\r\n|\r|\n)?")
-TEXTS = 4096
-"""Rows that are looked through together."""
-
-Types = dict[str, pa.DataType]
-
-
-@dataclass(frozen=True)
-class CsvFile:
-    """A transcript in CSV.
-
-    Parameters
-    ----------
-    file : RegularFile
-    """
-
-    file: RegularFile
-
-    @cached_property
-    def header(self) -> bytes:
-        """The first line with its end."""
-        with self.file.for_python() as file:
-            found = HEADER.match(file.read(LARGEST_LINE + 1))
-        assert found is not None
-        if len(found[0]) > LARGEST_LINE:
-            raise self.file.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
-        return found[0]
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        try:
-            line = self.header.decode("utf-8-sig").rstrip("\r\n")
-            names = next(csv.reader([line], strict=True), [])
-        except UnicodeDecodeError as error:
-            hint = f"Byte {error.object[error.start]:#04x} at position {error.start} is not."
-            raise self.file.error("a CSV file in UTF-8", hint) from None
-        except csv.Error as error:
-            raise self.file.error("a CSV file with a header", f"In its first line: {error}.") from None
-        if not names:
-            raise self.file.error("a CSV file with a header")
-        return [name.strip() for name in names]
-
-    @cached_property
-    def rows(self) -> int:
-        """Lines after the header that are not empty."""
-        count, before = 0, np.True_
-        with self.file.for_python() as file:
-            file.seek(len(self.header))
-            while data := file.read(2**22):
-                values = np.frombuffer(data, np.uint8)
-                ends = (values == ord("\n")) | (values == ord("\r"))
-                count += int(np.count_nonzero(~ends[1:] & ends[:-1])) + int(before & ~ends[0])
-                before = ends[-1]
-        return count
-
-    def batches(self, types: Types) -> Iterator[pa.RecordBatch]:
-        """Batches of some columns up to the first line that is wrong, which is raised after them.
-
-        Raises
-        ------
-        RowError
-            At the first value that is not of its column's type, or line with another number of values.
-        InputError
-            If a line is longer than :data:`LARGEST_LINE`.
-        """
-        if not self.rows:
-            return
-        done = 0
-        try:
-            with self.file.for_arrow() as file:
-                file.seek(len(self.header))
-                for batch in reader_of(file, self.names, types):
-                    yield batch
-                    done += batch.num_rows
-        except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())[:300]
-        else:
-            return
-        # What is wrong lies in the rows that follow: look through their texts.
-        for columns, ragged in self.texts(list(types), done):
-            fault = first_fault(columns, types, done + 1) or ragged
-            sound = len(columns[0]) if fault is None else fault.row - done - 1
-            pairs = zip(columns, types.values(), strict=True)
-            values = [converted(texts[:sound], kind) for texts, kind in pairs]
-            yield pa.RecordBatch.from_arrays(values, list(types))
-            if fault is not None:
-                raise fault
-            done += sound
-        raise self.file.error(f"a CSV file with lines of at most {LARGEST_LINE:,} bytes", f"{reason}.")
-
-    def texts(self, names: list[str], done: int) -> Iterator[tuple[list[list[str]], RowError | None]]:
-        """Texts of some columns after the first ``done`` rows, and the error where the next row is ragged."""
-        places = [self.names.index(name) for name in names]
-        wanted = len(self.names)
-        limit = csv.field_size_limit(LARGEST_LINE)
-        try:
-            with self.file.for_python() as file:
-                file.seek(len(self.header))
-                rows = islice(filter(None, csv.reader(lines_of(file))), done, None)
-                error: RowError | None = None
-                while error is None:
-                    columns: list[list[str]] = [[] for _ in places]
-                    for row in islice(rows, TEXTS):
-                        if len(row) != wanted:
-                            allowed = f"{wanted}, one for each name of the header"
-                            at = done + len(columns[0]) + 1
-                            error = RowError(at, "number of values", len(row), allowed)
-                            break
-                        for column, place in zip(columns, places, strict=True):
-                            column.append(row[place])
-                    if not columns[0] and error is None:
-                        return
-                    done += len(columns[0])
-                    yield columns, error
-        finally:
-            csv.field_size_limit(limit)
-
-
-def lines_of(file: BinaryIO) -> Iterator[str]:
-    """Lines up to the first that is too long; latin-1 has a character for every byte."""
-    lines = io.TextIOWrapper(file, "latin-1", newline="")
-    while 0 < len(line := lines.readline(LARGEST_LINE + 1)) <= LARGEST_LINE:
-        yield line
-
-
-def reader_of(file: pa.NativeFile, names: list[str], types: Types) -> Iterable[pa.RecordBatch]:
-    """Arrow's reader of some columns of a CSV file without a header."""
-    from pyarrow.csv import ConvertOptions, ReadOptions, open_csv
-
-    conversion = ConvertOptions(
-        column_types=types, include_columns=list(types), null_values=[""], strings_can_be_null=True
-    )
-    found: Iterable[pa.RecordBatch] = open_csv(
-        file,
-        ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=names),
-        convert_options=conversion,
-    )
-    return found
-
-
-def converted(texts: list[str], kind: pa.DataType) -> pa.Array:
-    """Texts as values of a type, as Arrow reads them from a CSV file."""
-    if pa.types.is_binary(kind):
-        return pa.array([text.encode("latin-1") or None for text in texts], kind)
-    trimmed = pc.ascii_trim_whitespace(pa.array([text or None for text in texts], pa.string()))
-    return pc.cast(trimmed, kind)
-
-
-def first_fault(columns: list[list[str]], types: Types, first: int) -> RowError | None:
-    """The first text that is no value of its column's type; ``first`` is the number of the first row."""
-    found: list[tuple[int, str, str]] = []
-    for (name, kind), texts in zip(types.items(), columns, strict=True):
-        low, high = 0, len(texts)
-        if converts(texts, kind):
-            continue
-        # The first `low` texts convert, the first `high` do not.
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if converts(texts[:middle], kind) else (low, middle)
-        found.append((low, name, texts[low]))
-    if not found:
-        return None
-    at, name, text = min(found, key=lambda item: item[0])
-    shown = text.encode("latin-1").decode("utf-8", "backslashreplace")
-    allowed = "a whole number" if pa.types.is_integer(types[name]) else "a number"
-    return RowError(first + at, name, shown, allowed)
-
-
-def converts(texts: list[str], kind: pa.DataType) -> bool:
-    """Whether texts are values of the type."""
-    try:
-        converted(texts, kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
+Floats = NDArray[np.float64]
 
 CHUNK = 2**16
+"""Rows at a time."""
+
+FORM = "a Parquet or CSV file"
 METADATA = b"ldpflow"
-READ_ROWS = 2**16
+LARGEST_LINE = 2**20
+LARGEST_ROW_GROUP = 2**29
+"""Most bytes of a row group of a Parquet file when it is unpacked."""
+
+LONGEST_NAME = 1000
+"""Most bytes of a user's name."""
 
 MOST_COORDINATES = 64
 """Most coordinates of theta, as in the problems of a study."""
 
-LARGEST_ROW_GROUP = 2**29
-"""Most bytes of a row group of a Parquet file when it is unpacked."""
 
-Floats = NDArray[np.float64]
+class RowError(InputError):
+    """A row of a transcript cannot be right; nothing is computed from the file.
+
+    Parameters
+    ----------
+    row : int
+        From 1, the header of a CSV file not counted.
+    column : str
+    value : object
+        What was found there.
+    allowed : str
+        What was expected.
+    hint : str, optional
+    """
+
+    def __init__(self, row: int, column: str, value: object, allowed: str, hint: str = "") -> None:
+        self.row = row
+        self.column = column
+        super().__init__(f"row {row:,}, {column}", value, allowed, hint)
+
+    def __reduce__(self) -> tuple[type, Any]:
+        return (type(self), (self.row, self.column, self.value, self.allowed, self.hint))
+
+
+# Columns
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns a transcript has.
+    """Columns of a transcript by role.
 
     Parameters
     ----------
@@ -324,12 +95,11 @@ class Columns:
 
     @property
     def read(self) -> list[str]:
-        """Names of all that is read."""
         return [*self.reports, *self.thetas, *self.optional]
 
     @classmethod
     def of(cls, names: list[str]) -> Columns:
-        """The columns among the names of a file.
+        """Assign the columns of a file to their roles.
 
         Raises
         ------
@@ -351,7 +121,7 @@ class Columns:
 
 
 def coordinates(stem: str, names: list[str]) -> tuple[str, ...]:
-    """``stem`` alone, or ``stem_0``, ``stem_1``, ... without a gap."""
+    """Columns ``stem``, or ``stem_0``, ``stem_1``, ... without a gap."""
     form = f"{stem}_0, {stem}_1, ..."
     numbered = [name for name in names if re.fullmatch(rf"{stem}_\d+", name)]
     if stem in names:
@@ -396,15 +166,288 @@ class Chunk:
     def before(self, row: int) -> Chunk:
         """The rows before one of them."""
         end = row - self.first
-        return Chunk(
-            self.first,
-            self.reports[:end],
-            None if self.thetas is None else self.thetas[:end],
-            None if self.steps is None else self.steps[:end],
-            None if self.epsilons is None else self.epsilons[:end],
-            None if self.rounds is None else self.rounds[:end],
-            None if self.users is None else self.users[:end],
+        parts: dict[str, Any] = {
+            name: None if values is None else values[:end]
+            for name, values in vars(self).items()
+            if name != "first"
+        }
+        return Chunk(self.first, **parts)
+
+
+# Values of columns
+
+
+def refuse_nulls(values: pa.ChunkedArray, name: str, first: int) -> None:
+    if values.null_count:
+        row = int(np.flatnonzero(values.is_null().to_numpy())[0])
+        raise RowError(first + row, name, None, "a value")
+
+
+def as_floats(values: pa.ChunkedArray, name: str, first: int) -> Floats:
+    """Convert numbers of any Arrow type to doubles, exactly."""
+    kind = values.type
+    if not (is_number(kind) or pa.types.is_boolean(kind)):
+        raise InputError(f"columns.{name}", str(kind), "a column of numbers")
+    refuse_nulls(values, name, first)
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())
+    try:
+        found: Floats = values.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        whole = values.to_numpy()
+        row = int(np.argmax((whole > 2**53) | (whole < -(2**53))))
+        raise RowError(first + row, name, int(whole[row]), "a number of at most 53 bits") from None
+    return found
+
+
+def as_whole(values: pa.ChunkedArray, name: str, first: int) -> NDArray[np.int64]:
+    """Convert whole numbers of any Arrow type to integers."""
+    found = as_floats(values, name, first)
+    bad = ~((found == np.floor(found)) & (np.abs(found) <= 2.0**53))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise RowError(first + row, name, float(found[row]), "a whole number")
+    return found.astype(np.int64)
+
+
+def as_names(values: pa.ChunkedArray, name: str, first: int) -> pa.Array:
+    kind = values.type
+    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not is_text(value_kind) and not is_number(value_kind):
+        raise InputError(f"columns.{name}", str(kind), "a column of texts or numbers")
+    refuse_nulls(values, name, first)
+    return values.combine_chunks()
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(is_kind(kind) for is_kind in kinds)
+
+
+def short_names(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches up to the first user with a long name: a chunk of long names would fill the memory."""
+    first = 1
+    for batch in batches:
+        at = first_long_name(batch.column("user")) if "user" in batch.schema.names else -1
+        if at >= 0:
+            yield batch.slice(0, at)
+            allowed = f"a name of at most {LONGEST_NAME:,} bytes"
+            raise RowError(first + at, "user", "a longer text", allowed)
+        yield batch
+        first += batch.num_rows
+
+
+def first_long_name(users: pa.Array) -> int:
+    """Place of the first name that is too long; -1 if none is."""
+    if pa.types.is_dictionary(users.type):
+        check_names(users.dictionary)
+        return -1
+    if not is_text(users.type):
+        return -1
+    return int(pc.index(pc.greater(pc.binary_length(users), LONGEST_NAME), True).as_py())
+
+
+def check_names(names: pa.Array) -> None:
+    """Refuse a long name in a dictionary, where it may belong to many rows."""
+    if is_text(names.type) and (pc.max(pc.binary_length(names)).as_py() or 0) > LONGEST_NAME:
+        raise InputError("columns.user", "a longer text", f"names of at most {LONGEST_NAME:,} bytes")
+
+
+# Files
+
+
+@dataclass(frozen=True)
+class RegularFile:
+    """A transcript on the disk.
+
+    Parameters
+    ----------
+    place : str
+        Path.
+    state : tuple of int
+        Device, inode, size and time of change when it was opened first.
+    """
+
+    place: str
+    state: tuple[int, ...]
+
+    @classmethod
+    def of(cls, place: str) -> RegularFile:
+        """The file at a path.
+
+        Raises
+        ------
+        InputError
+            If it is not a regular file that can be read.
+        """
+        descriptor = open_regular(place, "file", FORM)
+        state = state_of(descriptor)
+        os.close(descriptor)
+        return cls(place, state)
+
+    def descriptor(self) -> int:
+        """Descriptor of the file, opened anew."""
+        descriptor = open_regular(self.place, "file", FORM)
+        if state_of(descriptor) == self.state:
+            return descriptor
+        os.close(descriptor)
+        raise self.error("a file that does not change while it is read", "Take a copy.")
+
+    def for_python(self) -> BufferedReader:
+        return open(self.descriptor(), "rb")
+
+    def for_arrow(self) -> pa.NativeFile:
+        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
+        descriptor = self.descriptor()
+        try:
+            return pa.OSFile(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+
+    def error(self, allowed: str, hint: str = "") -> InputError:
+        return InputError("file", self.place, allowed, hint)
+
+
+def state_of(descriptor: int) -> tuple[int, ...]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A transcript in CSV.
+
+    Parameters
+    ----------
+    file : RegularFile
+    """
+
+    file: RegularFile
+
+    @cached_property
+    def header(self) -> bytes:
+        with self.file.for_python() as file:
+            found = re.match(rb"[^\r\n]*(\r\n|\r|\n)?", file.read(LARGEST_LINE + 1))
+        assert found is not None
+        if len(found[0]) > LARGEST_LINE:
+            raise self.file.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
+        return found[0]
+
+    @cached_property
+    def names(self) -> list[str]:
+        try:
+            line = self.header.decode("utf-8-sig").rstrip("\r\n")
+            names = next(csv.reader([line], strict=True), [])
+        except UnicodeDecodeError as error:
+            hint = f"Byte {error.object[error.start]:#04x} at position {error.start} is not."
+            raise self.file.error("a CSV file in UTF-8", hint) from None
+        except csv.Error as error:
+            raise self.file.error("a CSV file with a header", f"In its first line: {error}.") from None
+        if not names:
+            raise self.file.error("a CSV file with a header")
+        return [name.strip() for name in names]
+
+    @cached_property
+    def rows(self) -> int:
+        """Lines after the header that are not empty."""
+        count, before = 0, np.True_
+        with self.file.for_python() as file:
+            file.seek(len(self.header))
+            while data := file.read(2**22):
+                values = np.frombuffer(data, np.uint8)
+                ends = (values == ord("\n")) | (values == ord("\r"))
+                count += int(np.count_nonzero(~ends[1:] & ends[:-1])) + int(before & ~ends[0])
+                before = ends[-1]
+        return count
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of some columns up to the first line that is wrong, which is raised after them."""
+        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
+
+        if not self.rows:
+            return
+        ragged: list[RowError] = []
+
+        def skip(row: Any) -> str:
+            if not ragged:
+                allowed = f"{row.expected_columns}, one for each name of the header"
+                ragged.append(RowError(row.number, "number of values", row.actual_columns, allowed))
+            return "skip"
+
+        # Texts at first, so that the row of the first one that is no number is known.
+        conversion = ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.binary()),
+            include_columns=columns,
+            null_values=[""],
+            strings_can_be_null=True,
         )
+        reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.names)
+        done = 0
+        try:
+            with self.file.for_arrow() as file:
+                file.seek(len(self.header))
+                parsing = ParseOptions(invalid_row_handler=skip)
+                for texts in open_csv(file, reading, parsing, conversion):
+                    # The reader is ahead of its batches: the ragged line may be in a later one.
+                    if ragged:
+                        texts = texts.slice(0, ragged[0].row - 1 - done)
+                    fault = first_fault(texts, done + 1)
+                    sound = texts if fault is None else texts.slice(0, fault.row - 1 - done)
+                    values = [convert_column(sound.column(name), name) for name in columns]
+                    yield pa.RecordBatch.from_arrays(values, columns)
+                    if fault is not None:
+                        raise fault
+                    done += texts.num_rows
+                    if ragged and done == ragged[0].row - 1:
+                        break
+        except pa.ArrowInvalid as error:
+            if not ragged:
+                reason = " ".join(str(error).split())[:300]
+                allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
+                raise self.file.error(allowed, f"{reason}.") from None
+        if ragged:
+            raise ragged[0]
+
+
+def csv_type(name: str) -> pa.DataType:
+    if name == "round":
+        return pa.int64()
+    # Users may be bytes in any encoding: they are compared only.
+    return pa.binary() if name == "user" else pa.float64()
+
+
+def convert_column(texts: pa.Array, name: str) -> pa.Array:
+    """Texts of a column of a CSV file as values of its type."""
+    kind = csv_type(name)
+    if pa.types.is_binary(kind):
+        return texts
+    return pc.cast(pc.ascii_trim_whitespace(pc.cast(texts, pa.string())), kind)
+
+
+def first_fault(texts: pa.RecordBatch, first: int) -> RowError | None:
+    """The first text that is no value of its column's type; ``first`` is the number of the first row."""
+    found: list[RowError] = []
+    for name in texts.schema.names:
+        column = texts.column(name)
+        if is_readable(column, name):
+            continue
+        at = bisect_left(range(len(column)), True, key=lambda k: not is_readable(column[: k + 1], name))
+        shown = column[at].as_py().decode("utf-8", "backslashreplace")
+        allowed = "a whole number" if name == "round" else "a number"
+        found.append(RowError(first + at, name, shown, allowed))
+    return min(found, key=lambda fault: fault.row, default=None)
+
+
+def is_readable(texts: pa.Array, name: str) -> bool:
+    try:
+        convert_column(texts, name)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -448,7 +491,7 @@ class Transcript:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types; those of a CSV file are read off its first block."""
+        """Names and types; all columns of a CSV file are texts."""
         if self.table is not None:
             return self.table.schema
         if self.parquet:
@@ -457,7 +500,6 @@ class Transcript:
 
     @cached_property
     def columns(self) -> Columns:
-        """Which columns it has."""
         return Columns.of(self.schema.names)
 
     @cached_property
@@ -493,8 +535,8 @@ class Transcript:
         first = 1
         waiting: list[pa.RecordBatch] = []
         count = 0
-        batches = short_names(self.batches())
         wrong: RowError | None = None
+        batches = short_names(self.batches())
         while wrong is None:
             try:
                 batch = next(batches, None)
@@ -530,40 +572,32 @@ class Transcript:
         """Record batches of the columns that are read, as they come."""
         names = self.columns.read
         if self.table is not None:
-            yield from self.table.select(names).to_batches(max_chunksize=READ_ROWS)
+            yield from self.table.select(names).to_batches(max_chunksize=CHUNK)
         elif self.parquet:
             try:
                 self.check_row_groups()
-                yield from self.parquet_file().iter_batches(READ_ROWS, columns=names, use_threads=False)
+                yield from self.parquet_file().iter_batches(CHUNK, columns=names, use_threads=False)
             except (pa.ArrowException, OSError) as error:
                 raise self.damaged(error) from None
         else:
-            yield from self.csv_file.batches({name: csv_type(name) for name in names})
+            yield from self.csv_file.batches(names)
 
     def chunk(self, table: pa.Table, first: int) -> Chunk:
-        """One chunk from its columns."""
 
-        def floats(name: str) -> Floats:
-            return as_floats(table.column(name), name, first)
+        def optional(name: str, convert: Any) -> Any:
+            return convert(table.column(name), name, first) if name in self.columns.optional else None
 
-        optional = {
-            name: floats(name) if name in self.columns.optional else None for name in ("step", "epsilon")
-        }
-        rounds = users = None
-        if "round" in self.columns.optional:
-            rounds = as_whole(table.column("round"), first)
-        if "user" in self.columns.optional:
-            users = as_names(table.column("user"), first)
+        def matrix(names: tuple[str, ...]) -> Floats:
+            return np.stack([as_floats(table.column(name), name, first) for name in names], axis=1)
+
         return Chunk(
             first=first,
-            reports=np.stack([floats(name) for name in self.columns.reports], axis=1),
-            thetas=np.stack([floats(name) for name in self.columns.thetas], axis=1)
-            if self.columns.thetas
-            else None,
-            steps=optional["step"],
-            epsilons=optional["epsilon"],
-            rounds=rounds,
-            users=users,
+            steps=optional("step", as_floats),
+            epsilons=optional("epsilon", as_floats),
+            rounds=optional("round", as_whole),
+            users=optional("user", as_names),
+            reports=matrix(self.columns.reports),
+            thetas=matrix(self.columns.thetas) if self.columns.thetas else None,
         )
 
     def parquet_file(self, coded: tuple[str, ...] = ()) -> Any:
@@ -573,10 +607,11 @@ class Transcript:
         """
         import pyarrow.parquet as pq
 
+        assert self.file is not None
         try:
             # Not buffered beforehand: that would hold the whole file.
             found = pq.ParquetFile(
-                self.on_disk.for_arrow(),
+                self.file.for_arrow(),
                 page_checksum_verification=True,
                 pre_buffer=False,
                 read_dictionary=list(coded),
@@ -604,24 +639,9 @@ class Transcript:
                 break
 
     def damaged(self, error: Exception) -> InputError:
-        """The error of a Parquet file that cannot be read."""
         return InputError("file", self.place, "a Parquet file", " ".join(str(error).split()))
 
     @cached_property
     def csv_file(self) -> CsvFile:
-        """The file as CSV."""
-        return CsvFile(self.on_disk)
-
-    @property
-    def on_disk(self) -> RegularFile:
-        """The file of a transcript that is none in memory."""
         assert self.file is not None
-        return self.file
-
-
-def csv_type(name: str) -> pa.DataType:
-    """The type that a CSV column is read as."""
-    if name == "round":
-        return pa.int64()
-    # Users may be bytes in any encoding: they are compared only.
-    return pa.binary() if name == "user" else pa.float64()
+        return CsvFile(self.file)

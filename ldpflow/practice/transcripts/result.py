@@ -1,19 +1,15 @@
-"""An analysis in words and plain values: names of methods, the methods paragraph, JSON.
-
-Flags and the arrival verdict of an analysed transcript, and the exit code that follows.
+"""Result of an analysed transcript: rows, flags, verdicts, words and JSON.
 
 There is no truth to compare with. Instead the average, which inherits the bias of the start and of the
 curvature, is held against the root of the degree 3 fit, which does not: z = (average - root)/se. With K >= 25
 relaxation times z has standard deviation .5 to .65 where the average has no bias, so that |z| > 2 almost
 never happens by chance and |z| <= 1 leaves a bias of about one standard error possible.
-
-Result of an analysed transcript: rows, flags, verdicts, and estimates over time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,214 +18,23 @@ from numpy.typing import NDArray
 
 from ldpflow import __version__
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.practice.transcripts.collection import Collection
-from ldpflow.practice.transcripts.methods import Row, columns_of
+from ldpflow.practice.transcripts.methods import Row, columns_of, number
 
-REFERENCES = {
-    "BB": "the multiplier block bootstrap (Dette and Graw)",
-    "BM": "batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)",
-    "SN": "self-normalisation (Liu, Hu, Ding, Jiang and Kong, 2023)",
-    "TR": "regression on the transcript, which is ldpflow's own and has no proof",
-    "TR-BM": "the root of the regression on the transcript with the length of batch means, which is "
-    "ldpflow's own and has no proof",
-    "TRC": "the average with the covariance from the slope of the regression on the transcript (an idea of "
-    "Ni and Huo, 2026, with a fit of ldpflow's own)",
-    "NOL": "non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)",
-    "OBM": "overlapping blocks (Zhu, Chen and Wu, 2023)",
-    "EBS": "equal batches (Singh, Shukla and Vats, 2025)",
-    "LUG": "the lugsail variance (Vats and Flegal, 2022)",
-    "SUF": "the mean of the last iterates (Wei, Zhu and Wu, 2023)",
-    "CHB": "the cheap bootstrap (Lam and Wang, 2026)",
-    "ACS": "an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024)",
-    "joint": "the projection of a joint region",
-}
-
-NAMED = ("base", "beta", "degree", "separate")
-"""Settings that are always part of a method's name."""
-
-
-def label(row: Row, among: Sequence[Row] = ()) -> str:
-    """Method and the settings that tell it from its like.
-
-    Parameters
-    ----------
-    row : dict
-    among : sequence of dict
-        Rows beside which it stands: settings in which those of the same method differ are named too.
-    """
-    own = row["own"]
-    alike = [other["own"] for other in among if other["method"] == row["method"]]
-    alike = [other for other in alike if all(other.get(name) == own.get(name) for name in NAMED)]
-    named = [
-        name
-        for name, value in own.items()
-        if name in NAMED or any(other.get(name) != value for other in alike)
-    ]
-    words = [setting_words(name, own[name]) for name in sorted(named, key=order_of) if own[name] is not None]
-    return f"{row['method']} ({', '.join(words)})" if words else str(row["method"])
-
-
-def order_of(name: str) -> int:
-    """Named settings first; others in their order."""
-    return NAMED.index(name) if name in NAMED else len(NAMED)
-
-
-def setting_words(name: str, value: Any) -> str:
-    """A setting in a method's name."""
-    if name == "separate":
-        return "by quantile" if value else "together"
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"
-
-
-def coordinate_name(analysis: Analysis, j: int) -> str:
-    """The estimand of a coordinate, where there are several; else empty."""
-    if len(analysis.verdicts) == 1:
-        return ""
-    taus = analysis.collection.taus
-    return f"{taus[j]:g}-quantile" if taus else f"coordinate {j}"
-
-
-def shown(value: float) -> str:
-    """Six significant digits."""
-    return f"{value:.6g}"
-
-
-def verdict_lines(analysis: Analysis) -> list[str]:
-    """The interval to report, arrival, flags with their meaning, oddities and notes."""
-    found = []
-    for j, verdict in enumerate(analysis.verdicts):
-        name = coordinate_name(analysis, j)
-        where = f"{name}: " if name else ""
-        row = analysis.reported(j)
-        if row is None:
-            found.append(f"{where}no interval to report")
-        else:
-            found.append(
-                f"{where}report {label(row)}: {shown(row['estimate'])}, {100 * row['level']:g}% interval "
-                f"[{shown(row['lower'])}, {shown(row['upper'])}]"
-            )
-        numbers = ""
-        if verdict.arrival != "unknown":
-            numbers = f" (K = {verdict.relaxation_times:.1f} relaxation times"
-            if math.isfinite(verdict.distance):
-                numbers += (
-                    f"; average less root {verdict.distance:+.1f} se, "
-                    f"{round(verdict.start, 1) + 0.0:+.1f} of it from the start"
-                )
-            numbers += ")"
-        found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
-        found += [f"{where}flag {words}" for words in verdict.words]
-    found += [f"odd: {text}" for text in analysis.oddities]
-    found += [f"note: {text}" for text in analysis.notes]
-    return found
-
-
-def privacy_words(analysis: Analysis) -> str:
-    """The mechanism and what it promises."""
-    mechanism = analysis.collection.mechanism
-    statement = mechanism.privacy()
-    kind = mechanism.kind.replace("_", " ")
-    if statement.notion == "none":
-        return "no randomiser: the reports are not private"
-    budget = f"epsilon = {statement.epsilon:g}" if statement.epsilon is not None else f"mu = {statement.mu:g}"
-    several = statement.reports > 1
-    per = f"for the {statement.reports} answers of a report together" if several else "per report"
-    once = "each user reported once" if analysis.users_compared else "per user too if each reported once"
-    return f"{kind} with {budget} ({statement.notion} {per}; {once})"
-
-
-def method_words(row: Row) -> str:
-    """The method of a row, its reference and its settings."""
-    what = REFERENCES.get(row["method"], f"the method {row['method']}")
-    if row.get("degree") is not None:
-        what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
-        if row.get("variance") is not None:
-            what += f", variance {row['variance']}"
-        if row.get("separate"):
-            what += ", each quantile by itself"
-    return what
-
-
-def methods_paragraph(analysis: Analysis) -> str:
-    """A paragraph for a methods section; coordinates whose method is the same stand in one sentence."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    grouped: dict[tuple[str | None, float | None], list[str]] = {}
-    for j in range(len(analysis.verdicts)):
-        row = analysis.reported(j)
-        what = (None, None) if row is None else (method_words(row), row["level"])
-        grouped.setdefault(what, []).append(coordinate_name(analysis, j))
-    loader = PackageLoader("ldpflow.practice.transcripts", "")
-    found = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
-    text = found.get_template("analysis.txt.jinja").render(
-        analysis=analysis,
-        taus=analysis.collection.taus,
-        privacy=privacy_words(analysis),
-        size=analysis.collection.batch_size,
-        c=analysis.algorithm.step_constant(),
-        gamma=analysis.algorithm.step_exponent(),
-        intervals=[(method, level, names) for (method, level), names in grouped.items()],
-        verdicts=[(coordinate_name(analysis, j), verdict) for j, verdict in enumerate(analysis.verdicts)],
-        version=__version__,
-    )
-    return " ".join(text.split())
-
-
-def plain(row: Row) -> dict[str, Any]:
-    """A row without what is kept twice."""
-    return {name: row[name] for name in columns_of([row])}
-
-
-def as_dict(analysis: Analysis) -> dict[str, Any]:
-    """The analysis as plain values for JSON; None is none, no value is infinite or undefined."""
-    mechanism, algorithm = analysis.collection.mechanism, analysis.algorithm
-    statement = mechanism.privacy()
-
-    def finite(value: float) -> float | None:
-        return value if value == value and abs(value) != float("inf") else None
-
-    return {
-        "file": analysis.file,
-        "sha256": analysis.sha256,
-        "version": __version__,
-        "users": analysis.users,
-        "steps": analysis.steps,
-        "problem": {"kind": analysis.collection.problem, "taus": list(analysis.collection.taus)},
-        "mechanism": mechanism.model_dump(),
-        "privacy": {"notion": statement.notion, "unit": statement.unit},
-        "algorithm": algorithm.model_dump()
-        | {"theta0": analysis.start[0] if len(analysis.start) == 1 else list(analysis.start)},
-        "rows": [plain(row) for row in analysis.asked],
-        "verdicts": [
-            {
-                "coordinate": j,
-                "arrival": verdict.arrival,
-                "flags": list(verdict.flags),
-                "relaxation_times": finite(verdict.relaxation_times),
-                "distance": finite(verdict.distance),
-                "start": finite(verdict.start),
-                "reported": None if (row := analysis.reported(j)) is None else plain(row),
-            }
-            for j, verdict in enumerate(analysis.verdicts)
-        ],
-        "oddities": analysis.oddities,
-        "notes": analysis.notes,
-        "methods": methods_paragraph(analysis),
-    }
-
+Floats = NDArray[np.float64]
+Arrival = Literal["arrived", "doubtful", "not_arrived", "steps_too_large", "unknown"]
 
 ROOTS = ("TR", "TR-BM")
 """Methods around the root of the regression; all others are around an average of iterates."""
-SHORT = 25.0
-TOO_SHORT = 15.0
+
+SHORT, TOO_SHORT = 25.0, 15.0
+"""Relaxation times."""
+
 SIGNIFICANT = 2.576
 MOVED = 1.0  # standard errors by which the first steps move an estimate that they do not suit
 CLEAR, DOUBTFUL = 1.0, 2.0
 EXACT = 4096
-
-NO_ROOT = "its fit has no root on an increasing branch"
-NO_END = "its interval has no end"
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
@@ -238,7 +43,7 @@ ARRIVAL = {
     "steps_too_large": "steps too large: they bias the average",
     "unknown": "unknown: the regression has no root",
 }
-"""What the verdicts mean."""
+"""Meaning of a verdict."""
 
 MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
@@ -254,7 +59,10 @@ MEANING = {
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
 }
-"""What the flags mean, and what to do."""
+"""Meaning of a flag, and what to do."""
+
+NAMED = ("base", "beta", "degree", "separate")
+"""Settings that are always part of a method's name."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +85,7 @@ class Verdict:
         Place, among the analysis's rows, of the row to report; None where there is none.
     """
 
-    arrival: Literal["arrived", "doubtful", "not_arrived", "steps_too_large", "unknown"]
+    arrival: Arrival
     flags: tuple[str, ...]
     relaxation_times: float
     distance: float
@@ -295,11 +103,6 @@ class Verdict:
         return 1 if strict and self.flags else 0
 
 
-def around_average(settings: Mapping[str, Any]) -> bool:
-    """Whether a method with these settings has an interval around an average of iterates."""
-    return (settings.get("base") or settings["kind"]) not in ROOTS
-
-
 def linear_start(theta0: float, root: float, slope: float, c: float, gamma: float, steps: int) -> float:
     """Bias that the start leaves in the average of a linear run: (theta0 - root) mean exp(-slope s_i)."""
     exact = min(steps, EXACT)
@@ -312,11 +115,6 @@ def linear_start(theta0: float, root: float, slope: float, c: float, gamma: floa
         weights = np.exp(-np.minimum(slope * later, 700.0))
         area += float(np.sum(0.5 * (weights[1:] + weights[:-1]) * np.diff(i)))
     return (theta0 - root) * area / steps
-
-
-def finite(value: float | None) -> float:
-    """NaN for None."""
-    return math.nan if value is None else value
 
 
 def verdict_of(
@@ -332,29 +130,18 @@ def verdict_of(
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
-    Parameters
-    ----------
-    fits : list of dict
-        Rows of the recommended regressions, the lower degree first.
-    asked : list of dict
-        Rows that were asked for.
-    planned : dict or None
-        The row that the settings want to have reported.
-    average, theta0 : float
-    c, gamma : float
-    steps : int
-    odd : bool
-        Whether the reports look odd.
+    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row that
+    the settings want to have reported; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
-    k = finite(low["relaxation_times"])
+    k = nan_for_none(low["relaxation_times"])
     flags: list[str] = []
     if k < SHORT:
         flags.append("too_short")
-    poor = significant(low)
+    poor = is_significant(low)
     if poor:
         flags.append("poor_fit")
-        if significant(high) and high is not low:
+        if is_significant(high) and high is not low:
             flags.append("poor_fit_3")
     best = high if poor else low
     regressions = [row for row in asked if row["method"] == "TR"]
@@ -363,22 +150,23 @@ def verdict_of(
     if reported["status"] != "ok" and reported.get("degree") == 3 and low["status"] == "ok":
         # A parabola may have a root where the cubic has none.
         flags.append("undefined_3")
-        words["undefined_3"] = MEANING["undefined_3"].format(
-            why="degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for",
-            reason=NO_ROOT if reported["estimate"] is None else NO_END,
-        )
+        why = "degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for"
+        reason = "its interval has no end"
+        if reported["estimate"] is None:
+            reason = "its fit has no root on an increasing branch"
+        words["undefined_3"] = MEANING["undefined_3"].format(why=why, reason=reason)
         reported = low
     if reported["status"] != "ok":
         flags.append("undefined")
-    if abs(finite(reported.get("early_shift"))) > MOVED:
+    if abs(nan_for_none(reported.get("early_shift"))) > MOVED:
         flags.append("early_steps")
     reference = low if high["se"] is None else high
-    root, se = finite(reference["estimate"]), finite(reference["se"])
+    root, se = nan_for_none(reference["estimate"]), nan_for_none(reference["se"])
     distance = (average - root) / se if se > 0 else math.nan
     start = math.nan
     if math.isfinite(distance):
         length = c * (steps ** (1.0 - gamma)) / (1.0 - gamma)
-        slope = max(finite(reference["relaxation_times"]), 0.0) / length
+        slope = max(nan_for_none(reference["relaxation_times"]), 0.0) / length
         start = linear_start(theta0, root, slope, c, gamma, steps) / se
     arrival = arrival_of(k, distance, start)
     if arrival in ("not_arrived", "steps_too_large"):
@@ -396,15 +184,15 @@ def verdict_of(
     )
 
 
-def significant(row: Row) -> bool:
-    """Whether the next power of the fit is significant at 1%."""
-    statistic = row["lack_of_fit"]
-    return statistic is not None and abs(statistic) > SIGNIFICANT
+def nan_for_none(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
-def arrival_of(
-    k: float, distance: float, start: float
-) -> Literal["arrived", "doubtful", "not_arrived", "steps_too_large", "unknown"]:
+def is_significant(row: Row) -> bool:
+    return abs(nan_for_none(row["lack_of_fit"])) > SIGNIFICANT
+
+
+def arrival_of(k: float, distance: float, start: float) -> Arrival:
     """The verdict from K, the distance of the average from the root, and the start's part of it."""
     if k < TOO_SHORT:
         return "not_arrived"
@@ -415,9 +203,6 @@ def arrival_of(
     if abs(distance) <= DOUBTFUL:
         return "doubtful"
     return "not_arrived" if abs(start) >= 0.5 * abs(distance) else "steps_too_large"
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -480,7 +265,6 @@ class Analysis:
 
     @property
     def asked(self) -> list[Row]:
-        """The rows that were asked for."""
         return [row for row in self.rows if row["asked"]]
 
     @property
@@ -490,7 +274,8 @@ class Analysis:
 
     def exit_code(self, strict: bool = False) -> int:
         """0, or 1 where what was asked for cannot be used (see Verdict)."""
-        averages = any(around_average(method.model_dump()) for method in self.collection.methods)
+        methods = [method.model_dump() for method in self.collection.methods]
+        averages = any((method.get("base") or method["kind"]) not in ROOTS for method in methods)
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
 
     def reported(self, coordinate: int = 0) -> Row | None:
@@ -504,16 +289,144 @@ class Analysis:
         place = self.verdicts[coordinate].reported
         return None if place is None else self.rows[place]
 
-    def methods_paragraph(self) -> str:
-        """A paragraph for a methods section."""
+    def coordinate_name(self, j: int) -> str:
+        """The estimand of a coordinate, where there are several; else empty."""
+        if len(self.verdicts) == 1:
+            return ""
+        taus = self.collection.taus
+        return f"{taus[j]:g}-quantile" if taus else f"coordinate {j}"
 
-        return methods_paragraph(self)
+    def methods_paragraph(self) -> str:
+        """A paragraph for a methods section; coordinates with one method stand in one sentence."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        intervals: dict[tuple[str | None, float | None], list[str]] = {}
+        for j in range(len(self.verdicts)):
+            row = self.reported(j)
+            what = (None, None) if row is None else (method_words(row), row["level"])
+            intervals.setdefault(what, []).append(self.coordinate_name(j))
+        loader = PackageLoader("ldpflow.practice.transcripts", "")
+        found = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
+        text = found.get_template("analysis.txt.jinja").render(
+            analysis=self,
+            taus=self.collection.taus,
+            privacy=self.privacy_words(),
+            size=self.collection.batch_size,
+            c=self.algorithm.step_constant(),
+            gamma=self.algorithm.step_exponent(),
+            intervals=[(method, level, names) for (method, level), names in intervals.items()],
+            verdicts=[(self.coordinate_name(j), verdict) for j, verdict in enumerate(self.verdicts)],
+            version=__version__,
+        )
+        return " ".join(text.split())
+
+    def privacy_words(self) -> str:
+        mechanism = self.collection.mechanism
+        statement = mechanism.privacy()
+        if statement.notion == "none":
+            return "no randomiser: the reports are not private"
+        name, value = "epsilon", statement.epsilon
+        if value is None:
+            name, value = "mu", statement.mu
+        budget = f"{name} = {value:g}"
+        several = statement.reports > 1
+        per = f"for the {statement.reports} answers of a report together" if several else "per report"
+        once = "each user reported once" if self.users_compared else "per user too if each reported once"
+        return f"{mechanism.kind.replace('_', ' ')} with {budget} ({statement.notion} {per}; {once})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; what is undefined is None."""
-
-        return as_dict(self)
+        statement = self.collection.mechanism.privacy()
+        theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
+        return {
+            "file": self.file,
+            "sha256": self.sha256,
+            "version": __version__,
+            "users": self.users,
+            "steps": self.steps,
+            "problem": {"kind": self.collection.problem, "taus": list(self.collection.taus)},
+            "mechanism": self.collection.mechanism.model_dump(),
+            "privacy": {"notion": statement.notion, "unit": statement.unit},
+            "algorithm": self.algorithm.model_dump() | {"theta0": theta0},
+            "rows": [own_columns(row) for row in self.asked],
+            "verdicts": [
+                {
+                    "coordinate": j,
+                    "arrival": verdict.arrival,
+                    "flags": list(verdict.flags),
+                    "relaxation_times": number(verdict.relaxation_times),
+                    "distance": number(verdict.distance),
+                    "start": number(verdict.start),
+                    "reported": None if (row := self.reported(j)) is None else own_columns(row),
+                }
+                for j, verdict in enumerate(self.verdicts)
+            ],
+            "oddities": self.oddities,
+            "notes": self.notes,
+            "methods": self.methods_paragraph(),
+        }
 
     def __str__(self) -> str:
+        """The intervals to report, arrival, flags with their meaning, oddities and notes."""
+        found = []
+        for j, verdict in enumerate(self.verdicts):
+            name = self.coordinate_name(j)
+            where = f"{name}: " if name else ""
+            row = self.reported(j)
+            if row is None:
+                found.append(f"{where}no interval to report")
+            else:
+                found.append(f"{where}report {method_label(row)}: {interval_words(row)}")
+            numbers = ""
+            if verdict.arrival != "unknown":
+                numbers = f"K = {verdict.relaxation_times:.1f} relaxation times"
+                if math.isfinite(verdict.distance):
+                    numbers += f"; average less root {verdict.distance:+.1f} se, "
+                    numbers += f"{round(verdict.start, 1) + 0.0:+.1f} of it from the start"
+                numbers = f" ({numbers})"
+            found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
+            found += [f"{where}flag {words}" for words in verdict.words]
+        found += [f"odd: {text}" for text in self.oddities]
+        found += [f"note: {text}" for text in self.notes]
+        return "\n".join(found)
 
-        return "\n".join(verdict_lines(self))
+
+def own_columns(row: Row) -> dict[str, Any]:
+    """A row without the columns that only other methods have."""
+    return {name: row[name] for name in columns_of([row])}
+
+
+def interval_words(row: Row) -> str:
+    limits = f"[{row['lower']:.6g}, {row['upper']:.6g}]"
+    return f"{row['estimate']:.6g}, {100 * row['level']:g}% interval {limits}"
+
+
+def method_words(row: Row) -> str:
+    """The method of a row, its reference and its settings."""
+    title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
+    what = title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")
+    if row.get("degree") is not None:
+        what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
+        if row.get("variance") is not None:
+            what += f", variance {row['variance']}"
+        if row.get("separate"):
+            what += ", each quantile by itself"
+    return what
+
+
+def method_label(row: Row, among: Sequence[Row] = ()) -> str:
+    """Method and the settings that distinguish it, also from the other rows of a table, ``among``."""
+    own = row["own"]
+    others = [other["own"] for other in among if other["method"] == row["method"]]
+    others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]
+    differing = [name for name, value in own.items() if any(other.get(name) != value for other in others)]
+    names = dict.fromkeys([*(name for name in NAMED if name in own), *differing])
+    words = [setting_words(name, own[name]) for name in names if own[name] is not None]
+    return f"{row['method']} ({', '.join(words)})" if words else str(row["method"])
+
+
+def setting_words(name: str, value: Any) -> str:
+    if name == "separate":
+        return "by quantile" if value else "together"
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return shown if name == "base" else f"{name.replace('_', ' ')} {shown}"

@@ -1,9 +1,7 @@
-"""Writing the transcript of a simulated replicate: what its users were asked, and what they answered.
+"""Transcript of a simulated replicate: what its users were asked, and what they answered.
 
-The same streams, gradient, randomiser and recursion as in a sweep, in one lane, with every row kept:
+The streams, gradient, randomiser and recursion are those of a sweep, in one lane, with every row kept:
 theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
-
-The transcript of a replicate of a run.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path as FilePath
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +23,13 @@ from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, VERSION
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
-from ldpflow.study.reading import literal
-from ldpflow.study.stored import needed_study
+from ldpflow.study.reading import toml_text
+from ldpflow.study.stored import study_to_run
 
 Floats = NDArray[np.float64]
 
-ROW_GROUP = 2**20
-
 
 def check_path(path: Any, n: int) -> None:
-    """Refuse what no transcript can be written of.
-
-    Raises
-    ------
-    InputError
-    """
     algorithm = path.algorithm
     if algorithm.kind not in ALGORITHMS_READ:
         allowed = "a path of " + " or ".join(ALGORITHMS_READ)
@@ -60,6 +50,11 @@ def check_path(path: Any, n: int) -> None:
         raise InputError("n", n, f"at least {size}, the reports of a step")
 
 
+def settings_of(component: Any) -> dict[str, Any]:
+    """Settings of a mechanism or an interval method, without those that have no value."""
+    return {name: value for name, value in component.model_dump().items() if value is not None}
+
+
 def transcript_settings(
     path: Any,
     seed: int,
@@ -69,7 +64,7 @@ def transcript_settings(
     levels: Sequence[float] = (0.9,),
 ) -> dict[str, Any]:
     """The settings that `analyse` reads, as tables of TOML."""
-    mechanism = {k: v for k, v in path.mechanism.model_dump().items() if v is not None}
+    mechanism = settings_of(path.mechanism)
     mechanism.pop("sampling", None)
     if isinstance(path.mechanism, RandomizedResponse):
         # Liars and people who do not answer are no part of what the honest devices do.
@@ -91,90 +86,18 @@ def transcript_settings(
         problem["taus"] = list(path.problem.levels())
     tables: dict[str, Any] = {
         "version": VERSION if algorithm.records_per_step() > 1 else 1,
-        "level": list(levels),
+        "level": tuple(levels),
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
-        "origin": [float(value) for value in path.problem.truth()],
+        "origin": tuple(map(float, path.problem.truth())),
         "problem": problem,
         "mechanism": mechanism,
         "algorithm": steps,
     }
     if methods:
-        tables["method"] = [
-            {k: v for k, v in method.model_dump().items() if v is not None} for method in methods
-        ]
+        tables["method"] = [settings_of(method) for method in methods]
     return tables
-
-
-def toml_text(tables: dict[str, Any]) -> str:
-    """Settings as TOML."""
-    lines = [f"{name} = {literal(value)}" for name, value in tables.items() if not nested(value)]
-    for name, value in tables.items():
-        if nested(value):
-            title = f"[{name}]" if isinstance(value, dict) else f"[[{name}]]"
-            for table in [value] if isinstance(value, dict) else value:
-                lines += ["", title, *(f"{key} = {literal(one)}" for key, one in table.items())]
-    return "\n".join(lines) + "\n"
-
-
-def nested(value: object) -> bool:
-    """Whether a value is a table or a list of tables."""
-    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
-
-
-class RowFile:
-    """A file that is being written: Parquet with the settings inside, or CSV with them in FILE.toml.
-
-    Parameters
-    ----------
-    target : Path
-        Its name says the format.
-    temporary : Path
-        Where it is written.
-    """
-
-    def __init__(self, target: FilePath, temporary: FilePath) -> None:
-        self.target, self.temporary = target, temporary
-        self.parquet = target.suffix.lower() in (".parquet", ".pq")
-        self.writer: Any = None
-        self.waiting: list[pa.Table] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def write(self, table: pa.Table) -> None:
-        """Append rows; they are gathered to large groups."""
-        self.waiting.append(table)
-        if sum(part.num_rows for part in self.waiting) >= ROW_GROUP:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was gathered."""
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        if not self.waiting:
-            return
-        table = pa.concat_tables(self.waiting)
-        self.waiting = []
-        if self.writer is None and self.parquet:
-            self.writer = pq.ParquetWriter(self.temporary, table.schema, write_page_checksum=True)
-        elif self.writer is None:
-            self.writer = pyarrow.csv.CSVWriter(self.temporary, table.schema)
-        self.writer.write_table(table, ROW_GROUP)
-
-    def finish(self, settings: str) -> None:
-        """Add the settings, as TOML."""
-        self.flush()
-        if self.parquet:
-            self.writer.add_key_value_metadata({"ldpflow": settings})
-        else:
-            self.target.with_name(self.target.name + ".toml").write_text(settings, encoding="utf-8")
-
-    def __exit__(self, *exception: object) -> None:
-        if self.writer is not None:
-            self.writer.close()
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
@@ -229,20 +152,31 @@ def write_transcript(
     InputError
         If the path has no transcript of local reports.
     """
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     target = FilePath(file)
-    final: Floats = np.empty(0)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    final: Floats = np.empty((0, path.dimension))
+    schema = table_of(path, 1, final, final).schema
+    parquet = target.suffix.lower() in (".parquet", ".pq")
     try:
-        with RowFile(target, temporary) as writer:
+        with (
+            pq.ParquetWriter(temporary, schema, write_page_checksum=True)
+            if parquet
+            else pyarrow.csv.CSVWriter(temporary, schema)
+        ) as writer:
             for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
                 final = after
-                writer.write(table_of(path, first, thetas, gradients))
+                writer.write_table(table_of(path, first, thetas, gradients))
             tables = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
-            if n != users:
-                tables = {"n": n, **tables}
-            writer.finish(toml_text(tables))
+            settings = toml_text(tables if n == users else {"n": n, **tables})
+            if parquet:
+                writer.add_key_value_metadata({"ldpflow": settings})
+            else:
+                target.with_name(f"{target.name}.toml").write_text(settings, encoding="utf-8")
         os.replace(temporary, target)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -286,7 +220,7 @@ def stored_transcript(
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
-        study = needed_study(store)
+        study = study_to_run(store)
     plan, _ = planned_path(study, path_key.removeprefix("p"))
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])

@@ -1,5 +1,5 @@
 -- Ten questions that people ask of a study, against a file of `ldpflow export RUN -o study.duckdb`:
---     duckdb study.duckdb < queries/questions.sql
+--     duckdb study.duckdb < docs/questions.sql
 -- `setting` and `series` name every factor that varies: rows that differ never look the same.
 
 -- 1. Which method holds its level, where? And where are there too few replicates to say?

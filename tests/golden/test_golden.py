@@ -1,0 +1,111 @@
+"""Rows of tiny runs, path keys, cell ids and bytes of parts are what they were when the files were made."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pyarrow as pa
+import pytest
+
+from tests.golden.cases import CASES, FAST, write_records
+from tests.golden.make import (
+    BUNDLED,
+    HERE,
+    case_results,
+    column_hashes,
+    key_results,
+    part_results,
+    table_hash,
+)
+
+STORED = {name: json.loads((HERE / f"{name}.json").read_text()) for name in (*CASES, "keys", "parts")}
+
+
+def difference(ours, stored):
+    """What has changed, in words; the whole hashes would not say."""
+    if ours.keys() != stored.keys():
+        return f"path keys: {sorted(ours)}, golden {sorted(stored)}"
+    lines = []
+    for key, kinds in stored.items():
+        if ours[key].keys() != kinds.keys():
+            lines.append(f"{key} has {sorted(ours[key])}, golden {sorted(kinds)}")
+            continue
+        for kind, golden in kinds.items():
+            made = ours[key][kind]
+            if made != golden:
+                names = golden["columns"].keys() | made["columns"].keys()
+                moved = sorted(n for n in names if made["columns"].get(n) != golden["columns"].get(n))
+                lines.append(f"{key} {kind}: {made['count']} of {golden['count']}, columns {moved}")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        pytest.param(group, name, id=name, marks=[] if name in FAST else [pytest.mark.slow])
+        for group, studies in CASES.items()
+        for name in studies
+    ],
+)
+def test_rows_of_a_tiny_run(group, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_records(tmp_path)
+    golden = STORED[group]
+    ours = case_results(CASES[group][name], golden["columns"])
+    assert ours == golden["cases"][name], difference(ours, golden["cases"][name])
+
+
+def test_every_golden_case_is_still_run():
+    assert STORED["keys"].keys() == BUNDLED.keys()
+    for group, studies in CASES.items():
+        assert STORED[group]["cases"].keys() == studies.keys()
+
+
+@pytest.mark.parametrize("name", STORED["keys"])
+def test_keys_of_a_bundled_study(name):
+    assert key_results(BUNDLED[name]) == STORED["keys"][name]
+
+
+@pytest.mark.skipif(
+    pa.__version__ != STORED["parts"]["pyarrow"], reason="bytes of Parquet files depend on pyarrow"
+)
+def test_bytes_of_a_part(tmp_path):
+    assert part_results(tmp_path) == STORED["parts"]
+
+
+ROWS = [
+    {"replicate": 0, "method": "BB", "estimate": 0.1, "se": None, "covered": True},
+    {"replicate": 1, "method": "BB", "estimate": math.nan, "se": -0.0, "covered": None},
+]
+NAMES = list(ROWS[0])
+TABLE = pa.Table.from_pylist(ROWS)
+
+
+def test_order_types_and_new_columns_do_not_change_a_hash():
+    same = TABLE.take([1, 0]).append_column("added", pa.array([1, None]))
+    same = same.set_column(0, "replicate", same["replicate"].cast(pa.int8()))
+    assert table_hash(same, NAMES) == table_hash(TABLE, NAMES)
+    first = TABLE.slice(0, 1)
+    assert table_hash(first.drop_columns("se"), NAMES) == table_hash(first, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "value"),
+    [
+        (0, "estimate", math.nextafter(0.1, 1)),
+        (0, "se", 0.0),
+        (1, "se", 0.0),
+        (1, "estimate", None),
+        (0, "covered", False),
+        (1, "method", "BM"),
+    ],
+)
+def test_a_changed_value_changes_the_hash(row, name, value):
+    rows = [dict(r) for r in ROWS]
+    rows[row][name] = value
+    changed = pa.Table.from_pylist(rows, schema=TABLE.schema)
+    swapped = TABLE.set_column(2, "estimate", TABLE["estimate"].take([1, 0]))
+    for other in (changed, swapped):
+        assert table_hash(other, NAMES) != table_hash(TABLE, NAMES)
+        assert column_hashes(other, NAMES) != column_hashes(TABLE, NAMES)
