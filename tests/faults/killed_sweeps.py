@@ -2,7 +2,7 @@
 
     python -m tests.faults.killed_sweeps
 
-Reads one request per line, as JSON: the address of a run, the tables of a study, the engine, and the number
+Reads the tables of a study that it sweeps first, then one request per line, as JSON: the address of a run, the tables of a study, the engine, and the number
 of the line of ldpflow/engine and ldpflow/store at which the fork kills itself. Answers the status of the fork.
 """
 
@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from types import FrameType
@@ -67,18 +68,28 @@ def killed(address: str, tables: dict[str, Any], engine: str, last: int) -> int:
 
 
 class Forks:
-    """The process, from outside; started anew for another environment."""
+    """The process, from outside.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    tables : dict
+        Study that it sweeps once, so that forks find the compiler and the kernels loaded.
+    """
+
+    def __init__(self, tables: dict[str, Any]) -> None:
         command = [sys.executable, "-m", "tests.faults.killed_sweeps"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.answer(tables) == "ready"
 
-    def sweep(self, *request: Any) -> int:
-        """Status of a sweep in a fork: 0 when it ended before the line, else that of SIGKILL."""
+    def answer(self, request: Any) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        return self.process.stdout.readline().strip()
+
+    def sweep(self, *request: Any) -> int:
+        """Status of a sweep in a fork: 0 when it ended before the line, else that of SIGKILL."""
+        return int(self.answer(request))
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -87,5 +98,8 @@ class Forks:
 
 
 if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        sweep(f"{folder}/run", json.loads(sys.stdin.readline()), "serial")
+    print("ready", flush=True)
     for request in sys.stdin:
         print(killed(*json.loads(request)), flush=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.faults.killed_sweeps import Forks
 from tests.faults.object_store import BUCKET, bucket
-from tests.faults.run_machine import PROFILE, explore, machine
+from tests.faults.run_machine import PROFILE, explore, machine, tables
 
 
 def run(place: str, examples: int) -> None:
-    forks = Forks()
+    forks = Forks(tables())
+    fixed = settings(PROFILE, max_examples=examples, derandomize=True, phases=[Phase.generate])
     try:
-        explore(machine(place, forks), settings=settings(PROFILE, max_examples=examples, derandomize=True))
+        explore(machine(place, forks), settings=fixed)
     finally:
         forks.close()
 
