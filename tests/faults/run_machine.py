@@ -49,7 +49,11 @@ counts: Counter[str] = Counter()
 
 
 def tables(
-    taus: Any = TAUS, epsilons: Any = EPSILONS, sizes: Any = SIZES, methods: Any = METHODS, replicates: int = 24
+    taus: Any = TAUS,
+    epsilons: Any = EPSILONS,
+    sizes: Any = SIZES,
+    methods: Any = METHODS,
+    replicates: int = 24,
 ) -> dict[str, Any]:
     """Tables of a study over a part of the design."""
     return {

@@ -1,0 +1,16 @@
+"""Each planted bug has its place in the source; `python -m tests.planted_bugs` sees that tests catch it."""
+
+import pytest
+
+from tests.planted_bugs import BUGS, ROOT
+
+
+def test_there_are_enough():
+    assert len(BUGS) >= 25
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug["what"] for bug in BUGS])
+def test_the_place_of_a_bug_is_there_once(bug):
+    assert (ROOT / bug["file"]).read_text().count(bug["old"]) == 1
+    assert bug["new"] != bug["old"]
+    assert all((ROOT / path).exists() for path in bug["tests"].split())
