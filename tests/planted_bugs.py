@@ -35,9 +35,7 @@ def plant(project: Path, bug: dict[str, Any]) -> str:
     """Replace the line of a bug; the text of the file before."""
     file = project / bug["file"]
     text = file.read_text()
-    assert text.count(bug["old"]) == 1, (
-        f"{bug['what']}: {bug['file']} has {text.count(bug['old'])} such places"
-    )
+    assert text.count(bug["old"]) == 1, bug
     file.write_text(text.replace(bug["old"], bug["new"]))
     return text
 

@@ -1,8 +1,13 @@
 """Each planted bug has its place in the source; `python -m tests.planted_bugs` sees that tests catch it."""
 
+from pathlib import Path
+
 import pytest
 
+import ldpflow
 from tests.planted_bugs import BUGS, ROOT
+
+SOURCES = Path(ldpflow.__file__).parents[1]
 
 
 def test_there_are_enough():
@@ -11,6 +16,6 @@ def test_there_are_enough():
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug["what"] for bug in BUGS])
 def test_the_place_of_a_bug_is_there_once(bug):
-    assert (ROOT / bug["file"]).read_text().count(bug["old"]) == 1
+    assert (SOURCES / bug["file"]).read_text().count(bug["old"]) == 1
     assert bug["new"] != bug["old"]
     assert all((ROOT / path).exists() for path in bug["tests"].split())

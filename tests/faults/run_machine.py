@@ -1,6 +1,6 @@
 """A state machine over a run: sweep, kill, extend, damage, delete, duplicate, check, repair, summarise.
 
-The model is a set of row keys and a dictionary with the rows of one uninterrupted sweep over the whole design.
+The model is a set of row keys and a dictionary with the rows of one sweep over the whole design.
 After each step the run holds the rows of the model, bit for bit, or a damage is named.
 
     python -m tests.faults.run_machine SECONDS [--s3]
