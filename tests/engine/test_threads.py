@@ -159,7 +159,8 @@ def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch)
     large = Study.from_mapping({**STUDY, "grid": {"n": [1e9], "level": [0.9]}, "replicates": 10_000})
     with pytest.raises(Started):
         run_study(large, tmp_path / "large", on_engine=said.append)
-    assert [text.partition(":")[0] for text in said] == ["engine threads", "engine ray"]
+    # A third line says that a busy machine is busy.
+    assert [text.partition(":")[0] for text in said[:2]] == ["engine threads", "engine ray"]
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
