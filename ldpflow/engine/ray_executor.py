@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -358,6 +358,11 @@ class Sent:
     counted: bool = False
 
 
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def cell_set_of(cells: tuple[Cell, ...]) -> str:
+    return cell_set_hash(cell.columns() for cell in cells)
+
+
 def run_task(batch: Batch) -> BatchResult:
     """The task."""
     pa.set_cpu_count(1)
@@ -394,7 +399,6 @@ class RayExecutor:
         self.shard_of_path: dict[str, Shard] = {}
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
-        self.cell_sets: dict[int, tuple[tuple[Cell, ...], str]] = {}
         self.dropped = False
         self.metrics = Metrics(run)
         self.watch = None if ray.is_initialized() else connect(options)
@@ -429,21 +433,13 @@ class RayExecutor:
             self.shard_of_path[key] = self.shards[len(self.shard_of_path) % self.most_shards]
         return self.shard_of_path[key]
 
-    def cell_set_of(self, batch: Batch) -> str:
-        """The batch's cell set; the batches of a path share their cells, and hashing takes time."""
-        known = self.cell_sets.get(id(batch.cells))
-        if known is None or known[0] is not batch.cells:
-            known = (batch.cells, cell_set_hash(cell.columns() for cell in batch.cells))
-            self.cell_sets[id(batch.cells)] = known
-        return known[1]
-
     def submit(self, batch: Batch) -> None:
         shard = self.shard_of(batch)
         try:
             rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise pickling_error(batch, error) from error
-        self.send(Sent(batch, self.cell_set_of(batch), rows, shard, shard.aggregator))
+        self.send(Sent(batch, cell_set_of(batch.cells), rows, shard, shard.aggregator))
 
     def send(self, sent: Sent) -> None:
         """Rows to the present aggregator of their shard, as soon as they are there."""

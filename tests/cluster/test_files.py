@@ -69,9 +69,6 @@ def test_launcher_files_by_rays_schema(file):
     config = launcher(file)
     jsonschema.validate(config, SCHEMA)
     validate_config(prepare_config(config))
-    for broken in ("provider", "cluster_name"):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({k: v for k, v in config.items() if k != broken}, SCHEMA)
 
 
 @pytest.mark.parametrize("file", LAUNCHER, ids=lambda file: file.name)
@@ -95,12 +92,6 @@ def test_launcher_files_do_what_they_say(file):
     mount = next(there for there, here in config["file_mounts"].items() if here == ".")
     assert f"{mount}[cluster]" in setup
     assert {".git", ".venv", "runs"} <= set(config["rsync_exclude"])
-
-
-@pytest.mark.parametrize("key", ["max_worker", "head_node", "docker_image"])
-def test_the_schema_notices_a_wrong_key(key):
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(launcher(LAUNCHER[0]) | {key: 1}, SCHEMA)
 
 
 def test_rayjob():

@@ -145,21 +145,7 @@ def test_submitted_followed_fetched(tmp_path, cluster, study):
 
 
 @pytest.mark.slow
-def test_submitted_again_it_goes_on(tmp_path, cluster):
-    file = tmp_path / "faults.toml"
-    file.write_text(Study.from_mapping(SMALL).to_toml())
-    submit = ("submit", file, "--out", tmp_path / "run", "--address", cluster.address)
-    first = cluster.run(*submit)
-    assert first.returncode == 0 and first.stdout.count("\n") == 1, first.stdout + first.stderr
-    followed = cluster.run("jobs", "logs", first.stdout.strip(), "--address", cluster.address)
-    assert "40 replicates in" in followed.stdout, followed.stdout + followed.stderr
-    again = cluster.run(*submit, "--wait")
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "rows: 80 reused, 0 to compute" in again.stdout
-
-
-@pytest.mark.slow
-def test_plugins_travel_with_a_job(tmp_path, cluster):
+def test_plugins_travel_with_a_job_that_goes_on_when_submitted_again(tmp_path, cluster):
     (tmp_path / "study.toml").write_text(toml_text(PLUGGED))
     out = tmp_path / "run"
     submit = ("submit", tmp_path / "study.toml", "--out", out, "--address", cluster.address, "--wait")
@@ -169,6 +155,9 @@ def test_plugins_travel_with_a_job(tmp_path, cluster):
     assert done.returncode == 0, done.stdout + done.stderr
     summary = open_run(out).summary()
     assert summary["replicates"].to_pylist() == [40] and summary["whole_width_median"].to_pylist() == [0.2]
+    again = cluster.run(*submit, "--plugin", PLUGIN)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "rows: 40 reused, 0 to compute" in again.stdout
 
 
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path, monkeypatch):

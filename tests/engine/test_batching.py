@@ -1,7 +1,10 @@
-"""Cutting a study into batches: everything once, on the grid, smaller at the end."""
+"""A study cut into batches, everything once and smaller at the end; its predicted time."""
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,9 +13,12 @@ from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
+from ldpflow.engine.prediction import predict
+from ldpflow.engine.run import run_study
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
+from ldpflow.study import load_study
 
 LAWS = ("normal", "laplace", "logistic")
 
@@ -48,3 +54,29 @@ def test_small_batches_come_last():
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.cost.seconds > TAIL_SECONDS
     assert sizes == sorted(sizes, reverse=True) and sizes[-4 * cores :] == [LANES] * 4 * cores
+
+
+def test_cost_scales_with_replicates_and_cores(monkeypatch):
+    monkeypatch.setattr("ldpflow.engine.prediction.CALIBRATION_SECONDS", 0.2)
+    plans = load_study("quickstart").replace({"n": [2000]}).plans()
+    small = predict(plans, 64, 1, "serial")
+    large = predict(plans, 640, 1, "serial")
+    assert large.steps == 10 * small.steps == 10 * 3 * 64 * 2000
+    # The same calibration twice, on a machine that may be busy.
+    assert 2.0 < large.kernel_seconds / small.kernel_seconds < 50.0
+    assert len(small.nanoseconds) == 3
+    assert predict(plans, 640, 2, "ray").wall_seconds > 6.0
+
+
+@pytest.mark.slow
+def test_prediction_within_a_factor_of_one_and_a_half(tmp_path):
+    study = load_study("quickstart").replace({"replicates": 1000})
+    run_study(study.replace({"replicates": 32}), tmp_path / "warm", engine="serial")
+    ratios = []
+    for attempt in range(3):
+        expected = predict(study.plans(), 1000, 1, "serial").wall_seconds
+        # CPU time, which is the wall time of an idle machine: this one may have other work.
+        started = time.process_time()
+        run_study(study, tmp_path / str(attempt), engine="serial")
+        ratios.append((time.process_time() - started) / expected)
+    assert 1 / 1.5 < sorted(ratios)[1] < 1.5

@@ -1,4 +1,4 @@
-"""Threads that take turns in Python, and the engine that is chosen where none is named."""
+"""Threads take turns in Python and are no daemons; the engine that is chosen by expected time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from ldpflow.numerics import constants
 from ldpflow.simulators import trajectories
 from ldpflow.simulators.rows import TURN, run_kernel, turn
 from ldpflow.study import Study
-from tests.engine.test_same_bits import STUDY
+from tests.engine.test_same_bits import ROOT, STUDY
+from tests.faults.study import study
 
 
 def in_threads(work, count):
@@ -112,20 +113,28 @@ def test_memory_cannot_be_limited_where_it_cannot_be_measured(monkeypatch, tmp_p
     assert loop.limits(max_seconds=100.0)() is None
 
 
-def test_engine_by_cpu_time():
-    assert choose_engine(RAY_FROM_SECONDS * 0.9, 1)[0] == "threads"
-    assert choose_engine(RAY_FROM_SECONDS * 1.1, 1)[0] == "ray"
-    assert choose_engine(RAY_FROM_SECONDS * 1.1, 2)[0] == "threads"
-    assert choose_engine(20.0, 2)[1].startswith("engine threads: about 20 s of computing on 2 cores; ")
-    assert choose_engine(0.2, 1)[1].startswith("engine threads: less than a second of computing on 1 core; ")
+@pytest.mark.parametrize(
+    ("seconds", "cores", "python_seconds", "engine"),
+    [
+        (RAY_FROM_SECONDS * 0.9, 1, 0.0, "threads"),
+        (RAY_FROM_SECONDS * 1.1, 1, 0.0, "ray"),
+        (RAY_FROM_SECONDS * 1.1, 2, 0.0, "threads"),
+        (160.0, 16, RAY_SECONDS, "threads"),
+        (160.0, 16, 60.0, "ray"),  # in Python threads take turns
+        (80.0, 2, 40.0, "threads"),  # two cores are busy all the same
+    ],
+)
+def test_engine_by_cpu_time(seconds, cores, python_seconds, engine):
+    chosen, why = choose_engine(seconds, cores, python_seconds)
+    assert chosen == engine and why.startswith(f"engine {engine}: about {seconds:.0f} s of computing")
+
+
+def test_cores_of_an_engine():
     assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
     assert cores_of("ray", None) == len(os.sched_getaffinity(0))
 
 
-def test_python_code_in_which_threads_take_turns_is_for_ray_on_many_cores():
-    assert choose_engine(160.0, 16, python_seconds=RAY_SECONDS)[0] == "threads"
-    assert choose_engine(160.0, 16, python_seconds=60.0)[0] == "ray"
-    assert choose_engine(80.0, 2, python_seconds=40.0)[0] == "threads", "two cores are busy all the same"
+def test_expected_time_of_what_is_missing():
     plan = Study.from_mapping(STUDY).plans()[0]
     missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
     rows = plan.simulator.dimension * len(plan.cells) * ROW_SECONDS
@@ -134,17 +143,7 @@ def test_python_code_in_which_threads_take_turns_is_for_ray_on_many_cores():
         assert measure(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(700 * expected)
 
 
-def test_a_small_study_starts_no_ray(tmp_path, monkeypatch):
-    monkeypatch.setattr("ldpflow.engine.ray_executor.RayExecutor", None)
-    said = []
-    result = run_study(Study.from_mapping(STUDY), tmp_path / "run", on_engine=said.append)
-    assert result.finished_replicates == 100 and not result.failed_batches
-    assert len(said) == 1 and said[0].startswith("engine threads: ")
-    # A thread that ends while the interpreter does could take the process down.
-    assert not [thread for thread in threading.enumerate() if thread.name == "batches"]
-
-
-def test_a_large_study_starts_ray(tmp_path, monkeypatch):
+def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch):
     class Started(Exception):
         pass
 
@@ -152,11 +151,16 @@ def test_a_large_study_starts_ray(tmp_path, monkeypatch):
         raise Started
 
     monkeypatch.setattr("ldpflow.engine.ray_executor.RayExecutor", start)
-    large = Study.from_mapping({**STUDY, "grid": {"n": [1e9], "level": [0.9]}, "replicates": 10_000})
     said = []
+    result = run_study(Study.from_mapping(STUDY), tmp_path / "small", on_engine=said.append)
+    assert result.finished_replicates == 100 and not result.failed_batches
+    # A thread that ends while the interpreter does could take the process down.
+    assert not [thread for thread in threading.enumerate() if thread.name == "batches"]
+    large = Study.from_mapping({**STUDY, "grid": {"n": [1e9], "level": [0.9]}, "replicates": 10_000})
     with pytest.raises(Started):
-        run_study(large, tmp_path / "run", on_engine=said.append)
-    assert said[0].startswith("engine ray: ")
+        run_study(large, tmp_path / "large", on_engine=said.append)
+    # A third line says that a busy machine is busy.
+    assert [text.partition(":")[0] for text in said[:2]] == ["engine threads", "engine ray"]
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
@@ -167,16 +171,14 @@ def test_an_address_is_for_ray(engine, tmp_path):
 
 def test_many_threads_need_addresses(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpflow.engine.run.address_limit", lambda: 1.25 * 2**30)
-    options = {"engine": "threads", "num_cpus": 8}
-    with pytest.raises(InputError, match=r"num_cpus: 8 .*at most 2 threads with a limit of 1.25 GiB"):
-        run_study(Study.from_mapping(STUDY), tmp_path / "run", **options)
-    assert not run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="serial").failed_batches
+    with pytest.raises(InputError, match=r"num_cpus: 8 .*at most 2 threads"):
+        run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="threads", num_cpus=8)
 
 
 def test_a_busy_machine_is_said_where_workers_let_others_go_first(monkeypatch):
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "getloadavg", lambda: (5.0 * cores, 0.0, 0.0))
-    assert f"load {5 * cores} on {cores} cores" in busy_machine(None) and "(nice 15)" in busy_machine(None)
+    assert f"load {5 * cores} on {cores} cores" in busy_machine(None)
     assert busy_machine(0) is None
     monkeypatch.setattr(os, "getloadavg", lambda: (0.5 * cores, 0.0, 0.0))
     assert busy_machine(None) is None
@@ -218,3 +220,48 @@ def test_losses_along_a_path_are_in_its_expected_time(problem, mechanism, curves
     losses = 10 * (len(plan.checkpoints) - 1) * curves * trajectories.EVALUATION
     more = plan.simulator.cost(followed, 10).seconds - plan.simulator.cost(not_followed, 10).seconds
     assert more == pytest.approx(losses * trajectories.NANOSECONDS_PER_LOSS * 1e-9)
+
+
+SWEEPING = """
+import faulthandler, sys, threading, time
+faulthandler.dump_traceback_later(90, exit=True)  # where it hangs
+import ldpflow as lf
+from tests.faults.study import study
+
+begun = threading.Event()
+
+def work():
+    for number in range(1000):
+        run = f"{sys.argv[1]}/run-{number}"
+        lf.sweep(study(replicates=3200), run, executor="threads", on_plan=lambda plan: begun.set())
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("tries", [1, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_sweep_in_a_daemon_thread_does_not_abort_the_interpreter(tmp_path, tries):
+    for attempt in range(tries):
+        out = str(tmp_path / str(attempt))
+        command = [sys.executable, "-c", SWEEPING, out, str(0.03 * attempt)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert "terminate" not in done.stderr and "Fatal" not in done.stderr, done.stderr
+
+
+def test_no_thread_of_ours_is_a_daemon_in_a_daemon_thread(tmp_path):
+    seen = []
+
+    def note(event):
+        seen.extend(thread for thread in threading.enumerate() if thread.name == "batches")
+
+    def work():
+        run_study(study(replicates=32), tmp_path / "run", engine="threads", num_cpus=2, on_event=note)
+
+    caller = threading.Thread(target=work, daemon=True)
+    caller.start()
+    caller.join()
+    assert seen and not any(thread.daemon for thread in seen)
+    assert not any(thread.is_alive() for thread in seen)

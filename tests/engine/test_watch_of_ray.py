@@ -57,8 +57,10 @@ def fake(tmp_path):
         process.wait()
 
 
-@pytest.mark.parametrize("dead", ["raylet", "gcs_server"])
-@pytest.mark.parametrize(("seen", "reaped"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("dead", "seen", "reaped"),
+    [("raylet", True, False), ("gcs_server", True, True), ("gcs_server", False, False)],
+)
 def test_a_process_of_ones_own_that_has_died(watching, fake, dead, seen, reaped):
     watch = watching(own=True)
     assert watch.look() is None, "nothing has been started yet"

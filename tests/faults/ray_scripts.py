@@ -17,7 +17,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from ldpflow.engine import ray_executor
 from ldpflow.engine.check import check_run
+from ldpflow.engine.ray_executor import ray_processes
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.cluster.own_cluster import own_cluster
@@ -79,6 +81,11 @@ def node_lost(work: Path) -> str:
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 
+    here = ray.get_runtime_context().get_node_id()
+    for _ in range(4):
+        aggregator = ray_executor.new_aggregator(lambda: None)
+        there = aggregator.__ray_call__.remote(lambda self: ray.get_runtime_context().get_node_id())
+        assert ray.get(there) == here, "rows go through the driver's node, which may be the only one to store"
     lost = False
 
     def lose() -> None:
@@ -107,60 +114,59 @@ def node_lost(work: Path) -> str:
 
 def process_lost(work: Path, name: str) -> str:
     """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary."""
-    return lost_late(
-        work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: descendants(child, name)
-    )
+    return lost(work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: own_processes(child, name))
+
+
+def joined_lost(work: Path, name: str) -> str:
+    """The same of a cluster that the sweep has joined, of which it has started no process."""
+    with own_cluster(num_cpus=1) as cluster:
+        folder = str(cluster.folder)
+        where = ["--address", cluster.gcs]
+        return lost(work, name, where, cluster.environment, lambda child: processes_of(name, folder))
+
+
+def lost_early(work: Path, name: str) -> str:
+    """The raylet or the GCS is killed as soon as it is there, before the first batch: one message."""
+    environment = dict(os.environ)
+    return lost(work, name, ["--num-cpus", "1"], environment, lambda child: own_processes(child, name), True)
+
+
+def lost(
+    work: Path,
+    name: str,
+    where: list[str],
+    environment: dict[str, str],
+    victims: Callable[[int], list[int]],
+    early: bool = False,
+) -> str:
+    """Sweep on Ray, kill a process early or after a part is there; the seconds to the end."""
+    long = study(replicates=60_000, grid={"n": [200_000], "level": [0.9]})  # minutes on one core
+    command, run = sweep_command(work, long, *where), work / "run"
+    with open(work / "said", "w") as said_to:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to, env=environment)
+        limit = time.monotonic() + 180
+        while not (victims(child.pid) if early else list(run.rglob("part-*.parquet"))):
+            assert child.poll() is None and time.monotonic() < limit, (work / "said").read_text()
+            time.sleep(0.05)
+        if early:
+            time.sleep(1.5)  # the watch looks once a second
+        seconds, line = end_of(child, victims(child.pid), work / "said")
+    # ``ray start --block`` ends the raylet when the GCS is gone, and either may be noticed first.
+    assert re.search(rf"Ray's (raylet|{name}) .*has died", line)
+    text = f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
+    if early:
+        assert seconds < 20, text
+        return text
+    assert RunStore(run).read_summary() is not None
+    findings = [finding.what for finding in check_run(str(run))[0]]
+    assert all("replicates missing" in finding for finding in findings), findings
+    return text
 
 
 def sweep_command(work: Path, what: Study, *options: str) -> list[str]:
     (work / "study.toml").write_text(what.to_toml())
     words = f"-m ldpflow sweep {work / 'study.toml'} --out {work / 'run'} --engine ray --quiet"
     return [sys.executable, *words.split(), *options]
-
-
-def lost_early(work: Path, name: str) -> str:
-    """The raylet or the GCS is killed as soon as it is there, before the first batch: one message."""
-    with open(work / "said", "w") as said_to:
-        child = subprocess.Popen(sweep_command(work, study(), "--num-cpus", "1"), stderr=said_to)
-        while not (victims := descendants(child.pid, name)) and child.poll() is None:
-            time.sleep(0.05)
-        time.sleep(1.5)  # the watch looks once a second
-        seconds, line = end_of(child, victims, work / "said")
-    assert line.startswith(f"ldpflow: Ray's {name} ")
-    assert seconds < 20, f"{seconds:.1f} s, load {os.getloadavg()[0]:.0f}: {line}"
-    return f"{name} before the first batch: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
-
-
-def joined_lost(work: Path, name: str) -> str:
-    """The same of a cluster that the sweep has joined, of which it has started no process."""
-    with own_cluster(num_cpus=1) as cluster:
-
-        def victims(child: int) -> list[int]:
-            return processes_of(name, str(cluster.folder))
-
-        return lost_late(work, name, ["--address", cluster.gcs], cluster.environment, victims)
-
-
-def lost_late(
-    work: Path, name: str, where: list[str], environment: dict[str, str], victims: Callable[[int], list[int]]
-) -> str:
-    """Sweep on Ray, kill a process after a part is there; what was killed, and the seconds to the end."""
-    long = study(replicates=60_000, grid={"n": [200_000], "level": [0.9]})  # minutes on one core
-    command, run = sweep_command(work, long, *where), work / "run"
-    with open(work / "said", "w") as said_to:
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to, env=environment)
-        limit = time.monotonic() + 180
-        while not list(run.rglob("part-*.parquet")) and child.poll() is None and time.monotonic() < limit:
-            time.sleep(0.2)
-        assert child.poll() is None, (work / "said").read_text()
-        (victim,) = victims(child.pid)
-        seconds, line = end_of(child, [victim], work / "said")
-    # ``ray start --block`` ends the raylet when the GCS is gone, and either may be noticed first.
-    assert re.search(rf"Ray's (raylet|{name}) .*has died", line)
-    assert RunStore(run).read_summary() is not None
-    findings = [finding.what for finding in check_run(str(run))[0]]
-    assert all("replicates missing" in finding for finding in findings), findings
-    return f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
 
 
 def end_of(child: subprocess.Popen[bytes], victims: list[int], said_to: Path) -> tuple[float, str]:
@@ -193,18 +199,9 @@ def processes_of(name: str, folder: str) -> list[int]:
     return found
 
 
-def descendants(pid: int, name: str) -> list[int]:
-    """Processes below a process whose program has this name."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()]
-    below, found = {pid}, []
-    for own, parent, program in sorted((int(a), int(b), c) for a, b, c in rows):
-        if parent in below:
-            below.add(own)
-            found += [own] if program.split(None, 1)[0].endswith(f"/{name}") else []
-    return found
+def own_processes(parent: int, name: str) -> list[int]:
+    """Processes of Ray with this name that a sweep has started."""
+    return [process for process, found in ray_processes(parent).items() if found == name]
 
 
 def without_shared_memory(work: Path) -> str:

@@ -18,7 +18,7 @@ def proxy():
 
 @pytest.mark.parametrize(
     ("fault", "trial"),
-    trials(undisturbed=(1, 2), disturbed=(3, 6), killed_in_put=(0, 8), down=(0, 1)),
+    trials(merged=(1, 1), disturbed=(3, 6), killed_in_put=(0, 8), down=(0, 1)),
 )
 def test_fault(tmp_path, proxy, fault, trial):
     getattr(object_store, fault)(tmp_path, proxy, trial)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ldpflow.components.intervals.counts import Fieller, Inversion
-from ldpflow.components.intervals.variance import Oracle
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
@@ -44,29 +43,6 @@ def study(**changes):
         "method": [{"kind": "inversion"}],
         **changes,
     }
-
-
-def rows_of(table):
-    """Every value to its last bit; NaN is equal to NaN."""
-    return repr(table.to_pydict())
-
-
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_rows_are_the_same_for_any_batch(kind):
-    made = simulator(kind)
-    whole = simulate(Batch(made, 7, 0, 70, cells(kind))).rows
-    parts = [
-        simulate(Batch(made, 7, first, last, cells(kind))).rows for first, last in ((0, 1), (1, 40), (40, 70))
-    ]
-    assert whole.num_rows == 70 * len(cells(kind))
-    # Nor does a row depend on other cells.
-    alone = simulate(Batch(made, 7, 0, 20, cells(kind, levels=(0.9,)))).rows
-    kept = whole.filter(np.array(whole["level"]) == 0.9)
-    assert rows_of(alone) == rows_of(kept.slice(0, alone.num_rows))
-    at = 0
-    for part in parts:
-        assert rows_of(part) == rows_of(whole.slice(at, part.num_rows))
-        at += part.num_rows
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -182,30 +158,3 @@ def test_asymptotic_law_of_a_histogram(kind):
     assert limit_law(simulator(kind, k=16, liars=0.1)) is None
     half = limit_law(simulator(kind, k=16, answer_below=0.5, answer_above=0.5)).variances[0]
     assert half == pytest.approx(2 * limit_law(first).variances[0])
-
-
-def test_an_oracle_has_nothing_to_do_with_counts():
-    assert not Oracle().applies(simulator("haar"))
-    assert Inversion().applies(simulator("haar"))
-    assert not Inversion().applies(simulator("rounds"))
-
-
-def test_rows_of_a_run_do_not_depend_on_the_executor(tmp_path, ray_session):
-    """One thread, two, Ray, and a run that grew: the same rows of every kind of protocol, bit for bit."""
-    mapping = study(
-        replicates=70,
-        protocol={"kind": list(PROTOCOLS), "epsilon": 1.0, "range": [-8.0, 8.0]},
-        grid={"n": [1000]},
-        method=[{"kind": "inversion"}, {"kind": "fieller"}],
-    )
-    order = [(name, "ascending") for name in ("path", "replicate")]
-    run_study(Study.from_mapping(mapping | {"replicates": 30}), tmp_path / "grown", engine="serial")
-    found = []
-    for name in ("serial", "threads", "ray", "grown"):
-        engine = name.replace("grown", "serial")
-        result = run_study(Study.from_mapping(mapping), tmp_path / name, engine=engine, num_cpus=2)
-        assert not result.failed_batches
-        found.append(RunStore(tmp_path / name).replicates.read(damaged="refuse").sort_by(order))
-    assert found[0].num_rows == len(PROTOCOLS) * 70
-    for other in found[1:]:
-        assert found[0].schema == other.schema and rows_of(found[0]) == rows_of(other)

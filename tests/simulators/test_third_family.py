@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 from pydantic import Field
 
@@ -155,16 +153,11 @@ def family():
 
 
 @pytest.fixture(scope="module")
-def made(family, tmp_path_factory):
+def run(family, tmp_path_factory):
     run = tmp_path_factory.mktemp("shares") / "run"
     result = run_study(Study.from_mapping(STUDY), run, engine="serial")
     assert not result.failed_batches and result.finished_replicates == 300
     return run
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "run")
 
 
 def test_it_runs_is_stored_summarised_and_reported(run):
@@ -183,20 +176,10 @@ def test_it_runs_is_stored_summarised_and_reported(run):
     assert "share" in page and "flip" in page and "wald" in page
 
 
-def test_it_grows_and_is_replayed_bit_for_bit(run):
-    wider = STUDY | {"replicates": 330, "grid": {"n": [500, 2000, 4000], "level": [0.9, 0.95]}}
-    old = RunStore(run).replicates.read(damaged="refuse")
-    run_study(Study.from_mapping(wider), run, engine="serial")
-    rows = RunStore(run).replicates.read(damaged="refuse")
-    assert rows.num_rows == 2 * 2 * 3 * 2 * 330
-    kept = rows.filter(pc.and_(pc.less(rows["n"], 4000), pc.equal(rows["level"], 0.9)))
-    kept = kept.filter(pc.less(kept["replicate"], 300))
-    names = ("path", "n", "replicate")
-    order = [(name, "ascending") for name in names]
-    assert kept.sort_by(order)["lower"].equals(old.sort_by(order)["lower"])
+def test_it_is_replayed_bit_for_bit(run):
     key = Study.from_mapping(STUDY).plans()[3].simulator.key
     computed, stored = replay(run, key, 7, 40)
-    assert computed.num_rows == 34 * 2 and computed.equals(stored)
+    assert computed.num_rows == 34 and computed.equals(stored)
 
 
 def test_the_stored_settings_make_the_simulator_again():
