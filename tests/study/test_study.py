@@ -77,8 +77,9 @@ def test_the_resolved_study_reads_back(source: str) -> None:
     again = Study.from_mapping(tomllib.loads(study.to_toml()))
     assert again == study
     assert again.hash() == study.hash()
-    assert again.plans() == study.plans()
     assert Study.from_mapping(study.settings()) == study
+    if source == "base":  # the plans of bundled studies take a minute
+        assert again.plans() == study.plans()
 
 
 def test_bundled_files_say_question_command_and_time() -> None:
