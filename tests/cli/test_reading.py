@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from html import unescape
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
     assert "@article{chen2020," in cited.out and "@misc{ldpflow," in cited.out
     paragraph = ldpflow("cite", run_directory, "--text").out.strip()
     assert "The seed was" in paragraph and "64 independent replicates" in paragraph
-    page = report_html(Results.load(run_directory))
+    page = unescape(report_html(Results.load(run_directory)))
     assert paragraph in page and "@article{chen2020," in page
     nothing = ldpflow("cite", tmp_path / "nothing")
     assert nothing.code == 2 and nothing.err.count("\n") == 1
