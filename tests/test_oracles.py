@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
 
 from tests.oracles import asymptotics, batch_means, block_bootstrap, mechanisms, recursion, self_normalization
 from tests.oracles.safe_floor import floor_power
@@ -56,37 +56,21 @@ def test_randomized_response_by_enumeration(epsilon):
         assert mechanisms.randomized_response_variance(epsilon) == pytest.approx(variance)
 
 
-def test_laplace_noise_and_variance():
-    noisy = mechanisms.add_laplace([1.0, -2.0], 3.0, 0.5, [0.25, -1.0])
-    np.testing.assert_allclose(noisy, [1.0 + 6.0 * 0.25, -2.0 - 6.0])
-    second, _ = integrate.quad(lambda x: x**2 * math.exp(-abs(x) / 6.0) / 12.0, -300, 300)
-    assert mechanisms.laplace_variance(3.0, 0.5) == pytest.approx(second, rel=1e-6)
-
-
-def largest_gradient_change(tau, d, bound):
-    """sup ||g - g'||_1 over corners of the covariates and both signs of the residual."""
-    values = []
-    for slopes in itertools.product([-bound, bound], repeat=d - 1):
-        covariates = np.array([1.0, *slopes])
-        for response in (-1.0, 1.0):
-            values.append(recursion.quantile_regression_gradient(covariates, response, np.zeros(d), tau))
-    return max(float(np.abs(g - h).sum()) for g in values for h in values)
-
-
-@pytest.mark.parametrize("d", [1, 2, 4])
-@pytest.mark.parametrize("bound", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("d", [1, 4])
+@pytest.mark.parametrize("bound", [0.3, 2.0])
 def test_sensitivity_of_quantile_regression(d, bound):
-    change = largest_gradient_change(0.5, d, bound)
-    assert mechanisms.quantile_regression_sensitivity(0.5, d, bound) == pytest.approx(change)
-    for tau in (0.1, 0.75):
+    """sup ||g - g'||_1 over corners of the covariates and both signs of the residual."""
+    for tau, exact in ((0.5, True), (0.1, False)):
+        corners = [np.array([1.0, *slopes]) for slopes in itertools.product([-bound, bound], repeat=d - 1)]
+        values = [
+            recursion.quantile_regression_gradient(x, response, np.zeros(d), tau)
+            for x in corners
+            for response in (-1.0, 1.0)
+        ]
+        change = max(float(np.abs(g - h).sum()) for g in values for h in values)
         claimed = mechanisms.quantile_regression_sensitivity(tau, d, bound)
-        assert claimed >= largest_gradient_change(tau, d, bound)
         assert claimed == pytest.approx(2.0 * max(tau, 1.0 - tau) * (1.0 + (d - 1) * bound))
-
-
-def test_sensitivity_of_the_quantile():
-    g = [recursion.quantile_gradient(x, 0.0, 0.9)[0] for x in (-1.0, 1.0)]
-    assert mechanisms.quantile_sensitivity() == pytest.approx(abs(g[0] - g[1]))
+        assert claimed == pytest.approx(change) if exact else claimed >= change
 
 
 # --- recursion ---------------------------------------------------------------------------------
@@ -185,12 +169,12 @@ def test_conditional_variance_of_independent_iterates():
     assert (sd**2).sum() == pytest.approx((1.0 - length / n) / (m * length))
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.005, 0.05, 0.31, 0.5, 0.95, 0.999, 1.0])
-@pytest.mark.parametrize("size", [1, 2, 7, 500])
-def test_type_7_quantiles(probability, size):
-    values = np.random.default_rng(size).normal(size=size)
-    ours = block_bootstrap.quantile_type7(values, probability)
-    assert ours == pytest.approx(np.quantile(values, probability), rel=1e-12, abs=1e-12)
+def test_type_7_quantiles():
+    for size in (1, 2, 7, 500):
+        values = np.random.default_rng(size).normal(size=size)
+        for probability in (0.0, 0.005, 0.31, 0.5, 0.95, 1.0):
+            ours = block_bootstrap.quantile_type7(values, probability)
+            assert ours == pytest.approx(np.quantile(values, probability), rel=1e-12, abs=1e-12)
 
 
 # --- batch means -------------------------------------------------------------------------------
@@ -260,36 +244,6 @@ def test_golden_figures_of_the_private_median():
     lower, upper = asymptotics.oracle_interval(0.0, sigma, 10**6, 0.9)
     assert upper[0] - lower[0] == pytest.approx(0.008922, abs=5e-7)
     assert upper[0] + lower[0] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("kind", "df", "standard_quantile", "standard_density"),
-    [
-        ("normal", None, 1.2815515655446004, 0.17549833193248688),
-        ("laplace", None, -math.log(0.2), 0.1),
-        ("exponential", None, -math.log(0.1), 0.1),
-        ("uniform", None, 0.9, 1.0),
-        ("student_t", 2.0, 0.8 / math.sqrt(0.18), 0.18**1.5),
-    ],
-)
-def test_quantile_truth_and_density_in_closed_form(kind, df, standard_quantile, standard_density):
-    distribution = asymptotics.law(kind, -3.0, 2.0, df)
-    truth = asymptotics.quantile_truth(distribution, 0.9)
-    assert truth == pytest.approx(-3.0 + 2.0 * standard_quantile)
-    assert asymptotics.quantile_g(distribution, 0.9) == pytest.approx(standard_density / 2.0)
-    sigma = asymptotics.quantile_sigma(distribution, 0.9, math.inf)
-    assert sigma == pytest.approx(0.09 * 4.0 / standard_density**2)
-
-
-@pytest.mark.parametrize("covariates", ["truncated_normal", "uniform"])
-def test_sigma_x(covariates):
-    bound, d = 0.5, 4
-    sigma_x = asymptotics.regression_sigma_x(covariates, d, bound)
-    density = stats.norm.pdf if covariates == "truncated_normal" else lambda x: 0.5
-    mass, _ = integrate.quad(density, -1, 1)
-    second, _ = integrate.quad(lambda x: x**2 * density(x) / mass, -1, 1)
-    assert second == pytest.approx(0.2911251 if covariates == "truncated_normal" else 1 / 3)
-    np.testing.assert_allclose(sigma_x, np.diag([1.0] + 3 * [bound**2 * second]), atol=1e-9, rtol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from ldpflow.cli.flags import Axis, complete_study
+from ldpflow.cli.flags import Axis, complete_study, set_parameters
 from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, rounded, short, with_error
 from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
-from ldpflow.options import Engine
+from ldpflow.options import Engine, SweepOptions
 
 if TYPE_CHECKING:
     from ldpflow.practice.planning import Plan
@@ -169,15 +169,17 @@ def goals(wanted: str | None, methods: bool, difference: float | None) -> list[S
     """Columns of what reaching a goal takes: with the recommended ``methods`` if known, for the oracle."""
     columns: list[Shown] = []
     if methods:
-        columns.append((f"n for {wanted}", lambda row: counted(row["n_with_method"], row["method_needed"])))
+        columns.append(
+            (f"n for {wanted}", lambda row: count_text(row["n_with_method"], row["method_needed"]))
+        )
     if wanted is not None:
         columns += [
-            ("oracle's n", lambda row: counted(row["n_needed"], row["arrival_needed"])),
+            ("oracle's n", lambda row: count_text(row["n_needed"], row["arrival_needed"])),
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
         ]
     if difference is not None:
         name = f"n per group for {short(difference)}"
-        columns.append((name, lambda row: counted(row["n_per_group"], row["arrival_per_group"])))
+        columns.append((name, lambda row: count_text(row["n_per_group"], row["arrival_per_group"])))
     return columns
 
 
@@ -203,7 +205,7 @@ def bias_text(row: Row) -> str:
     return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
 
 
-def counted(count: int | None, remark: str | None) -> str:
+def count_text(count: int | None, remark: str | None) -> str:
     """A number of users, and the method or the verdict with them, but for ``arrived``."""
     text = text_of(count, ",")
     return text if count is None or remark in (None, "arrived") else f"{text} ({remark.replace('_', ' ')})"
@@ -294,9 +296,61 @@ def users_needed(row: Row) -> str:
     return text_of(row["n_needed"], ",", "none") + ("" if other else f" ({row['interval_needed']})")
 
 
-of_pilot = partial(typer.Option, rich_help_panel="A pilot's data, or public bounds")
-of_goal = partial(typer.Option, rich_help_panel="What the plan is for")
-of_comparison = partial(typer.Option, rich_help_panel="Protocols side by side")
+PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
+COMPARISON = "Protocols side by side"
+Pair = tuple[float, float] | None
+
+OPTIONS = [
+    ("n", None, Axis, "X", "Users. *"),
+    ("epsilon", None, Axis, "X", "Privacy budget. *"),
+    ("tau", None, Axis, "X", "Level of the quantile. *"),
+    ("level", None, Axis, "X", "Nominal coverage. *"),
+    ("pilot", PILOT, str | None, "FILE", "Parquet or CSV file with pilot data."),
+    ("column", PILOT, str | None, "NAME", "Column of that file."),
+    ("missing", PILOT, str | None, "drop", "Leave out records without a value."),
+    (
+        "missing_value", PILOT, list[float] | None, "X",
+        "Number that stands for no value, such as -1: left out. May be repeated.",
+    ),
+    ("jitter", PILOT, float | None, None, "Width of the noise that users add to their value."),
+    ("bounds", PILOT, Pair, "LOW HIGH", "Public bounds of the values."),
+    ("length", GOAL, float | None, None, "Length wanted: n at each epsilon, epsilon at each n."),
+    ("half_width", GOAL, float | None, None, "The same as a half width."),
+    ("response_rate", GOAL, float | None, None, "Share of users who answer: invitations."),
+    ("difference", GOAL, float | None, None, "Difference of two groups to detect: users per group."),
+    ("power", GOAL, float, None, "Probability of detecting the difference."),
+    ("target_mcse", GOAL, float | None, None, "Monte Carlo SE of coverage wanted: replicates."),
+    ("compare", COMPARISON, bool, None, "Compare all protocols for the study's quantiles."),
+    ("range", COMPARISON, Pair, "L U", "Public range of the values."),
+    ("scale_guess", COMPARISON, float | None, None, "Public guess of the law's scale, for the bins."),
+    ("rounds_max", COMPARISON, int | None, None, "Warn above this many rounds."),
+    ("bits_max", COMPARISON, float | None, None, "Warn above this many bits per user."),
+    ("liars", COMPARISON, float | None, None, "Share of users who send the worst possible report."),
+    (
+        "answer_below", COMPARISON, float | None, None,
+        "Response rate of users with values up to the quantile.",
+    ),
+    ("answer_above", COMPARISON, float | None, None, "Response rate of users with values above it."),
+    ("answers", COMPARISON, int | None, None, "Answers per user; the budget is split between them."),
+    (
+        "settings", None, str | None, "FILE.toml",
+        "Write the settings that `analyse` takes, the method among them.",
+    ),
+    ("check", None, bool, None, "Simulate 512 replicates, the recommended methods included."),
+    ("engine", None, Engine, None, "Where --check runs."),
+]  # fmt: skip
+"""Flags of the command: name, panel of the help, type, placeholder and help."""
+
+DEFAULTS = {"power": 0.8, "compare": False, "check": False, "engine": Engine.auto}
+
+
+def flag_parameters() -> Iterator[Parameter]:
+    for name, panel, kind, metavar, text in OPTIONS:
+        flag = f"--{name.replace('_', '-')}"
+        names = [flag] if kind in (Axis, bool, Pair) else []  # one name: without a --no-{name}
+        shown = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+        default = DEFAULTS.get(name)
+        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
 
 def plan(
@@ -308,77 +362,7 @@ def plan(
             autocompletion=complete_study,
         ),
     ] = None,
-    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users. *")] = None,
-    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
-    tau: Annotated[Axis, typer.Option("--tau", metavar="X", help="Level of the quantile. *")] = None,
-    level: Annotated[Axis, typer.Option("--level", metavar="X", help="Nominal coverage. *")] = None,
-    pilot: Annotated[
-        str | None, of_pilot(metavar="FILE", help="Parquet or CSV file with pilot data.")
-    ] = None,
-    column: Annotated[str | None, of_pilot(metavar="NAME", help="Column of that file.")] = None,
-    missing: Annotated[
-        str | None, of_pilot(metavar="drop", help="Leave out records without a value.")
-    ] = None,
-    missing_value: Annotated[
-        list[float] | None,
-        of_pilot(
-            metavar="X",
-            help="Number that stands for no value, such as -1: left out. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    jitter: Annotated[
-        float | None, of_pilot(help="Width of the noise that users add to their value.")
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None, of_pilot(metavar="LOW HIGH", help="Public bounds of the values.")
-    ] = None,
-    length: Annotated[
-        float | None, of_goal(help="Length wanted: n at each epsilon, epsilon at each n.")
-    ] = None,
-    half_width: Annotated[float | None, of_goal(help="The same as a half width.")] = None,
-    response_rate: Annotated[float | None, of_goal(help="Share of users who answer: invitations.")] = None,
-    difference: Annotated[
-        float | None, of_goal(help="Difference of two groups to detect: users per group.")
-    ] = None,
-    power: Annotated[float, of_goal(help="Probability of detecting the difference.")] = 0.8,
-    target_mcse: Annotated[
-        float | None, of_goal(help="Monte Carlo SE of coverage wanted: replicates.")
-    ] = None,
-    compare: Annotated[
-        bool, of_comparison("--compare", help="Compare all protocols for the study's quantiles.")
-    ] = False,
-    range: Annotated[
-        tuple[float, float] | None,
-        of_comparison("--range", metavar="L U", help="Public range of the values."),
-    ] = None,
-    scale_guess: Annotated[
-        float | None, of_comparison(help="Public guess of the law's scale, for the bins.")
-    ] = None,
-    rounds_max: Annotated[int | None, of_comparison(help="Warn above this many rounds.")] = None,
-    bits_max: Annotated[float | None, of_comparison(help="Warn above this many bits per user.")] = None,
-    liars: Annotated[
-        float | None, of_comparison(help="Share of users who send the worst possible report.")
-    ] = None,
-    answer_below: Annotated[
-        float | None, of_comparison(help="Response rate of users with values up to the quantile.")
-    ] = None,
-    answer_above: Annotated[
-        float | None, of_comparison(help="Response rate of users with values above it.")
-    ] = None,
-    answers: Annotated[
-        int | None, of_comparison(help="Answers per user; the budget is split between them.")
-    ] = None,
-    settings: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.toml", help="Write the settings that `analyse` takes, the method among them."
-        ),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Simulate 512 replicates, the recommended methods included.")
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where --check runs.")] = Engine.auto,
+    **given: Any,
 ) -> None:
     """Predict interval lengths, or the number of users or the budget that a length takes (utility analysis).
 
@@ -389,40 +373,44 @@ def plan(
 
     Flags marked * replace the study's values and may be repeated.
     """
-    given = locals()
-    from ldpflow.options import SweepOptions
     from ldpflow.practice.planning import plan as make_plan
-    from ldpflow.practice.planning.sources import OPTIONS
+    from ldpflow.practice.planning.sources import OPTIONS as USED
     from ldpflow.study.entry import parse_number
 
-    options = {name: given[name] for name in OPTIONS if given.get(name) is not None}
+    options = {name: given[name] for name in USED if given.get(name) is not None}
     axes = [name for name in ("tau", "epsilon", "n", "level") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
-    own = pilot is not None or bounds is not None
+    own = given["pilot"] is not None or given["bounds"] is not None
+    length, half_width, settings = given["length"], given["half_width"], given["settings"]
+    target_mcse, response_rate = given["target_mcse"], given["response_rate"]
     SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
     found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)
-    if compare:
+    if given["compare"]:
         print_protocols(found, half_width if length is None else length / 2, response_rate)
         return
     if own:
         print_source(found)
     wanted = None if length is None else f"length {length:g}"
     wanted = wanted if half_width is None else f"half width {half_width:g}"
-    print_plan(found, wanted, difference, response_rate)
+    print_plan(found, wanted, given["difference"], response_rate)
     if target_mcse is not None:
         print_replicates(sorted({row["level"] for row in found.rows}), target_mcse)
-    if not check:
+    if not given["check"]:
         raise typer.Exit(int(found.refused))
     largest = max(row["n"] for row in found.rows)
     if largest > 10**8:
         raise InputError("n", largest, "at most 1e8 with `check`")
-    good = found.check(engine.value)
+    good = found.check(given["engine"].value)
     print_check(found)
     if not good:
         typer.echo("no recommended method is good at every row", err=True)
         raise typer.Exit(1)
+
+
+first, *_ = signature(plan, eval_str=True).parameters.values()
+set_parameters(plan, [first, *flag_parameters()])
 
 
 def write_settings(found: Plan, file: str) -> None:

@@ -177,12 +177,12 @@ class Reader:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return ~self.read(operand)
             case ast.Compare(left=left, ops=ops, comparators=others):
-                return reduce(operator.and_, map(self.compared, [left, *others], ops, others))
+                return reduce(operator.and_, map(self.compare, [left, *others], ops, others))
             case ast.Name(id=name) if pa.types.is_boolean(self.column(name)):
                 return pc.field(name)
         raise self.refuse()
 
-    def compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> pc.Expression:
+    def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> pc.Expression:
         """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
         if isinstance(right, ast.Name) and not isinstance(op, (ast.In, ast.NotIn)):
             left, right, op = right, left, MIRRORED.get(type(op), type(op))()

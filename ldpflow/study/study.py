@@ -393,7 +393,7 @@ class Study:
             acting = next(parts[table] for table in ACTING if table in parts)
             made = family_of(acting).of_study(parts, self.n, self.independent_n)
             for simulator, users in made:
-                plans.append(self.planned(simulator, users))
+                plans.append(self.make_plan(simulator, users))
         self.check_distinct([plan.simulator for plan in plans])
         return plans
 
@@ -415,7 +415,7 @@ class Study:
                 for values in itertools.product(*(chosen[name] for name in (*names, table))):
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
-    def planned(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
+    def make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:

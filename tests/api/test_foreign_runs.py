@@ -10,15 +10,14 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-import typer
 
 import ldpflow as lf
-from ldpflow.cli import app
 from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.errors import LdpflowError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import ldpflow  # noqa: F401
+from tests.cli.test_help import EVERY
 from tests.studies import forget_plugins
 
 MARKING = """
@@ -59,16 +58,7 @@ FURTHER = {
 }
 
 
-def commands(group, before=()):
-    """Every command, by the words that call it."""
-    found = {}
-    for name, command in group.commands.items():
-        words = (*before, name)
-        found |= commands(command, words) if hasattr(command, "commands") else {words: command}
-    return found
-
-
-COMMANDS = commands(typer.main.get_command(app))
+COMMANDS = {words: command for words, command in EVERY.items() if not hasattr(command, "commands")}
 
 
 def arguments_of(words, run, key):

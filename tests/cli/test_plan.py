@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ def pilot(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_path_that_does_not_arrive_has_no_length(ldpflow: Callable[..., Any], trial: Any) -> None:
+def test_a_path_that_does_not_arrive_has_no_length(ldpflow, trial):
     shown = ldpflow("plan", trial(), "--length", "4", "--response-rate", "0.3")
     assert shown.code == 1 and shown.err == ""
     line = next(line for line in shown.out.splitlines() if line.lstrip().startswith("2e5"))
@@ -54,19 +53,19 @@ def test_a_path_that_does_not_arrive_has_no_length(ldpflow: Callable[..., Any], 
         assert words in " ".join(shown.out.split())
 
 
-def test_the_advice_prints_a_length(ldpflow: Callable[..., Any], trial: Any) -> None:
+def test_the_advice_prints_a_length(ldpflow, trial):
     shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "2")
     assert shown.code == 0
     assert "2.322" in shown.out and "doubtful" in shown.out and "half width 2" in shown.out
     assert "those of the oracle" in shown.out
 
 
-def test_half_width_and_length_at_once(ldpflow: Callable[..., Any], trial: Any) -> None:
+def test_half_width_and_length_at_once(ldpflow, trial):
     refused = ldpflow("plan", trial(), "--length", "4", "--half-width", "2")
     assert refused.code == 2 and "--half-width" in refused.err and "`" not in refused.err
 
 
-def test_a_pilot(ldpflow: Callable[..., Any], pilot: str) -> None:
+def test_a_pilot(ldpflow, pilot):
     settings = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5", "--half-width", "0.1", "--difference", "1")
     shown = ldpflow("plan", "--pilot", pilot, "--column", "amount", *settings)
     assert shown.code == 0
@@ -88,7 +87,7 @@ def test_a_pilot(ldpflow: Callable[..., Any], pilot: str) -> None:
         assert refused.code == 2 and field in refused.err and "Traceback" not in refused.err
 
 
-def test_the_last_lines_answer_the_question(ldpflow: Callable[..., Any], pilot: str) -> None:
+def test_the_last_lines_answer_the_question(ldpflow, pilot):
     """A line per budget: users, method, range over resampled pilots, invitations."""
     settings = ["--tau", "0.5", "--epsilon", "1", "--epsilon", "2", "--n", "2e5", "--n", "4e5"]
     settings += ["--half-width", "0.1", "--response-rate", "0.25"]
@@ -105,13 +104,13 @@ def test_the_last_lines_answer_the_question(ldpflow: Callable[..., Any], pilot: 
         assert low < users < high and invited == 4 * users
 
 
-def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow: Callable[..., Any]) -> None:
+def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow):
     shown = ldpflow("plan", "tr-regression", "--length", "0.1")
     text = " ".join(shown.out.split())
     assert "n for length" not in text and "plan with" not in text and "oracle's n" in text
 
 
-def test_a_study_of_several_problems(ldpflow: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_study_of_several_problems(ldpflow, tmp_path):
     """Settings that one problem has and another has not, such as Huber's constant."""
     one = {"mu": [1.0], "gamma": [0.6], "c": [0.4], "n": [1e5], "method": ["BM"]}
     (tmp_path / "s.toml").write_text(load_study("gdp-coverage").replace(one).to_toml())
@@ -122,22 +121,20 @@ def test_a_study_of_several_problems(ldpflow: Callable[..., Any], tmp_path: Path
     assert "coefficients" not in shown.out, "settings that others tell apart are left out"
 
 
-def test_no_budget_is_enough(ldpflow: Callable[..., Any], trial: Any) -> None:
+def test_no_budget_is_enough(ldpflow, trial):
     shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "0.01")
     assert shown.code == 0 and "none" in shown.out
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "100", "200"])
-def test_no_number_is_cut(
-    ldpflow: Callable[..., Any], pilot: str, columns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_number_is_cut(ldpflow, pilot, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     shown = ldpflow("plan", "--pilot", pilot, "--tau", "0.5", "--epsilon", "1", "--n", "2e5", "--length", "1")
     assert shown.code == 0 and "…" not in shown.out
 
 
 @pytest.mark.slow
-def test_check_says_whether_the_recommended_method_covers(ldpflow: Callable[..., Any], trial: Any) -> None:
+def test_check_says_whether_the_recommended_method_covers(ldpflow, trial):
     """512 replicates each: with the default steps nothing is good, with the advised ones TR is."""
     lost = ldpflow("plan", trial(), "--check", "--engine", "serial")
     assert lost.code == 1 and "short" in lost.out and "good" not in lost.out.replace("no recommended", "")

@@ -41,9 +41,7 @@ SKEWED = [(0.8, 0.25), (0.7, 0.3)]
 
 
 @pytest.mark.parametrize(("shape", "tau"), SKEWED)
-def test_tr_is_not_recommended_where_its_degree_does_not_fit(
-    ldpflow: Callable[..., Any], study: Any, shape: float, tau: float
-) -> None:
+def test_tr_is_not_recommended_where_its_degree_does_not_fit(ldpflow, study, shape, tau):
     """Gamma laws where TR of degree 2 covers .837 and .843 of 90% at n = 5e4, and TR3 .90."""
     shown = ldpflow("plan", study(law="gamma", shape=shape, tau=tau))
     row = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
@@ -52,7 +50,7 @@ def test_tr_is_not_recommended_where_its_degree_does_not_fit(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "tau"), SKEWED)
-def test_the_method_that_is_recommended_covers_there(study: Any, shape: float, tau: float) -> None:
+def test_the_method_that_is_recommended_covers_there(study, shape, tau):
     """512 replicates: the recommended one covers .87 or more; TR is .04 short in 2,000 replicates."""
     plan = lf.plan(study(law="gamma", shape=shape, tau=tau))
     assert [row["recommended"] for row in plan.rows] == ["TR3"]
@@ -60,7 +58,7 @@ def test_the_method_that_is_recommended_covers_there(study: Any, shape: float, t
 
 
 @pytest.mark.slow
-def test_a_recommended_method_covers_on_random_paths() -> None:
+def test_a_recommended_method_covers_on_random_paths():
     """24 laws and steps: the recommended method covers .84 or more of 90%, 400 replicates each.
 
     A method that covers .90 falls below .84 with probability 6e-5, one that covers .88 with 1e-2.
@@ -97,7 +95,7 @@ def test_a_recommended_method_covers_on_random_paths() -> None:
     assert recommended >= 8 and low == []
 
 
-def test_bounds_are_planned_with_skewed_laws_too(ldpflow: Callable[..., Any]) -> None:
+def test_bounds_are_planned_with_skewed_laws_too(ldpflow):
     """The average arrives under a normal law and not under skewed ones; TR covers under all of them."""
     shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.5", "--epsilon", "1", "--n", "2e5")
     text = " ".join(shown.out.split())
@@ -107,7 +105,7 @@ def test_bounds_are_planned_with_skewed_laws_too(ldpflow: Callable[..., Any]) ->
     assert "the worst is lognormal from the lower bound" in text
 
 
-def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow: Callable[..., Any]) -> None:
+def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow):
     shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "2e4")
     text = " ".join(shown.out.split())
     assert shown.code == 1 and "no method covers in all, the worst is" in text and "use TR" not in text
@@ -115,7 +113,7 @@ def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow: Callable
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.5, 0.9])
-def test_the_check_of_bounds_simulates_every_law(tau: float) -> None:
+def test_the_check_of_bounds_simulates_every_law(tau):
     """512 replicates under each of five laws: the recommended method is good under all."""
     plan = lf.plan(bounds=(0, 1000), tau=tau, epsilon=1, n=2e5)
     assert plan.rows[0]["recommended"] == "TR" and plan.check()
@@ -129,9 +127,7 @@ def compared(shown: Any) -> dict[str, list[str]]:
     return {row[0]: row for row in rows if row and row[0] in ("sgd", "rounds", "oue", "haar", "tree", "grr")}
 
 
-def test_a_comparison_is_blank_where_plain_plan_is(
-    ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_is_blank_where_plain_plan_is(ldpflow, study, monkeypatch):
     """c = 0.01: the average does not arrive, so LDP-SGD has no half width and no coverage."""
     monkeypatch.setenv("COLUMNS", "200")
     file = study(n=2000, c=0.01, tau=0.9)
@@ -149,9 +145,7 @@ def test_a_comparison_is_blank_where_plain_plan_is(
         {"law": "empirical", "file": "pilot.csv"},
     ],
 )
-def test_mixtures_and_columns_are_compared(
-    ldpflow: Callable[..., Any], study: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: Any
-) -> None:
+def test_mixtures_and_columns_are_compared(ldpflow, study, tmp_path, monkeypatch, law):
     monkeypatch.chdir(tmp_path)
     values = np.random.default_rng(3).normal(size=1000)
     (tmp_path / "pilot.csv").write_text("a\n" + "".join(f"{v!r}\n" for v in values.tolist()))
@@ -177,7 +171,7 @@ VALUES = [round(float(v), 2) for v in np.random.default_rng(11).gamma(2.0, 30.0,
 ASKED = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
 
 
-def test_users_answers_and_budget_of_every_row(ldpflow: Callable[..., Any], pilot: Any) -> None:
+def test_users_answers_and_budget_of_every_row(ldpflow, pilot):
     """Two quantiles are two surveys: twice the invitations, or two answers and twice the budget."""
     file = pilot({"amount": VALUES})
     shown = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "--response-rate", "0.4")
@@ -192,7 +186,7 @@ def test_users_answers_and_budget_of_every_row(ldpflow: Callable[..., Any], pilo
 
 
 @pytest.mark.parametrize("word", ["refused", "1 234,50 EUR"])
-def test_an_identifier_is_not_planned_silently(ldpflow: Callable[..., Any], pilot: Any, word: str) -> None:
+def test_an_identifier_is_not_planned_silently(ldpflow, pilot, word):
     """One text among the amounts makes the identifier the only numeric column."""
     amounts: list[Any] = [*VALUES[:-1], f'"{word}"']
     file = pilot({"id": list(range(1000)), "amount": amounts, "town": ["Bochum"] * 1000})
@@ -202,7 +196,7 @@ def test_an_identifier_is_not_planned_silently(ldpflow: Callable[..., Any], pilo
     assert ldpflow("plan", "--pilot", file, "--column", "id", *ASKED).code == 0
 
 
-def test_codes_for_no_value_are_pointed_out(ldpflow: Callable[..., Any], pilot: Any) -> None:
+def test_codes_for_no_value_are_pointed_out(ldpflow, pilot):
     """-1 in 3% of the records, 9999 in .5%; left out on request they are counted."""
     amounts = [-1.0] * 30 + [9999.0] * 5 + VALUES[35:]
     file = pilot({"amount": amounts})
@@ -220,16 +214,14 @@ def test_codes_for_no_value_are_pointed_out(ldpflow: Callable[..., Any], pilot: 
     assert lone.code == 2 and "--pilot" in lone.err
 
 
-def test_values_are_not_called_codes(ldpflow: Callable[..., Any], pilot: Any) -> None:
+def test_values_are_not_called_codes(ldpflow, pilot):
     """Zeros, ties at the largest value, negative numbers among others."""
     for values in ([0.0] * 200 + VALUES[200:], [*VALUES[5:], *[max(VALUES)] * 5], [v - 40 for v in VALUES]):
         shown = ldpflow("plan", "--pilot", pilot({"amount": values}), *ASKED)
         assert "looks like a code" not in shown.out
 
 
-def test_settings_for_analyse_hold_the_method(
-    ldpflow: Callable[..., Any], pilot: Any, tmp_path: Path
-) -> None:
+def test_settings_for_analyse_hold_the_method(ldpflow, pilot, tmp_path):
     """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
     file, settings = pilot({"amount": VALUES}), tmp_path / "collected.toml"
     asked = ("--tau", "0.9", "--epsilon", "1", "--n", "2e4")
@@ -247,7 +239,7 @@ def test_settings_for_analyse_hold_the_method(
     assert several.code == 2 and "one row" in several.err
 
 
-def test_reports_are_analysed_with_the_method_of_the_plan(study: Any, tmp_path: Path) -> None:
+def test_reports_are_analysed_with_the_method_of_the_plan(study, tmp_path):
     """From a plan to a collection to its intervals: TR of degree 3, not of degree 2."""
     plan = lf.plan(study(law="gamma", shape=0.8, tau=0.25))
     assert plan.rows[0]["recommended"] == "TR3"
@@ -262,7 +254,7 @@ def test_reports_are_analysed_with_the_method_of_the_plan(study: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
-def test_a_pilot_in_memory(library: str) -> None:
+def test_a_pilot_in_memory(library):
     columns = {"name": ["x"] * 1000, "amount": VALUES}
     frame: Any = columns if library == "dict" else None
     if frame is None:
@@ -276,9 +268,7 @@ def test_a_pilot_in_memory(library: str) -> None:
         lf.plan(pilot=frame, column="spent", tau=0.5, epsilon=1, n=2e5)
 
 
-def test_nothing_is_computed_from_undeclared_steps(
-    ldpflow: Callable[..., Any], study: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_computed_from_undeclared_steps(ldpflow, study, monkeypatch):
     """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(lf.LdpSgd, "step_constant", lambda self: math.nan)
@@ -295,7 +285,7 @@ def test_nothing_is_computed_from_undeclared_steps(
     assert "ldp_sgd does not declare steps" in shown.out
 
 
-def test_no_method_that_is_recommended_reads_the_truth() -> None:
+def test_no_method_that_is_recommended_reads_the_truth():
     """The oracle is simulated beside the methods, never recommended and never in a row of a comparison."""
     plan = lf.plan("quickstart", compare=True, range=(-6, 9), tau=0.5, epsilon=1.0, n=2e4, replicates=20)
     assert {row["interval"] for row in plan.rows} <= {"TR", "TR3", "fieller", "outer", None}

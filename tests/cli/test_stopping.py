@@ -151,16 +151,16 @@ def test_check_and_repair(ldpflow, tmp_path):
     assert ldpflow("check", tmp_path / "absent").code == 2
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("2h", 7200), ("1h30m", 5400), ("1.5m", 90)])
-def test_times(text, seconds):
-    assert read_seconds(text) == seconds
-
-
 @pytest.mark.parametrize(
-    ("text", "size"), [("500M", 500 * 2**20), ("8g", 2**33), ("1.5 GiB", 3 * 2**29), ("7", 7)]
-)
-def test_sizes(text, size):
-    assert read_bytes(text) == size
+    ("read", "text", "value"),
+    [
+        (read_seconds, "90", 90), (read_seconds, "1h30m", 5400), (read_seconds, "1.5m", 90),
+        (read_bytes, "500M", 500 * 2**20), (read_bytes, "8g", 2**33), (read_bytes, "1.5 GiB", 3 * 2**29),
+        (read_bytes, "7", 7),
+    ],
+)  # fmt: skip
+def test_times_and_sizes(read, text, value):
+    assert read(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0", "9" * 400])

@@ -37,12 +37,8 @@ def rows_as_printed() -> list[dict[str, Any]]:
         )
         for name, value in NULLS.items():
             row.setdefault(name, value)
-        value, se = {
-            "coverage": ("coverage", "coverage_mcse"),
-            "length": ("length_mean", "length_mcse"),
-        }[number.measure]
-        row[value] = number.value
-        row[se] = number.se
+        row["coverage" if number.measure == "coverage" else "length_mean"] = number.value
+        row[f"{number.measure}_mcse"] = number.se
     return list(rows.values())
 
 
@@ -52,18 +48,8 @@ def test_load_reads_every_printed_number() -> None:
     assert len({(*number.cell, number.measure) for number in numbers}) == 84
     first, second = numbers[:2]
     assert first.cell == second.cell == (1, "quantile", 0.5, 0, "BB", 1_000_000)
-    assert (first.measure, first.value, first.se, first.half_unit) == (
-        "coverage",
-        0.880,
-        0.015,
-        0.0005,
-    )
-    assert (second.measure, second.value, second.se, second.half_unit) == (
-        "length",
-        0.0085,
-        5.2e-5,
-        5e-5,
-    )
+    found = [(number.measure, number.value, number.se, number.half_unit) for number in (first, second)]
+    assert found == [("coverage", 0.880, 0.015, 0.0005), ("length", 0.0085, 5.2e-5, 5e-5)]
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:
@@ -116,7 +102,6 @@ def test_a_number_off_by_five_standard_errors_fails() -> None:
         assert compare(pa.Table.from_pylist(rows), "dette-graw", 1e-6).passed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p_values", "adjusted"),
     [

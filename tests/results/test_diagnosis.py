@@ -26,11 +26,6 @@ def diagnosed(estimate, half, se=1.0, level=0.9):
     return decompose(cell, level)
 
 
-def said(estimate, half, se=1.0, level=0.9):
-    (cell,) = cells_of(rows(estimate, se, half, level=level))[1]
-    return decompose(cell, level).sentence()
-
-
 def within(found, name, value):
     """Fails with probability 6e-5 if all is well."""
     assert abs(found.values[name] - value) < 4 * found.errors[name], name
@@ -53,7 +48,7 @@ def test_bias_alone():
     within(found, "length_ratio", 1.0)
     assert found.values["variability_effect"] == pytest.approx(0.0, abs=1e-12)
     assert found.main_cause() == "bias"
-    sentence = said(0.6 + np.random.default_rng(1).standard_normal(COUNT), Z)
+    sentence = found.sentence()
     assert ", mainly bias: 0.900 (level) -0.0" in sentence and "(bias of +0.59 empirical SE)" in sentence
 
 
@@ -63,7 +58,7 @@ def test_length_alone(factor, words):
     found = diagnosed(rng.standard_normal(COUNT), factor * Z)
     within(found, "length_effect", 2 * stats.norm.cdf(factor * Z) - 1 - 0.9)
     assert found.main_cause() == "length"
-    assert f"mainly {words} intervals" in said(np.random.default_rng(2).standard_normal(COUNT), factor * Z)
+    assert f"mainly {words} intervals" in found.sentence()
 
 
 def test_variability_alone():
@@ -114,11 +109,16 @@ def test_no_gap_no_cause():
     estimate = stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT)
     found = diagnosed(estimate, Z)
     assert found.main_cause() == "none"
-    assert "no gap beyond noise: 0.900 (level) +0.000 ± 0.0" in said(estimate, Z)
-    assert "(no effect beyond 2 MCSE) = 0.900." in said(estimate, Z)
+    assert "no gap beyond noise: 0.900 (level) +0.000 ± 0.0" in found.sentence()
+    assert "(no effect beyond 2 MCSE) = 0.900." in found.sentence()
 
 
 def test_errors_are_the_spread_of_repeated_studies():
+    """150 studies know the logarithm of MCSE over spread to .07 at most: 4 of them (each fails for 6e-5).
+
+    A share of hits jumps where the others slide: there the jackknife is too large, by the factors that 3,000
+    studies have.
+    """
     rng = np.random.default_rng(9)
     found = []
     for _ in range(150):
@@ -127,9 +127,8 @@ def test_errors_are_the_spread_of_repeated_studies():
     for name in (*(f"{cause}_effect" for cause in CAUSES), "coverage_left", "coverage_together"):
         spread = np.std([f.values[name] for f in found], ddof=1)
         mcse = math.sqrt(np.mean([f.errors[name] ** 2 for f in found]))
-        # A share of hits jumps where the others slide: its jackknife errs on the safe side.
-        above = 1.5 if name in ("shape_effect", "coverage_left") else 1.2
-        assert 0.85 < mcse / spread < above, name
+        factor = {"shape_effect": 1.47, "coverage_left": 1.22}.get(name, 1.0)
+        assert abs(math.log(mcse / spread / factor)) < 0.28, name
 
 
 def test_order_and_failures_do_not_matter():
@@ -151,26 +150,18 @@ def test_too_little_to_say(estimate):
     assert tuple(columns) == DIAGNOSIS_COLUMNS and set(columns.values()) == {None}
 
 
-def cells_of_the_paper(out, tau, n, replicates):
-    study = Study.from_mapping(
-        changed(
-            seed=5,
-            replicates=replicates,
-            problem={"kind": "quantile", "tau": tau},
-            mechanism={"kind": "randomized_response", "epsilon": 1},
-            algorithm={"kind": "ldp_sgd"},
-            grid={"n": n, "level": 0.9},
-            method=[{"kind": "BB"}, {"kind": "BM"}, {"kind": "SN"}, {"kind": "oracle"}],
-        )
-    )
-    run_study(study, out, engine="serial")
-    summary = RunStore(out).read_summary()
-    assert summary is not None
-    return {row["method"]: row for row in summary.to_pylist()}
-
-
 def test_the_median_at_1e5_has_short_intervals(tmp_path):
-    found = cells_of_the_paper(tmp_path / "run", 0.5, 1e5, 2048)
+    study = changed(
+        seed=5,
+        replicates=2048,
+        problem={"kind": "quantile"},
+        mechanism={"kind": "randomized_response", "epsilon": 1},
+        algorithm={"kind": "ldp_sgd"},
+        grid={"n": 1e5, "level": 0.9},
+        method=[{"kind": "BB"}, {"kind": "oracle"}],
+    )
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    found = {row["method"]: row for row in RunStore(tmp_path / "run").read_summary().to_pylist()}
     assert found["BB"]["main_cause"] == "length"
     assert found["BB"]["length_effect"] < 0
     assert found["BB"]["length_cv"] == pytest.approx(0.18, abs=0.01)

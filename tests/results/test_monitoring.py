@@ -63,21 +63,6 @@ def test_measures_are_a_loop_over_replicates(seed, replicates, first_n, target, 
     assert ours == pytest.approx(monitoring.at_stop(rows, first_n, target), nan_ok=True)
 
 
-def test_more_looks_never_cover_more():
-    status, covered, length = random_rows(1, 500, undefined=0.0)
-    looks = looks_of(status, covered, length, math.inf)
-    at_all = coverage_at_every_n(looks)["coverage_all_n"]
-    alone = [coverage_at_every_n(between(looks, n, n))["coverage_all_n"] for n in GRID]
-    assert alone == [covered[:, k].mean() for k in range(4)]
-    assert at_all <= min(alone)
-    falling = [coverage_at_every_n(between(looks, 10, n))["coverage_all_n"] for n in GRID]
-    assert falling == sorted(falling, reverse=True)
-    # Whatever the length: everybody stops at the first look.
-    stop = coverage_at_stop(looks)
-    assert stop["stopped_share"] == 1.0 and stop["stop_n_mean"] == stop["stop_n_median"] == 10.0
-    assert stop["coverage_at_stop"] == alone[0]
-
-
 def test_brownian_motion_covers_at_every_n_as_often_as_it_should():
     # Independent normal iterates with known variance on eleven n's, ten per decade: 0.6367 for the
     # normal interval and 0.9752 for the sequence with t_opt = 1e4, each (sd .0005 and .0002) of 1e6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-import weakref
 
 import pyarrow as pa
 import pytest
@@ -43,20 +42,6 @@ def test_no_rows(store, paths):
     nothing = summary_of([], paths)
     assert nothing.num_rows == 0
     assert nothing.column_names == store.read_summary().column_names
-
-
-def test_cells_are_let_go_of_before_the_next_are_read(store, paths):
-    alive = []
-
-    def watched():
-        for keys, cells in stored_cells(store, damaged="refuse"):
-            assert [ref for ref in alive if ref() is not None] == []
-            alive.extend(weakref.ref(cell.estimate.base) for cell in cells)
-            yield keys, cells
-            del cells
-
-    summary_of(watched(), paths)
-    assert len(alive) == 8
 
 
 def peak(run, count):

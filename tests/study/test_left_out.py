@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from tests.studies import changed
 SPLIT = [{"kind": "ldp_sgd"}, {"kind": "budget_split", "perturbations": 4}]
 
 
-def test_a_method_that_makes_no_cell_is_named_with_the_reason() -> None:
+def test_a_method_that_makes_no_cell_is_named_with_the_reason():
     study = Study.from_mapping(changed(algorithm=SPLIT, method=[{"kind": "PB"}, {"kind": "SN"}]))
     assert study.left_out() == ["PB is left out with ldp_sgd: it takes the perturbed paths of budget_split"]
     both = Study.from_mapping(
@@ -38,19 +36,19 @@ def test_a_method_that_makes_no_cell_is_named_with_the_reason() -> None:
     ]
 
 
-def test_a_method_without_any_cell_says_so() -> None:
+def test_a_method_without_any_cell_says_so():
     mapping = changed(method=[{"kind": "PB"}, {"kind": "SN"}], algorithm={"kind": "ldp_sgd"})
     (line,) = Study.from_mapping(mapping).left_out()
     assert line.startswith("PB makes no interval in this study; it is left out with ldp_sgd: ")
 
 
-def test_replicates_that_are_left_over_are_named() -> None:
+def test_replicates_that_are_left_over_are_named():
     study = Study.from_mapping(changed(grid__level=0.9, method=[{"kind": "PAR", "K": 8}]))
     assert study.left_out() == ["PAR, level 0.9: a row is made of 8 replicates; the last 4 of 100 make none"]
     assert Study.from_mapping(changed()).left_out() == []
 
 
-def test_every_way_to_a_run_says_it(ldpflow: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     mapping = changed(
         problem={"kind": "quantile"},
         mechanism={"kind": "randomized_response", "epsilon": 1.0},
@@ -86,14 +84,14 @@ def test_every_way_to_a_run_says_it(ldpflow: Callable[..., Any], tmp_path: Path)
         ("algorithm", "dp_nsgd", "algorithm.epsilon"),
     ],
 )
-def test_a_study_says_its_privacy_budget(table: str, kind: str, field: str) -> None:
+def test_a_study_says_its_privacy_budget(table, kind, field):
     mapping = changed(**{table: {"kind": kind}})
     with pytest.raises(InputError, match="is missing; expected a number") as refused:
         Study.from_mapping(mapping)
     assert refused.value.field == field
 
 
-def test_in_python_too() -> None:
+def test_in_python_too():
     given: dict[str, Any] = {"problem": lf.Quantile(), "algorithm": lf.LdpSgd(), "n": 1000}
     for mechanism in (lf.RandomizedResponse(), lf.RandomizedResponse(sampling=["data", "private_bit"])):
         with pytest.raises(InputError, match=r"mechanism\.epsilon"):
@@ -102,7 +100,7 @@ def test_in_python_too() -> None:
     assert said.left_out() == []
 
 
-def test_what_has_no_budget_or_a_list_of_them_needs_none() -> None:
+def test_what_has_no_budget_or_a_list_of_them_needs_none():
     assert lf.Gaussian.missing_settings({"budgets": ([1.0, 2.0],)}) == []
     assert lf.NoMechanism.missing_settings({}) == []
     assert Study.from_mapping(changed(mechanism={"kind": "none"})).plans()

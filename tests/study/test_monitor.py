@@ -76,11 +76,6 @@ def test_the_summary_follows_replicates(run):
     assert check_run(store.root)[0] == []
 
 
-def test_a_sequence_is_tightest_at_the_smallest_n(run):
-    _, store = run
-    assert {row["t_opt"] for row in store.read_summary().to_pylist() if row["method"] == "ACS"} == {100}
-
-
 def test_what_a_study_says_of_its_looks():
     assert Study.from_mapping(STUDY).settings()["monitor"] == {"first_n": 100, "target_n": 500}
     assert Study.from_mapping(changed()).settings()["monitor"] == {"first_n": 100}

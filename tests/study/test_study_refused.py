@@ -6,15 +6,16 @@ import copy
 import math
 import time
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
 from ldpflow.simulators.one_pass import BUDGET
-from ldpflow.study import Study
+from ldpflow.study import Study, load_study
 from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -188,21 +189,7 @@ def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], 
 @settings(max_examples=150, deadline=2000, derandomize=True)
 @given(
     st.dictionaries(
-        st.sampled_from(
-            [
-                "n",
-                "epsilon",
-                "tau",
-                "gamma",
-                "c",
-                "beta",
-                "B",
-                "level",
-                "method",
-                "seed",
-                "replicates",
-            ]
-        ),
+        st.sampled_from("n epsilon tau gamma c beta B level method seed replicates".split()),
         st.one_of(
             SCALARS,
             st.lists(SCALARS, max_size=3),
@@ -219,3 +206,71 @@ def test_no_flags_raise_anything_else(flags: dict[str, Any]) -> None:
         assert str(error)
     else:
         assert Study.from_mapping(study.settings()) == study
+
+
+TEXT = Study.from_mapping(BASE).to_toml()
+LINES = TEXT.splitlines()
+ODD = [
+    "1e400", "-1e400", "nan", "-inf", "1e9999999", "9" * 30, "0x7fffffffffffffffff", "[]", "[[]]",
+    "{}", "''", '"\u202e\u0661"', '"\\u0000"', "1979-05-27", "true", "[1, 'a', []]", "٣",
+    "[" + "1.5, " * 3000 + "2.5]", "[" * 200 + "]" * 200,
+]  # fmt: skip
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A valid file with lines doubled, dropped, swapped, cut, or given odd values."""
+    lines = list(LINES)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        key = lines[at].partition("=")[0]
+        change = draw(st.integers(0, 5))
+        if change == 0:
+            lines.insert(at, lines[at])  # a duplicate key or table
+        elif change == 1:
+            lines.insert(draw(st.integers(0, len(lines))), lines.pop(at))
+        elif change == 2:
+            lines[at] = lines[at][: draw(st.integers(0, len(lines[at])))]
+        elif change == 3:
+            lines[at] = f"{key} = {draw(st.sampled_from(ODD))}"
+        elif change == 4:
+            lines[at] = f"{draw(st.text(max_size=5))}{lines[at]}"
+        else:
+            lines[at] = f"{key} = {draw(st.one_of(st.integers(), st.floats(), st.booleans()))}"
+        if not lines:
+            lines = [""]
+    return "\n".join(lines)
+
+
+@settings(
+    max_examples=100,
+    deadline=3000,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(mutated())
+def test_no_text_of_a_file_raises_anything_else(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        study = load_study(str(file))
+    except InputError as error:
+        assert error.field and str(error)
+    else:
+        assert Study.from_mapping(study.settings()) == study
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (TEXT.replace("seed = 7", "seed = 7\nseed = 8"), "TOML"),
+        (TEXT + "\n[grid]\nn = 5\n", "TOML"),
+        (TEXT.replace('name = "base"', 'name = "\u00e9tude"'), "name"),
+        (TEXT.replace("seed = 7", "s\u00e9ed = 7"), "TOML"),
+        (TEXT.replace("seed = 7", '"s\u00e9ed" = 7'), "s\u00e9ed"),
+    ],
+)
+def test_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "study.toml").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        load_study(str(tmp_path / "study.toml"))

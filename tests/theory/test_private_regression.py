@@ -184,18 +184,10 @@ def test_long_run_variance_of_constant_steps():
     assert math.isnan(asymptotic_variances(unstable)[0])
 
 
+LOG_N = math.sqrt(math.log(2e5))
 REFERENCE = [
     # N, problem, alpha, T, c_zeta, R from, mean excess risk and its standard error, as measured elsewhere
-    (
-        200_000,
-        {"d": 10, "sigma": 0.5},
-        10.51,
-        20,
-        math.sqrt(math.log(2e5)),
-        "moment",
-        3.84e-4,
-        0.23e-4,
-    ),
+    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, LOG_N, "moment", 3.84e-4, 0.23e-4),
     (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 5.21e-5, 0.39e-5),
     (400_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 1.71e-5, 0.09e-5),
     (200_000, {"d": 10, "sigma": 0.5}, 5.26, 20, 1.0, "moment", 2.26e-5, 0.13e-5),
