@@ -29,9 +29,10 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantile_regression import QuantileRegression
-from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.one_pass import OnePass
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, noisy, record_of, walk
+from tests.kernels.uncompiled import run_path
 from tests.oracles import (
     asymptotics,
     batch_means,
@@ -224,7 +225,7 @@ def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
 
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
 def test_overlapping_blocks_from_the_kernels_own_sums(path):
-    n = 1600
+    n = 300
     method = OverlappingBlocks(block_c=0.5)
     # What the method asks for is enough.
     times = method.times(n, path.algorithm).tolist()
