@@ -1,4 +1,4 @@
-"""Sensitivity-reduced DP-NSGD: golden vectors, the literal algorithm, its noise and its mutations."""
+"""Sensitivity-reduced DP-NSGD: golden vectors, the literal algorithm, its noise."""
 
 from __future__ import annotations
 
