@@ -1,4 +1,4 @@
-"""Sensitivity-reduced DP-NSGD: golden vectors, the literal algorithm, its noise and its mutations."""
+"""Sensitivity-reduced DP-NSGD: golden vectors, the literal algorithm, its noise."""
 
 from __future__ import annotations
 
@@ -227,3 +227,10 @@ def test_noise_covers_what_is_released(order, calibration):
     assert worst <= 2 * plan.rho * (1 + 1e-12)
     if order == "fixed":
         assert worst == pytest.approx(2 * plan.rho, rel=1e-12)
+
+
+def test_the_smoothness_is_in_the_noise():
+    # bound^2 / 4: four times the smoothness, four times the noise of Delta and r, at equal sigma.
+    plans = [FIXED.plan(NonconvexLogistic(bound=b), 30) for b in (1.0, 2.0)]
+    small = [FIXED.kernel_settings(plan)["small"] for plan in plans]
+    assert small[1] / small[0] == pytest.approx(4.0)

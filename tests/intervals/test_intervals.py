@@ -1,172 +1,354 @@
-"""Interval methods against literal oracles, on whole paths that were recorded at every step."""
+"""Interval methods around the average or a suffix of it, against their literal formulas on whole paths."""
 
 from __future__ import annotations
+
+from math import inf, nan
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.bootstrap import BlockBootstrap, quantile
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap, quantile
 from ldpflow.components.intervals.interval import average, in_order
-from ldpflow.components.intervals.variance import Oracle, SelfNormalization
+from ldpflow.components.intervals.nested import ConfidenceSequence, SuffixAverage
+from ldpflow.components.intervals.variance import (
+    BatchMeans,
+    EqualBatches,
+    Lugsail,
+    NonoverlappingBlocks,
+    Oracle,
+    OverlappingBlocks,
+    SelfNormalization,
+    batch_size,
+)
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantile_regression import QuantileRegression
-from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass
 from tests import draws
-from tests.intervals.whole_paths import SCALAR, SEED, noisy, record_of
-from tests.oracles import asymptotics, block_bootstrap, safe_floor, self_normalization
+from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, noisy, record_of, walk
+from tests.kernels.uncompiled import run_path
+from tests.oracles import (
+    asymptotics,
+    batch_means,
+    block_bootstrap,
+    equal_batches,
+    increasing_blocks,
+    self_normalization,
+    sequences,
+)
 
 LEVELS = [0.8, 0.9, 0.95]
-VECTOR = OnePass(QuantileRegression(), Laplace(), LdpSgd(gamma=0.6))
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 
 
-def synthetic(path, n, replicates=3):
-    """A record of noise around the truth at every step, and its iterates."""
-    iterates = noisy(path, n, replicates)
-    return record_of(path, iterates), iterates
-
-
-def multipliers(path, n, method, replicate, m):
+def multipliers(method, path, n, replicate, m):
     key = f"{path.key}/n={n}/beta={method.beta!r}/{method.multiplier}"
-    name = "symmetric_uniform" if method.multiplier == "uniform" else "rademacher"
-    factor = np.sqrt(3.0) if method.multiplier == "uniform" else 1.0
-    flat = draws.planes(SEED, "multipliers", key, replicate, [Variate(name)], method.B * m)
-    return factor * flat[:, 0].reshape(method.B, m)
+    uniform = method.multiplier == "uniform"
+    variate = Variate("symmetric_uniform" if uniform else "rademacher")
+    flat = draws.planes(SEED, "multipliers", key, replicate, [variate], method.B * m)
+    return (np.sqrt(3.0) if uniform else 1.0) * flat[:, 0].reshape(method.B, m)
 
 
-def literal(method, path, iterates, n, level, replicate):
-    """(lower, upper, se) of one replicate from its whole path, by the spec's formulas."""
-    whole = iterates[:, :, replicate]
-    if isinstance(method, BlockBootstrap):
+def around(centre, se, degrees=inf):
+    """Estimate, se, and limits by level."""
+
+    def limits(level):
+        half = stats.t.ppf(0.5 + level / 2, degrees) * se
+        return centre - half, centre + half
+
+    return centre, se, limits
+
+
+def variance_of(method, whole, gamma):
+    """V of a whole path and the degrees of freedom."""
+    n = len(whole)
+    student = getattr(method, "quantile", None) == "t"
+    if isinstance(method, BatchMeans):
+        M = batch_means.batch_count(n) if method.M is None else method.M
+        V = batch_means.variance(whole, M, gamma)
+        return (V * M / (M - 1), M - 1) if student else (V, inf)
+    if isinstance(method, Lugsail):
+        r, kappa = method.pieces, method.weight
+        if method.base == "BM":
+            return equal_batches.lugsail_increasing(whole, method.M, gamma, r, kappa), inf
+        return equal_batches.lugsail_equal(whole, int(method.block_rule), r, kappa), inf
+    if isinstance(method, EqualBatches):
+        rule, c = method.block_rule, method.block_c or 0.1
+        of_gamma = rule in ("half", "third")
+        b = equal_batches.batch_size(n, gamma, rule, c) if of_gamma else batch_size(n, gamma, rule, None)
+        return equal_batches.variance(whole, b), n // b - 1 if student else inf
+    starts = increasing_blocks.block_starts(n, gamma, method.block_c)
+    if isinstance(method, OverlappingBlocks):
+        return increasing_blocks.overlapping_variance(whole, starts), inf
+    V = increasing_blocks.nonoverlapping_variance(whole, starts)
+    if not student:
+        return V, inf
+    nu = increasing_blocks.effective_blocks(n, starts)
+    return (V * nu / (nu - 1), nu - 1) if nu >= 2 else (np.full_like(V, nan), inf)
+
+
+def literal(method, path, whole, replicate):
+    """Estimate, se (None: not given) and limits by level, by the printed formulas."""
+    n, mean, gamma = len(whole), whole.mean(axis=0), path.algorithm.gamma
+    if isinstance(method, SelfNormalization):
+        return mean, None, lambda level: self_normalization.interval(whole, level)
+    if isinstance(method, (BlockBootstrap, CheapBootstrap)):
         length = block_bootstrap.block_length(n, method.beta)
         m = block_bootstrap.block_count(n, length)
         if m < 2:
-            nothing = np.full(whole.shape[1], np.nan)
-            return nothing, nothing, nothing
-        eps = multipliers(path, n, method, replicate, m)
-        limits = block_bootstrap.interval(whole, length, m, eps, level)
-        return *limits, block_bootstrap.conditional_sd(whole, length, m)
-    return *self_normalization.interval(whole, level), None
+            return around(mean, np.full(len(mean), nan))
+        eps = multipliers(method, path, n, replicate, m)
+        if isinstance(method, CheapBootstrap):
+            star = block_bootstrap.bootstrap_replicates(whole, length, m, eps)
+            return around(mean, np.sqrt((star**2).mean(axis=0)), method.B)
+        sd = block_bootstrap.conditional_sd(whole, length, m)
+        return mean, sd, lambda level: block_bootstrap.interval(whole, length, m, eps, level)
+    if isinstance(method, SuffixAverage):
+        s = int(n - method.share * n + 1e-9)
+        V, _ = variance_of(method.base_method(), whole, gamma)
+        return around(whole[s:].mean(axis=0), np.sqrt(V / (n - s)))
+    if isinstance(method, ConfidenceSequence):
+        V, _ = variance_of(method.base_method(), whole, gamma)
+
+        def limits(level):
+            half = np.sqrt(V) * sequences.margin(n, 1 - level, method.t_opt)
+            return mean - half, mean + half
+
+        return mean, np.sqrt(V / n), limits
+    V, degrees = variance_of(method, whole, gamma)
+    return around(mean, np.sqrt(np.where(V > 0, V, nan) / n), degrees)
 
 
-METHODS = [
-    BlockBootstrap(B=50),
-    BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"),
-    BlockBootstrap(beta=0.6, B=400),
-    SelfNormalization(),
+def compare(method, path, n):
+    """Limits, se and estimate of every replicate."""
+    iterates = walk(path, n)
+    result = method.intervals(record_of(path, iterates), n, LEVELS)
+    times = method.times(n, path.algorithm)
+    assert times[-1] == n and (np.diff(times) > 0).all() and times[0] >= 1
+    assert len(times) <= method.count_times(n, path.algorithm)
+    close = CLOSE if not isinstance(method, ConfidenceSequence) else {"rtol": 1e-9}
+    for r in range(iterates.shape[2]):
+        estimate, se, limits = literal(method, path, iterates[:, :, r], r)
+        np.testing.assert_allclose(result.estimate[:, r], estimate, rtol=1e-12)
+        if se is not None:
+            np.testing.assert_allclose(result.se[:, r], se, **CLOSE)
+        for at, level in enumerate(LEVELS):
+            lower, upper = limits(level)
+            np.testing.assert_allclose(result.lower[at, :, r], lower, **close)
+            np.testing.assert_allclose(result.upper[at, :, r], upper, **close)
+
+
+RULES = ("100", "101", "333", "999", "n^0.75", "3n^0.5", "half", "third")  # rests of 0, 81, 2, 2, ...
+CASES = [
+    *(
+        (method, n)
+        for n in (1499, 1500)  # a block starts at 1500
+        for c in (0.5, 3.0)
+        for method in (
+            NonoverlappingBlocks(block_c=c),
+            NonoverlappingBlocks(block_c=c, quantile="t"),
+            OverlappingBlocks(block_c=c),
+        )
+    ),
+    *((EqualBatches(block_rule=rule, quantile="t"), 2000) for rule in RULES),
+    *((EqualBatches(block_rule="100"), n) for n in (1001, 1000, 1002, 200)),
+    *(
+        (Lugsail(pieces=r, weight=kappa, **base), 2000)
+        for r, kappa in ((3, 0.5), (2, 0.25), (7, 0.0))
+        for base in ({"block_rule": "150"}, {"base": "BM", "M": 6})
+    ),
+    (BatchMeans(), 1000),
+    (BatchMeans(M=7), 1000),
+    (BatchMeans(M=5, quantile="t"), 1000),
+    (BlockBootstrap(B=50), 1000),
+    (BlockBootstrap(beta=0.5, B=33, multiplier="rademacher"), 1000),
+    (BlockBootstrap(beta=0.6, B=400), 1000),
+    (CheapBootstrap(B=1), 900),
+    (CheapBootstrap(multiplier="rademacher"), 900),
+    (SelfNormalization(), 1000),
+    *((SuffixAverage(share=k, base="NOL", block_c=0.5), 1111) for k in (0.5, 0.3, 1.0, 0.001)),
+    *(
+        (ConfidenceSequence(t_opt=t, base=base), 1000)
+        for t, base in ((100, "NOL"), (1000, "BM"), (5000, "OBM"))
+    ),
 ]
 
 
-def check(method, path, n):
-    record, iterates = synthetic(path, n)
-    result = method.intervals(record, n, LEVELS)
-    assert set(method.times(n, path.algorithm).tolist()) <= set(range(1, n + 1))
-    assert method.times(n, path.algorithm)[-1] == n
-    for replicate in range(iterates.shape[2]):
-        for at, level in enumerate(LEVELS):
-            lower, upper, se = literal(method, path, iterates, n, level, replicate)
-            close = {"rtol": 1e-10, "atol": 1e-12}
-            np.testing.assert_allclose(result.lower[at, :, replicate], lower, **close)
-            np.testing.assert_allclose(result.upper[at, :, replicate], upper, **close)
-            if se is not None:
-                np.testing.assert_allclose(result.se[:, replicate], se, **close)
-        average = iterates[:, :, replicate].mean(axis=0)
-        np.testing.assert_allclose(result.estimate[:, replicate], average, rtol=1e-12)
+@pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
+@pytest.mark.parametrize(("method", "n"), CASES, ids=str)
+def test_method_is_the_literal_formula(method, n, path):
+    compare(method, path, n)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    n=st.integers(2, 400),
+    gamma=st.floats(0.501, 0.95).map(lambda x: round(x, 3)),
+    beta=st.floats(0.05, 0.99).map(lambda x: round(x, 3)),
+    c=st.floats(0.05, 5.0).map(lambda x: round(x, 2)),
+    M=st.none() | st.integers(2, 12),
+    multiplier=st.sampled_from(["uniform", "rademacher"]),
+)
+def test_methods_at_the_edges(n, gamma, beta, c, M, multiplier):
+    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd(gamma=gamma))
+    for method in (
+        NonoverlappingBlocks(block_c=c),
+        OverlappingBlocks(block_c=c),
+        EqualBatches(block_rule="third", block_c=c),
+        BatchMeans(M=M),
+        BlockBootstrap(beta=beta, B=10, multiplier=multiplier),
+    ):
+        compare(method, path, n)
+
+
+@pytest.mark.parametrize(("n", "c"), [(1499, 0.5), (1500, 1.0), (5000, 3.0)])
+@pytest.mark.parametrize(("origin", "tolerance"), [(None, 1e-12), ([0.0], 1e-9)])
+def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
+    # The recursion with restarts, differences of three running sums, and the definition.
+    iterates = walk(SCALAR, n)
+    starts = increasing_blocks.block_starts(n, 0.51, c)
+    se = OverlappingBlocks(block_c=c).intervals(record_of(SCALAR, iterates, origin), n, [0.9]).se
+    centre = SCALAR.problem.truth() if origin is None else origin
+    for r in range(iterates.shape[2]):
+        whole = iterates[:, :, r]
+        expected = increasing_blocks.overlapping_variance(whole, starts)
+        recursive = increasing_blocks.overlapping_recursion(whole, starts, np.array(centre))
+        np.testing.assert_allclose(recursive, expected, rtol=tolerance)
+        np.testing.assert_allclose(se[:, r] ** 2 * n, expected, rtol=tolerance)
 
 
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
-@pytest.mark.parametrize("method", METHODS, ids=repr)
-def test_method_is_the_literal_formula(method, path):
-    check(method, path, 1000)
+def test_overlapping_blocks_from_the_kernels_own_sums(path):
+    n = 300
+    method = OverlappingBlocks(block_c=0.5)
+    # What the method asks for is enough.
+    times = method.times(n, path.algorithm).tolist()
+    marked = method.marked_times(n, path.algorithm, path.problem.dimension)
+    few = run_path(path, SEED, range(4), times, marked, method.running_sums(path.problem.dimension))
+    found = method.intervals(few, n, LEVELS)
+    whole = run_path(path, SEED, range(4), range(1, n + 1)).iterates
+    starts = increasing_blocks.block_starts(n, 0.51, 0.5)
+    for r in range(4):
+        expected = increasing_blocks.overlapping_variance(whole[:, :, r], starts)
+        np.testing.assert_allclose(found.se[:, r] ** 2 * n, expected, rtol=1e-10)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    n=st.integers(2, 300),
-    beta=st.floats(0.05, 0.99).map(lambda x: round(x, 3)),
-    multiplier=st.sampled_from(["uniform", "rademacher"]),
-)
-def test_block_bootstrap_at_the_edges(n, beta, multiplier):
-    # n < l cannot happen (l = floor(n^beta) <= n); m = 1, beta near 1, n not a multiple of l can.
-    check(BlockBootstrap(beta=beta, B=10, multiplier=multiplier), SCALAR, n)
+def test_self_normalization_far_from_zero():
+    # A truth of 1e6 would cancel seven digits of the squares without the origin.
+    compare(SelfNormalization(), OnePass(Quantile(location=1e6), RandomizedResponse(), LdpSgd()), 300)
 
 
-@pytest.mark.parametrize("method", [BlockBootstrap(), SelfNormalization()], ids=repr)
-def test_one_step_is_undefined(method):
-    record, _ = synthetic(SCALAR, 1)
-    result = method.intervals(record, 1, [0.9])
-    assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
+def test_a_negative_lugsail_variance_is_undefined():
+    # Batches of 6 whose sixths alternate: long batches vary less than short ones.
+    n = 300
+    sixths = np.tile([3.0, -3.0, 0.0, -3.0, 3.0, 0.0], n // 6)
+    iterates = (SCALAR.problem.truth()[0] + sixths + 0.01 * np.arange(n) / n)[:, None, None]
+    record = record_of(SCALAR, iterates)
+    result = Lugsail(block_rule="6", pieces=6).intervals(record, n, LEVELS)
+    assert np.isnan(equal_batches.lugsail_equal(iterates[:, :, 0], 6, 6, 0.5)).all()
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all() and np.isnan(result.se).all()
     assert np.isfinite(result.estimate).all()
+    assert np.isfinite(EqualBatches(block_rule="6").intervals(record, n, LEVELS).lower).all()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
-def test_safe_floor_everywhere(n, exponent):
-    assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+@pytest.mark.parametrize(
+    ("method", "n"),
+    [
+        (NonoverlappingBlocks(), 10),  # one block
+        (OverlappingBlocks(), 10),
+        (NonoverlappingBlocks(quantile="t", block_c=0.5), 9),  # nu < 2
+        (EqualBatches(block_rule="51"), 100),  # b > n/2
+        (EqualBatches(block_rule="101"), 100),
+        (Lugsail(block_rule="2"), 100),  # b < r
+        (Lugsail(block_rule="60"), 100),
+        (Lugsail(base="BM", M=9), 20),  # a batch of fewer than r steps
+        (CheapBootstrap(beta=0.9), 10),
+        (NonoverlappingBlocks(), 1),
+        (OverlappingBlocks(), 1),
+        (EqualBatches(), 1),
+        (Lugsail(), 1),
+        (BatchMeans(), 1),
+        (BlockBootstrap(), 1),
+        (SelfNormalization(), 1),
+    ],
+)
+def test_undefined_is_not_a_miss(method, n):
+    iterates = noisy(SCALAR, n)
+    times = method.times(n, SCALAR.algorithm)
+    assert len(times) and times.min() >= 1 and times.max() == n
+    result = method.intervals(record_of(SCALAR, iterates), n, LEVELS)
+    assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
+    np.testing.assert_allclose(result.estimate, iterates.mean(axis=0), rtol=1e-12)
+
+
+def test_bits_do_not_depend_on_the_number_of_replicates():
+    n = 1500
+    iterates = walk(SCALAR, n, replicates=32)
+    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20"), Lugsail()):
+        whole = method.intervals(record_of(SCALAR, iterates), n, [0.9]).lower
+        alone = method.intervals(record_of(SCALAR, iterates[:, :, 7:8]), n, [0.9]).lower
+        np.testing.assert_array_equal(whole[:, :, 7:8], alone)
 
 
 TAILS = [0.01, 0.05, 0.1]
-MULTIPLIERS = pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
 
 
-def quantiles_and_calls(method, deviations, tails, monkeypatch):
-    """Quantiles of the bootstrap, and how many values per replicate each call made for them kept."""
-    record, _ = synthetic(VECTOR, 500, replicates=deviations.shape[2])
-    made = []
+def sorted_values(method, deviations, tails, monkeypatch):
+    """Check the quantiles of the bootstrap; how many values per replicate each call for them kept."""
+    record = record_of(VECTOR, noisy(VECTOR, 500, deviations.shape[2]))
+    kept = []
     original = BlockBootstrap.replicates
 
-    def noted(*arguments):
+    def note(*arguments):
         values = original(*arguments)
-        made.append(values.shape[-1])
+        kept.append(values.shape[-1])
         return values
 
-    monkeypatch.setattr(BlockBootstrap, "replicates", noted)
+    monkeypatch.setattr(BlockBootstrap, "replicates", note)
     sd = np.sqrt((deviations**2).sum(axis=0))
     outer = method.outer_values(record, 500, deviations, sd, tails)
     whole = original(method, record, 500, deviations, method.B)
     for p in (*tails, *(1.0 - a for a in tails)):
         expected = np.apply_along_axis(block_bootstrap.quantile_type7, -1, whole, p)
         np.testing.assert_array_equal(quantile(outer, method.B, p), expected)
-    return made
+    return kept
 
 
-@MULTIPLIERS
+@pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
 @pytest.mark.parametrize(("m", "d", "replicates"), [(10, 1, 32), (3, 4, 5), (41, 2, 1)])
 def test_quantiles_without_the_middle_of_the_replications(multiplier, m, d, replicates, monkeypatch):
     deviations = np.random.default_rng(m).normal(size=(m, d, replicates))
     method = BlockBootstrap(multiplier=multiplier)
-    made = quantiles_and_calls(method, deviations, TAILS, monkeypatch)
+    kept = sorted_values(method, deviations, TAILS, monkeypatch)
     # Some 167 of 500 are kept, with a standard deviation of 11.
     if multiplier == "uniform":
-        assert len(made) == 1 and made[0] < 250
-    assert quantiles_and_calls(method, deviations, [0.3], monkeypatch) == [500]
+        assert len(kept) == 1 and kept[0] < 250
+    assert sorted_values(method, deviations, [0.3], monkeypatch) == [500]
     few = BlockBootstrap(B=7, multiplier=multiplier)
-    assert quantiles_and_calls(few, deviations, [0.001, 0.3], monkeypatch) == [7]
+    assert sorted_values(few, deviations, [0.001, 0.3], monkeypatch) == [7]
 
 
 def test_quantiles_where_too_few_replications_are_far_out(monkeypatch):
     # Signs of one block that is larger than all others together: two heaps, one standard error from 0.
+    method = BlockBootstrap(multiplier="rademacher")
     deviations = np.full((6, 1, 4), 1e-3)
     deviations[0] = 1.0
-    made = quantiles_and_calls(BlockBootstrap(multiplier="rademacher"), deviations, [0.05], monkeypatch)
-    assert made == [0, 500]
-    # Beside replicates that have enough.
+    assert sorted_values(method, deviations, [0.05], monkeypatch) == [0, 500]
+    # Together with replicates that have enough.
     deviations[:, :, 1:] = np.random.default_rng(4).normal(size=(6, 1, 3))
-    kept, again = quantiles_and_calls(
-        BlockBootstrap(multiplier="rademacher"), deviations, [0.05], monkeypatch
-    )
-    assert kept > 52 and again == 500
+    first, again = sorted_values(method, deviations, [0.05], monkeypatch)
+    assert first > 52 and again == 500
 
 
-def test_a_diverged_replicate_leaves_the_others_as_they_are(monkeypatch):
+def test_a_diverged_replicate_leaves_the_others_as_they_are():
     deviations = np.random.default_rng(3).normal(size=(10, 2, 4))
-    record, _ = synthetic(VECTOR, 500, replicates=4)
+    record = record_of(VECTOR, noisy(VECTOR, 500, 4))
     method = BlockBootstrap()
 
     def values(deviations):
@@ -180,18 +362,6 @@ def test_a_diverged_replicate_leaves_the_others_as_they_are(monkeypatch):
         found = values(diverged)
         np.testing.assert_array_equal(found[:, [0, 2, 3]], expected[:, [0, 2, 3]])
         assert not np.isfinite(found[:, 1]).any()
-
-
-def test_self_normalization_far_from_zero():
-    # A truth of 1e6 would cancel seven digits of the squares without the origin.
-    path = OnePass(Quantile(location=1e6), RandomizedResponse(), LdpSgd())
-    check(SelfNormalization(), path, 300)
-
-
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-def test_critical_values(level):
-    ours = constants.self_normalization_critical_value(level)
-    assert ours == pytest.approx(self_normalization.critical_value(level), rel=1e-12)
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace", "exponential", "uniform", "student_t"])
@@ -213,31 +383,23 @@ def test_oracle_of_the_regression(errors, covariates):
     problem = QuantileRegression(
         tau=0.8, errors=errors, df=df, covariates=covariates, bound=0.7, error_scale=2.0
     )
-    path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd())
     law = asymptotics.law(errors, 0.0, 2.0, df)
-    compare_oracle(path, asymptotics.regression_sigma(law, 0.8, 2.0, 4, 0.7, covariates))
+    sigma = asymptotics.regression_sigma(law, 0.8, 2.0, 4, 0.7, covariates)
+    compare_oracle(OnePass(problem, Laplace(epsilon=2.0), LdpSgd()), sigma)
 
 
 def compare_oracle(path, sigma):
-    record, iterates = synthetic(path, 50)
-    result = Oracle().intervals(record, 50, LEVELS)
+    iterates = noisy(path, 50)
+    result = Oracle().intervals(record_of(path, iterates), 50, LEVELS)
     for at, level in enumerate(LEVELS):
-        average = iterates[:, :, 0].mean(axis=0)
-        lower, upper = asymptotics.oracle_interval(average, sigma, 50, level)
+        lower, upper = asymptotics.oracle_interval(iterates[:, :, 0].mean(axis=0), sigma, 50, level)
         np.testing.assert_allclose(result.lower[at, :, 0], lower, rtol=1e-10)
         np.testing.assert_allclose(result.upper[at, :, 0], upper, rtol=1e-10)
 
 
-def test_a_time_that_was_not_recorded_is_an_error():
-    record, _ = synthetic(SCALAR, 10)
-    with pytest.raises(KeyError, match="not in the record"):
-        record.sums_at(np.array([11]))
-    with pytest.raises(KeyError, match="not in the record"):
-        record.sum_at(11)
-
-
 def test_sums_at_times():
-    record, iterates = synthetic(VECTOR, 10)
+    iterates = noisy(VECTOR, 10)
+    record = record_of(VECTOR, iterates)
     shifted = iterates - record.origin[None, :, None]
     sums = record.sums_at(np.array([0, 3, 10]))
     np.testing.assert_allclose(sums, np.stack([0.0 * shifted[0], shifted[:3].sum(0), shifted.sum(0)]))
@@ -247,6 +409,14 @@ def test_sums_at_times():
     average(record, 3)[:] = 7.0
     np.testing.assert_array_equal(record.sum_at(3), sums[1])
     np.testing.assert_array_equal(average(record, 3), record.origin[:, None] + sums[1] / 3)
+    found = record.running_at("self_normalization", np.array([2, 7]))
+    for at, time in enumerate((2, 7)):
+        np.testing.assert_array_equal(found[at], record.running("self_normalization", time))
+    for read in (record.sums_at, lambda times: record.running_at("self_normalization", times)):
+        with pytest.raises(KeyError, match="11|not in the record"):
+            read(np.array([3, 11]))
+    with pytest.raises(KeyError, match="not in the record"):
+        record.sum_at(11)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 32), (4, 33)])
@@ -258,12 +428,3 @@ def test_terms_are_added_in_order(count, shape):
         expected = expected + row
     for given_as in (terms, np.ascontiguousarray(terms)):
         np.testing.assert_array_equal(in_order(given_as), expected)
-
-
-def test_running_sums_at_times():
-    record, _ = synthetic(VECTOR, 10)
-    found = record.running_at("self_normalization", np.array([2, 7]))
-    for at, time in enumerate((2, 7)):
-        np.testing.assert_array_equal(found[at], record.running("self_normalization", time))
-    with pytest.raises(KeyError, match=r"times not marked: \[11\]"):
-        record.running_at("self_normalization", np.array([3, 11]))

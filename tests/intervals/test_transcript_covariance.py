@@ -11,29 +11,14 @@ from ldpflow.components.intervals.transcript import (
     TranscriptCovariance,
 )
 from ldpflow.components.intervals.transcript_fit import diagonal
-from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass, run_path
+from tests.intervals.test_transcript_regression import REGRESSION, SCALARS, N, record_of
 from tests.oracles import transcript_covariance as oracle
 from tests.oracles import transcript_regression
 
-SEED = 3
-N = 3000
 LEVELS = [0.8, 0.9]
-SCALARS = {
-    "rr": OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd()),
-    "median": OnePass(Quantile(), RandomizedResponse(epsilon=4.0), LdpSgd(gamma=0.6, c=3.0)),
-    "far": OnePass(Quantile(location=1e5), RandomizedResponse(), LdpSgd(theta0=1e5)),
-}
-REGRESSION = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
-
-
-def record_of(path, n=N):
-    every = range(1, n + 1)
-    name = "transcript_cubic" if path.problem.dimension == 1 else "transcript_linear"
-    return run_path(path, SEED, range(5), every, every, [name])
 
 
 def arguments(record, replicate):
@@ -48,7 +33,7 @@ def known(path):
 
 @pytest.mark.parametrize("variance", ["known", "residual"])
 @pytest.mark.parametrize("degree", [1, 2])
-@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize("name", ["rr", "median", "far"])
 def test_scalar_is_the_literal_formula(name, degree, variance):
     path = SCALARS[name]
     record = record_of(path)
@@ -58,7 +43,7 @@ def test_scalar_is_the_literal_formula(name, degree, variance):
             method = TranscriptCovariance(degree=degree, burn_in=burn_in, variance=variance, small_run=factor)
             assert set(method.marked_times(N, path.algorithm, 1)) <= set(range(1, N + 1))
             result = method.intervals(record, N, LEVELS)
-            for r in range(5):
+            for r in range(6):
                 v, K = oracle.scalar(*arguments(record, r), degree, burn_in, S, factor)
                 mean = record.iterates[:, 0, r].mean()
                 tolerance = {"rtol": 1e-5 if name == "far" else 1e-8}
@@ -73,7 +58,8 @@ def test_scalar_is_the_literal_formula(name, degree, variance):
 
 @pytest.mark.parametrize("variance", ["known", "residual"])
 def test_vector_is_the_literal_formula(variance):
-    record = record_of(REGRESSION)
+    every = range(1, N + 1)
+    record = run_path(REGRESSION, 3, range(5), every, every, ["transcript_linear"])
     S = known(REGRESSION) if variance == "known" else None
     method = TranscriptCovariance(variance=variance)
     result = method.intervals(record, N, LEVELS)

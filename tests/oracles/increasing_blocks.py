@@ -8,7 +8,6 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, decimal_of, safe_floor
@@ -56,21 +55,6 @@ def nonoverlapping_variance(path: Array, starts: list[int]) -> Array:
 def effective_blocks(n: int, starts: list[int]) -> float:
     """nu0 = n^2 / sum of squared block lengths."""
     return n**2 / sum(len(block) ** 2 for block in blocks(n, starts))
-
-
-def nonoverlapping(path: Array, starts: list[int], level: float, student: bool) -> tuple[Array, Array]:
-    """(lower, upper); with ``student`` V nu0/(nu0 - 1) and the t quantile with nu0 - 1 degrees."""
-    n, d = path.shape
-    v = nonoverlapping_variance(path, starts)
-    critical = stats.norm.ppf(0.5 + level / 2)
-    if student:
-        nu = effective_blocks(n, starts)
-        if nu < 2:
-            return np.full(d, np.nan), np.full(d, np.nan)
-        v = v * nu / (nu - 1)
-        critical = stats.t.ppf(0.5 + level / 2, nu - 1)
-    half = critical * np.sqrt(v / n)
-    return average(path) - half, average(path) + half
 
 
 def overlapping_variance(path: Array, starts: list[int]) -> Array:

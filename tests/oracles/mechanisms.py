@@ -57,11 +57,6 @@ def add_laplace(
     return out
 
 
-def laplace_variance(sensitivity: float, epsilon: float) -> float:
-    """Variance of one coordinate of the noise: 2 (Delta / eps)^2."""
-    return 2.0 * laplace_scale(sensitivity, epsilon) ** 2
-
-
 def quantile_sensitivity() -> float:
     """Delta of -tau + 1{x <= theta}: two values one apart."""
     return 1.0

@@ -7,6 +7,7 @@ documents; moments by hand from w_{t+1} - w* = (I - eta/b sum x x')(w_t - w*) + 
 import math
 
 import numpy as np
+from scipy import integrate, special, stats
 
 
 def clip(v, zeta):
@@ -130,3 +131,20 @@ def mean_risks(lam, start, b, eta, sigma, tau, T):
             for u in range(T // 2 + 1, T + 1):
                 total += lam[i] * c[min(t, u)][i] * m ** abs(t - u)
     return 0.5 * sum(lam[i] * c[T][i] for i in range(d)), 0.5 * total / n**2
+
+
+def clip_share(d: int, c: float) -> float:
+    """Share of gradients clipped at zeta = c sqrt(d + 2) s: E 2 Q(c sqrt(d + 2)/u), u ~ chi_d.
+
+    For x ~ N(0, I_d) and a residual N(0, s^2) independent of it.
+    """
+    height = c * math.sqrt(d + 2.0)
+    value, _ = integrate.quad(
+        lambda u: 2.0 * special.ndtr(-height / u) * stats.chi.pdf(u, d),
+        0.0,
+        60.0,
+        points=[d**0.5],
+        epsabs=1e-14,
+        limit=200,
+    )
+    return float(value)

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tests.oracles.mechanisms import (
-    add_laplace,
     debias,
     keep_probability,
     laplace_scale,
-    quantile_regression_sensitivity,
     randomized_response,
 )
 
@@ -93,23 +91,6 @@ def private_quantile_gradient(tau: float, epsilon: float, u: ArrayLike) -> Priva
     def gradient(i: int, x_i: float, theta: Vector) -> Vector:
         bit = 1 if x_i <= theta[0] else 0
         return np.array([-tau + debias(randomized_response(bit, p, u[i - 1]), p)])
-
-    return gradient
-
-
-def private_quantile_regression_gradient(
-    tau: float, epsilon: float, bound: float, standard_laplace: ArrayLike
-) -> PrivateGradient:
-    """A(g) = g + Delta / eps * standard Laplace; records are (covariates, response).
-
-    Row i - 1 of `standard_laplace` (n, d) serves record i.
-    """
-    noise = np.asarray(standard_laplace, dtype=float)
-    sensitivity = quantile_regression_sensitivity(tau, noise.shape[1], bound)
-
-    def gradient(i: int, x_i: tuple[ArrayLike, float], theta: Vector) -> Vector:
-        g = quantile_regression_gradient(x_i[0], x_i[1], theta, tau)
-        return add_laplace(g, sensitivity, epsilon, noise[i - 1])
 
     return gradient
 

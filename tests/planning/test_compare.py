@@ -25,11 +25,15 @@ from ldpflow.practice.planning.forecasts import OneShotForecast, SgdForecast, St
 from ldpflow.results.protocol_curves import repeated_bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
-from tests.protocols.test_reference_table import LAWS as TABLE_LAWS
 from tests.studies import changed
 
 NORMAL = Law("normal")
 RANGE = (-6.3, 9.7)
+TABLE_LAWS = {
+    "normal": (NORMAL, RANGE),
+    "exponential": (Law("exponential"), (0.0, 16.0)),
+    "lognormal": (Law("lognormal", shape=1.0), (0.0, 25.0)),
+}
 TARGET = Target(NORMAL, 0.5, 0.9, together=(0.5,))
 MAPPING = changed(
     problem={"kind": "quantile", "tau": [0.5, 0.9]},

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.protocols.collections import Histograms, call, edge_cdf, run_rounds
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import Histograms, call, run_rounds
 from ldpflow.components.protocols.histogram_counts import collect, variance_at_edges
 from ldpflow.numerics.streams import counter_keys
 
 Z90 = 1.6448536269514722
 
-
-__all__ = ["Z90", "edge_cdf", "inverted", "keys", "one_shot", "searched", "spread_of"]
+ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 
 
 def keys(label, replicates, first=0, seed=20261122):

@@ -9,9 +9,8 @@ import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
 from tests.oracles import protocols as oracle
-from tests.protocols.running import spread_of
+from tests.protocols.running import ONE_SHOT, spread_of
 
-ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 RANGE = (0.0, 8.0)
 
 

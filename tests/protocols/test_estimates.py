@@ -7,11 +7,11 @@ import pytest
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import edge_cdf, run_one_shot
 from ldpflow.components.protocols.histogram_counts import isotonic_fit
 from tests.oracles import protocols as oracle
-from tests.protocols.running import Z90, edge_cdf, inverted, keys, one_shot, spread_of
+from tests.protocols.running import ONE_SHOT, Z90, inverted, keys, one_shot, spread_of
 
-ONE_SHOT = [name for name in PROTOCOLS if name != "rounds"]
 TAUS = (0.1, 0.5, 0.9)
 LEVELS_Z = (Z90, 2.5758293035489004)
 
@@ -71,3 +71,16 @@ def test_no_report_gives_no_estimate():
     estimates, limits = inverted(protocol, values, np.zeros(2), edges)
     assert np.isnan(estimates).all()
     assert np.isnan(limits[..., :4]).all()
+
+
+def test_the_line_interval_can_miss_always():
+    """GRR, median of a lognormal law, eps = .5, n = 1e5: the bias inside the bin decides."""
+    law = Law("lognormal", shape=1.0)
+    protocol = PROTOCOLS["grr"](epsilon=0.5, range=(0.0, 25.0))
+    run = run_one_shot(protocol, law, 0.5, 10**5, keys("misses", 500))
+    shares = {}
+    for kind in ("line", "outer"):
+        found = run.intervals([0.5], [Z90], kind)
+        shares[kind] = np.mean((found.lower[0, 0] <= 1.0) & (found.upper[0, 0] >= 1.0))
+    assert shares["line"] < 0.02
+    assert shares["outer"] > 0.98

@@ -10,8 +10,9 @@ from scipy import optimize, stats
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import edge_cdf
 from ldpflow.results import protocol_curves as theory
-from tests.protocols.running import edge_cdf, inverted, keys, one_shot, searched
+from tests.protocols.running import inverted, keys, one_shot, searched
 
 TAUS = (0.5, 0.75, 0.9, 0.99)
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
