@@ -294,7 +294,7 @@ def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None)
 def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism:
     """The one mechanism of a kind with these settings."""
     from ldpflow.components.protocols import PROTOCOLS
-    from ldpflow.study.entry import read_group
+    from ldpflow.study.entry import read_component
     from ldpflow.study.plugins import load_plugins
 
     load_plugins()
@@ -304,11 +304,7 @@ def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism:
             "randomized_response --epsilon E`, or deployed_response for users who do not always answer."
         )
         raise InputError("mechanism", kind, "the kind of a mechanism", hint)
-    (entry,) = read_group("mechanism", {"kind": kind, **table})
-    found = entry.combinations()
-    if len(found) != 1:
-        raise InputError("mechanism", {"kind": kind, **table}, "one value for every setting")
-    mechanism: Mechanism = found[0]
+    mechanism: Mechanism = read_component("mechanism", {"kind": kind, **table})
     return mechanism
 
 

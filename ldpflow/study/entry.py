@@ -159,6 +159,15 @@ def read_group(group: str, tables: object) -> tuple[Entry, ...]:
     return tuple(entry for table in entry_tables(group, tables) for entry in read_table(group, table))
 
 
+def read_component(group: str, table: Mapping[str, Any]) -> Any:
+    """The component of a table with one value for every setting."""
+    (entry,) = read_group(group, dict(table))
+    found = entry.combinations()
+    if len(found) != 1:
+        raise InputError(group, dict(table), "one value for every setting")
+    return found[0]
+
+
 def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
     """Tables of a group, each with a kind or several, whether these are known or not."""
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"

@@ -74,20 +74,6 @@ def test_level():
     assert stats.binom.sf(30, 150, 0.1) < 1e-4 and wrong <= 30
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_randomised_response(epsilon):
-    rng = np.random.default_rng(1)
-    centres = (np.array([0.0]), np.array([1.0]))
-    claim = Claim("pure", epsilon)
-
-    def bound(flip):
-        return bound_on(
-            lambda bit, k: response(rng, epsilon, bit, k, flip), centres, claim, CONFIDENCE, 200_000
-        )
-
-    assert 0.95 * epsilon < bound(1.0) <= epsilon < bound(0.9)
-
-
 def shifted(rng, law, d, distance):
     """Outputs on two inputs at a distance, by coordinate, and where the inputs lie."""
     centres = (np.full(d, distance / 2), np.full(d, -distance / 2))

@@ -329,7 +329,7 @@ def test_recommended_methods_are_added_once():
     assert name_of({"method": "BM"}) == "BM" and set(RECOMMENDED) == {"TR", "TR3"}
 
 
-def test_a_check_is_good_where_nothing_is_wrong(tmp_path):
+def test_a_check_is_good_where_nothing_is_wrong():
     """512 replicates of a median; TR is short there with probability below 1e-3 if it covers .9."""
     study = Study.from_mapping(
         changed(
@@ -339,11 +339,16 @@ def test_a_check_is_good_where_nothing_is_wrong(tmp_path):
             grid={"n": [2e4], "level": 0.9},
             method=[{"kind": "SN"}],
         )
-    )
+    ).replace(seed=3)
     plan = lf.plan(study)
     assert plan.rows[0]["recommended"] == "TR" and plan.check()
     assert {row["replicates"] for row in plan.checked} == {512}
     assert {name_of(row) for row in plan.checked} == {"SN", "oracle", "TR", "TR3"}
+    # Predictions: each comparison fails with probability 6e-5 if all is well.
+    for row in (row for row in plan.checked if row["method"] != "TR"):
+        assert abs(row["empirical_se"] - row["predicted_se"]) < 4 * row["empirical_se_mcse"]
+        if row["method"] == "oracle":
+            assert row["length_mean"] == pytest.approx(row["predicted_length"], rel=1e-12)
 
 
 def test_vectors_are_judged_by_their_slowest_direction():

@@ -35,7 +35,7 @@ def missing() -> str:
 
 
 @contextmanager
-def browser(profile: Path, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[Any]:
+def browser(profile: Path, width: int = 1280, height: int = 900) -> Iterator[Any]:
     """A driver with an empty profile; its performance log tells every request."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -48,7 +48,7 @@ def browser(profile: Path, width: int = 1280, height: int = 900, dark: bool = Fa
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
         resize(driver, width, height)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        scheme = {"name": "prefers-color-scheme", "value": "light"}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         yield driver
     finally:
@@ -86,11 +86,3 @@ def requests(driver: Any) -> list[str]:
 def complaints(driver: Any) -> list[str]:
     """Errors and warnings on the console."""
     return [e["message"] for e in driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
-
-
-def screenshot(driver: Any, file: Path) -> None:
-    """The whole page."""
-    import base64
-
-    shown = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png"})
-    file.write_bytes(base64.b64decode(shown["data"]))

@@ -54,13 +54,6 @@ def test_coverage_is_the_summarys(results: Results) -> None:
     assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
 
 
-@pytest.mark.parametrize("x", ["epsilon", "tau", "beta"])
-def test_other_factors_on_the_axis(results: Results, x: str) -> None:
-    spec = FIGURES["coverage"].chart(results, x).to_dict()
-    if x == "beta":
-        assert {row["series"] for row in values(spec)} == {"n = 100", "n = 1000"}
-
-
 def tick_labels(chart: Any) -> set[str]:
     """The texts at the ticks of the horizontal axes, as they are drawn."""
     drawn = FORMATS[".svg"](chart.to_json())

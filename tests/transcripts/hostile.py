@@ -82,7 +82,6 @@ class Case:
 
 
 def toml(tables: dict[str, dict[str, str]]) -> str:
-    """Tables of settings as TOML."""
     lines = []
     for name, settings in tables.items():
         lines += [name] * bool(name) + [f"{key} = {value}" for key, value in settings.items()]
@@ -105,23 +104,19 @@ class Cases:
         self.made = 0
 
     def write(self, name: str, content: str | bytes) -> str:
-        """A file of the folder."""
         file = self.folder / name
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         return str(file)
 
     def name(self, suffix: str) -> str:
-        """A new file name."""
         self.made += 1
         return f"{self.made}{suffix}"
 
     def csv(self, what: str, content: str | bytes, right: str = "nothing", settings: str = "") -> Case:
-        """A case of a CSV file."""
         file = self.write(self.name(".csv"), content)
         return Case(what, (file, "--settings", settings or self.settings), right)
 
     def parquet(self, what: str, table: pa.Table, right: str = "nothing", **options: Any) -> Case:
-        """A case of a Parquet file."""
         file = self.folder / self.name(".parquet")
         pq.write_table(table, file, **options)
         return Case(what, (str(file), "--settings", self.settings), right)
@@ -135,19 +130,17 @@ class Cases:
         return "\n".join(lines) + "\n"
 
     def header(self, names: list[str]) -> str:
-        """A CSV file of three rows with the given names."""
         return self.text([",".join(names)] + [",".join(["0"] * len(names))] * 3)
 
     def families(self) -> list[Callable[[], Iterator[Case]]]:
         """Kinds of cases, each without an end or with a few."""
         return [
             self.names, self.values, self.bytes_of_csv, self.settings_of_wrong_types, self.wide,
-            self.places, self.rows_elsewhere, self.parquet_types, self.bytes_of_parquet,
+            self.places, self.parquet_types, self.bytes_of_parquet,
             self.settings_files, self.metadata,
         ]  # fmt: skip
 
     def all(self, count: int) -> list[Case]:
-        """So many cases, of every family in turn."""
         running = [family() for family in self.families()]
         found: list[Case] = []
         while running and len(found) < count:
@@ -217,30 +210,6 @@ class Cases:
             data[at] = self.random.randrange(256)
             yield self.csv(f"csv byte {at} = {data[at]}", bytes(data), "rows")
 
-    def rows_elsewhere(self) -> Iterator[Case]:
-        head, rows = self.lines[0], self.lines[1:]
-        cut = [line.rpartition(",")[0] for line in self.lines]
-        for what, lines in (
-            ("sorted", sorted(rows)), ("reversed", rows[::-1]), ("joined", rows + rows),
-            ("cut", rows[:-1]), ("cut in two", rows[:700]), ("shuffled", self.random.sample(rows, len(rows))),
-            ("a second header", [*rows, head, *rows]),
-        ):  # fmt: skip
-            yield self.csv(f"rows {what}", self.text([head, *lines]))
-        yield self.csv("rows without round joined", self.text([*cut, *cut[1:]]))
-        while True:
-            lines = list(rows)
-            at, other = sorted(self.random.sample(range(len(rows)), 2))
-            what = self.random.choice(["deleted", "doubled", "swapped", "moved"])
-            if what == "deleted":
-                del lines[at]
-            elif what == "doubled":
-                lines.insert(at, lines[at])
-            elif what == "swapped":
-                lines[at], lines[other] = lines[other], lines[at]
-            else:
-                lines.insert(at, lines.pop(other))
-            yield self.csv(f"rows {what} {at} {other}", self.text([head, *lines]))
-
     def wide(self) -> Iterator[Case]:
         for count in (60_000, 300_000):
             yield self.csv(f"{count} reports", self.header([f"report_{j}" for j in range(count)]))
@@ -294,7 +263,6 @@ class Cases:
         yield self.parquet("parquet of large texts", texts, compression="zstd", use_dictionary=False)
 
     def bytes_of_parquet(self) -> Iterator[Case]:
-        """A sound Parquet file with bytes changed, or cut."""
         sink = io.BytesIO()
         pq.write_table(self.table(), sink, write_page_checksum=True)
         whole = sink.getvalue()
@@ -353,7 +321,6 @@ class Cases:
                 yield Case(f"settings of its name {name}", (str(named),))
 
     def settings_files(self) -> Iterator[Case]:
-        """Settings that are no TOML, or too much of it."""
         sound = self.write("sound-too.csv", self.text(self.lines))
         good = Path(self.settings).read_text()
         for what, content in (
@@ -399,7 +366,6 @@ class Cases:
             )  # some values are right, such as an origin
 
     def metadata(self) -> Iterator[Case]:
-        """Settings in the metadata of a Parquet file."""
         for what, content in (
             ("not UTF-8", b"\xff\xfe"),
             ("no TOML", b"[problem"),

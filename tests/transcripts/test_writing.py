@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -180,20 +179,6 @@ def test_what_cannot_be_written(run, tmp_path):
         with pytest.raises(InputError) as caught:
             stored_transcript(folder, path, 1, tmp_path / place, n)
         assert caught.value.field == field
-
-
-def test_the_theta_of_the_simulated_path(run, tmp_path):
-    """Every theta asked is an iterate of the path's own kernel."""
-    from ldpflow.simulators.one_pass import run_path
-    from ldpflow.simulators.reports import reports_of
-
-    _, plan, _ = run
-    path = plan.simulator
-    size = path.algorithm.records_per_step()
-    sums = path.needs(plan.cells).sums  # the sweep's: its kernel is compiled
-    record = run_path(path, 11, [1], range(1, 501), [500], sums)
-    thetas = np.concatenate([part[1] for part in reports_of(path, 11, 1, 500 * size)])
-    assert np.array_equal(thetas[::size][1:], record.iterates[:-1, :, 0])
 
 
 def test_a_protocol_has_no_transcript_of_reports(tmp_path):

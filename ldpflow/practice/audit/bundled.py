@@ -36,7 +36,7 @@ from ldpflow.practice.audit.paths import audit_data_set, audit_path
 from ldpflow.settings import closest
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.reports import reports_of
-from ldpflow.study.entry import read_group
+from ldpflow.study.entry import read_component
 from ldpflow.study.plugins import load_plugins
 
 Floats = NDArray[np.float64]
@@ -287,18 +287,18 @@ def audit(
     """
     load_plugins()
     if name in MECHANISMS:
-        mechanism: Mechanism = one("mechanism", name, settings)
+        mechanism: Mechanism = read_component("mechanism", {"kind": name, **settings})
         kinds = [kind for kind, made in PROBLEMS.items() if issubclass(made, Problem)]
         if problem not in kinds:
             raise InputError("problem", problem, "one of " + ", ".join(kinds), closest(problem, kinds))
-        chosen = one("problem", problem, {})
+        chosen = read_component("problem", {"kind": problem})
         return audit_mechanism(mechanism, chosen, samples or 500_000, confidence, seed)
     if name in PROTOCOLS:
-        protocol = one("protocol", name, {"range": [0.0, 1.0]} | settings)
+        protocol = read_component("protocol", {"kind": name, "range": [0.0, 1.0], **settings})
         return audit_protocol(protocol, samples or 500_000, confidence, seed)
     runs = samples or 100_000
     if name in ALGORITHMS and issubclass(ALGORITHMS[name], FiniteSumAlgorithm):
-        algorithm = one("algorithm", name, BUDGET | STEP | settings)
+        algorithm = read_component("algorithm", {"kind": name, **BUDGET, **STEP, **settings})
         return audit_data_set(algorithm, 4, runs, confidence, seed)
     if name in ALGORITHMS:
         return audit_path(*path_parts(name, settings), runs, confidence, seed)
@@ -312,20 +312,13 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
     if kind.carries_privacy:
         budget = SHUFFLED_BUDGET if name == "dp_ssgd" else BUDGET
         known = {key: value for key, value in budget.items() if key in kind.model_fields}
-        return one("algorithm", name, known | settings), None
+        return read_component("algorithm", {"kind": name, **known, **settings}), None
     own = {key: value for key, value in settings.items() if key in kind.model_fields}
     rest = {key: value for key, value in settings.items() if key not in own}
     mechanism = rest.pop("mechanism", DEFAULT_MECHANISM.get(name, "clipped_gaussian"))
     start = STEP if "eta" in kind.model_fields else {}
-    return one("algorithm", name, start | own), one("mechanism", str(mechanism), rest)
-
-
-def one(group: str, kind: str, settings: dict[str, Any]) -> Any:
-    (entry,) = read_group(group, {"kind": kind, **settings})
-    found = entry.combinations()
-    if len(found) != 1:
-        raise InputError(group, settings, "one value for every setting")
-    return found[0]
+    algorithm = read_component("algorithm", {"kind": name, **start, **own})
+    return algorithm, read_component("mechanism", {"kind": str(mechanism), **rest})
 
 
 def audit_bundled(samples: int | None = None, confidence: float = 0.999, seed: int = 1) -> Iterator[Audit]:

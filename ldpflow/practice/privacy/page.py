@@ -27,41 +27,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.variance import asymptotic_variances
-from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
-from ldpflow.components.problems import Problem
 from ldpflow.errors import InputError
-from ldpflow.numerics.accounting import check_probability, largest_local_epsilon, pure_of_mu
+from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
-from ldpflow.simulators.one_pass import OnePass
-
-
-def at_equal_mu(problem: Problem, mu: float) -> list[dict[str, Any]]:
-    """Every mechanism that suits the problem, with the budget that makes it mu-GDP.
-
-    eps-DP mechanisms get eps = log(Phi(mu/2)/Phi(-mu/2)), the largest that implies mu-GDP. ``noise_variance``
-    is that of the privacy noise on the first coordinate of one gradient, in its units squared;
-    ``asymptotic_variance`` the first diagonal entry of G^-1 (S + S_noise) G^-1 (per step of LDP-SGD).
-    """
-    rows = []
-    epsilon = pure_of_mu(mu)
-    for kind in ("gaussian", "laplace", "randomized_response"):
-        settings: dict[str, Any] = {"mu": mu} if kind == "gaussian" else {"epsilon": epsilon}
-        mechanism = MECHANISMS[kind](**settings)
-        if mechanism.unsuitable(problem) is None:
-            rows.append(
-                {
-                    "mechanism": kind,
-                    "privacy_notion": mechanism.privacy().notion,
-                    "epsilon": settings.get("epsilon"),
-                    "mu": mu,
-                    "noise_variance": mechanism.noise_covariance(problem)[0][0],
-                    "asymptotic_variance": asymptotic_variances(OnePass(problem, mechanism, LdpSgd()))[0],
-                }
-            )
-    return rows
 
 
 def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bool) -> tuple[float, float]:

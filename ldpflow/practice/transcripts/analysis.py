@@ -18,18 +18,14 @@ from ldpflow.components.intervals.record import PathRecord
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, plain_text
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, Plausibility, gradients_of
-from ldpflow.practice.transcripts.collection import (
-    Collection,
-    merge_settings,
-    read_collection,
-    read_component,
-)
+from ldpflow.practice.transcripts.collection import Collection, merge_settings, read_collection
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript
 from ldpflow.practice.transcripts.result import Analysis, Progress, Verdict, verdict_of
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
+from ldpflow.study.entry import read_component
 
 Floats = NDArray[np.float64]
 

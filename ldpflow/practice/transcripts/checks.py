@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,36 +125,30 @@ class Checks:
         if self.answers is None:
             return None
         values, largest = chunk.reports[:, 0], len(self.answers) - 1
-        row = first_true((values != np.floor(values)) | (values < 0.0) | (values > largest))
-        if row is None:
-            return None
+        bad = (values != np.floor(values)) | (values < 0.0) | (values > largest)
         allowed = "0 or 1" if largest == 1 else f"a whole number from 0 to {largest}"
-        return RowError(chunk.first + row, "report", float(values[row]), allowed)
+        return first_error(chunk, "report", values, bad, allowed)
 
     def rounds(self, chunk: Chunk) -> RowError | None:
         """Rounds that do not count up by one, every ``batch_size`` rows."""
         if chunk.rounds is None:
             return None
         expected = self.step_numbers(chunk)
-        row = first_true(chunk.rounds != expected)
-        if row is None:
-            return None
-        found, wanted = int(chunk.rounds[row]), int(expected[row])
+        bad = chunk.rounds != expected
+        row = np.argmax(bad)
         hint = "Rows are missing before it, or in another order."
-        if found < wanted:
+        if chunk.rounds[row] < expected[row]:
             hint = "Reports were counted twice, files were joined, or rows are in another order."
-        return RowError(chunk.first + row, "round", found, str(wanted), hint)
+        return first_error(chunk, "round", chunk.rounds, bad, str(expected[row]), hint)
 
     def epsilons(self, chunk: Chunk) -> RowError | None:
         if chunk.epsilons is None:
             return None
         wanted = np.nan if self.epsilon is None else self.epsilon
-        row = first_true(~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted)))
-        if row is None:
-            return None
+        bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
         allowed = "no budget" if self.epsilon is None else f"{self.epsilon!r}, the budget of the others"
         hint = "Reports with different budgets cannot be analysed together."
-        return RowError(chunk.first + row, "epsilon", float(chunk.epsilons[row]), allowed, hint)
+        return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
     def step_numbers(self, chunk: Chunk) -> NDArray[np.int64]:
         result: NDArray[np.int64] = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
@@ -167,11 +162,9 @@ class Checks:
         if chunk.steps is None:
             return None
         wanted = self.etas(chunk)
-        row = first_true(np.abs(chunk.steps - wanted) > TOLERANCE * np.abs(wanted))
-        if row is None:
-            return None
-        allowed = f"{float(wanted[row])!r}, which is {self.c:g} i^-{self.gamma:g}"
-        return RowError(chunk.first + row, "step", float(chunk.steps[row]), allowed)
+        bad = np.abs(chunk.steps - wanted) > TOLERANCE * np.abs(wanted)
+        allowed = f"{float(wanted[np.argmax(bad)])!r}, which is {self.c:g} i^-{self.gamma:g}"
+        return first_error(chunk, "step", chunk.steps, bad, allowed)
 
     def recursion(self, chunk: Chunk) -> RowError | None:
         """Values of theta that do not follow from the rows before; moves on to the end of the chunk."""
@@ -217,8 +210,14 @@ class Checks:
         return wanted, slack
 
 
-def first_true(bad: NDArray[np.bool_]) -> int | None:
-    return int(np.argmax(bad)) if bad.any() else None
+def first_error(
+    chunk: Chunk, column: str, values: NDArray[Any], bad: NDArray[np.bool_], allowed: str, hint: str = ""
+) -> RowError | None:
+    """Error of the first bad value of a column; None if all are sound."""
+    if not bad.any():
+        return None
+    row = int(np.argmax(bad))
+    return RowError(chunk.first + row, column, values[row].item(), allowed, hint)
 
 
 def is_apart(found: Floats, wanted: Floats, slack: Floats) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
-from ldpflow.study.entry import read_group
+from ldpflow.study.entry import read_component, read_group
 
 VERSION = 2
 """Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
@@ -180,14 +180,6 @@ def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
     if not isinstance(found, Mapping):
         raise InputError(name, found, f"a table [{name}]")
     return found
-
-
-def read_component(group: str, table: Mapping[str, object]) -> Any:
-    (entry,) = read_group(group, dict(table))
-    found = entry.combinations()
-    if len(found) != 1:
-        raise InputError(group, dict(table), "one value for every setting")
-    return found[0]
 
 
 def read_numbers(field: str, value: Any) -> tuple[float, ...]:
