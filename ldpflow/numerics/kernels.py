@@ -238,12 +238,23 @@ def file_digest(module: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def module_of(entry: Specialised) -> tuple[str, ModuleText]:
+def module_of(entry: Specialised, classes: tuple[Any, ...] = ()) -> tuple[str, ModuleText]:
+    """Module of a kernel with its digest. ``classes`` are those of its arguments."""
     import numba
 
     made = ModuleText(entry)
-    versions = f"{sys.version} {numba.__version__}"
-    return hashlib.sha256(f"{versions}\n{made.text}".encode()).hexdigest()[:40], made
+    lines = [f"{sys.version} {numba.__version__}"]
+    # Numba's cache pickles them by module and name, and its code takes their fields by place.
+    lines += [f"{one.__module__} {one.__qualname__} {one._fields}" for one in classes]
+    return hashlib.sha256("\n".join([*lines, made.text]).encode()).hexdigest()[:40], made
+
+
+def named_tuples(signature: Any) -> Iterator[type]:
+    """Classes of named tuples in a Numba type, or in the arguments of a signature."""
+    if hasattr(signature, "instance_class"):
+        yield signature.instance_class
+    for argument in getattr(signature, "args", getattr(signature, "types", ())):
+        yield from named_tuples(argument)
 
 
 def kernel_digest(function: Callable[..., Any], case: Case) -> str:
@@ -264,7 +275,7 @@ def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> 
         Naming LDPFLOW_CACHE_DIR, if the cache cannot be used.
     """
     entry = specialise(function, case, "called")
-    digest, made = module_of(entry)
+    digest, made = module_of(entry, tuple(named_tuples(signature)))
     with LOADING:
         if (digest, signature) not in KERNELS:
             file = cache_folder() / f"{digest}.py"

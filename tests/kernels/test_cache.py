@@ -42,11 +42,11 @@ print(*loads())
 """
 
 
-def run(code, *arguments, cache, root=ROOT):
-    environment = {**os.environ, "PYTHONPATH": str(root), "LDPFLOW_CACHE_DIR": str(cache)}
+def run(code, *arguments, cache, root=ROOT, **environment):
+    environment |= {"PYTHONPATH": str(root), "LDPFLOW_CACHE_DIR": str(cache)}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *arguments],
-        env=environment,
+        env=os.environ | environment,
         cwd=root,
         capture_output=True,
         text=True,
@@ -122,6 +122,29 @@ print(run_path(path, 1, [0], [5000]).prefix_sums[0, 0, 0].hex())
     assert run(code, cache=cache, root=copy) != before
     source.write_text(text)
     assert run(code, cache=cache, root=copy) == before
+
+
+ONE = """
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+from tests.kernels.loads import loads
+from ldpflow.components.mechanisms.laplace import Laplace
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.simulators.one_pass import OnePass, run_path
+record = run_path(OnePass(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])
+print(record.prefix_sums[0, 0, 2].hex(), *loads())
+"""
+PROCESSORS = (
+    {},
+    {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
+    {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
+)
+
+
+@pytest.mark.slow
+def test_each_processor_has_code_of_its_own_with_the_same_bits(tmp_path):
+    cold = [run(ONE, cache=tmp_path, **processor) for processor in PROCESSORS]
+    assert all(found == [cold[0][0], "0", "1"] for found in cold)
+    assert run(ONE, cache=tmp_path, **PROCESSORS[1]) == [cold[0][0], "1", "0"]
 
 
 PLANTED = {

@@ -17,7 +17,6 @@ from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
 from tests.kernels.test_one_pass import SEED, literal_path
-from tests.oracles import mechanisms, recursion
 from tests.oracles.column_law import example_column
 
 TABLE = column_law(example_column()).text()
@@ -36,8 +35,16 @@ PROBLEMS = {
 }
 
 
-def compare(run, name, n):
-    """The record of a run with the literal recursion."""
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        *((uncompiled.run_path, name) for name in PROBLEMS),
+        # A table, and several laws of which one is chosen.
+        *((run_path, name) for name in ("gamma", "mixture")),
+    ],
+)
+def test_kernel_is_the_literal_recursion(run, name):
+    n = 700 if run is run_path else 300
     problem = PROBLEMS[name]
     scale = 1000.0 if name == "empirical" else 2.0
     path = OnePass(problem, RandomizedResponse(), LdpSgd(c=scale, theta0=scale))
@@ -51,55 +58,12 @@ def compare(run, name, n):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_functions_of_the_kernel_are_the_literal_recursion(name):
-    compare(uncompiled.run_path, name, 300)
-
-
-# A table, and several laws of which one is chosen.
-COMPILED = ("gamma", "mixture")
-
-
-@pytest.mark.parametrize(
-    "name", [p if p in COMPILED else pytest.param(p, marks=pytest.mark.slow) for p in PROBLEMS]
-)
-def test_kernel_is_the_literal_recursion(name):
-    compare(run_path, name, 700)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
 def test_records_have_the_law(name):
     """Kolmogorov and Smirnov on 20,000 records; fails with probability 1e-4 each if all is well."""
     problem = PROBLEMS[name]
     path = OnePass(problem, Laplace(), LdpSgd())
     x = problem.location + problem.scale * draws.data(path, SEED, 1, 20_000)[:, 0]
     assert stats.kstest(problem.data_law().cdf_values(x), "uniform").pvalue > 1e-4
-
-
-@pytest.mark.parametrize(
-    "run",
-    [uncompiled.run_path, pytest.param(run_path, marks=pytest.mark.slow)],
-    ids=["uncompiled", "compiled"],
-)
-@pytest.mark.parametrize("law", ["lognormal", "weibull", "pareto"])
-def test_sampling_the_private_bit_is_the_literal_recursion(law, run):
-    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=1.3)
-    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd())
-    n = 1500 if run is run_path else 300
-    record = run(path, SEED, range(3), [1, 2, 200, n])
-    p = mechanisms.keep_probability(0.8)
-    u = draws.noise(path, SEED, 1, n)[:, 0]
-    distribution = {
-        "lognormal": stats.lognorm(1.3, 0.2, 1.5),
-        "weibull": stats.weibull_min(1.3, 0.2, 1.5),
-        "pareto": stats.pareto(1.3, 0.2, 1.5),
-    }[law]
-
-    def private_gradient(i, x, theta):
-        one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
-        return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
-
-    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, 0.0, 1.0, 0.51)
-    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[[0, 1, 199, n - 1], 0], rtol=1e-9)
 
 
 def test_a_gamma_table_is_kept_and_a_damaged_one_made_again(folder, monkeypatch):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import sys
+from collections import namedtuple
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -135,6 +138,25 @@ def test_machine_code_is_loaded_unless_it_is_damaged(folder, monkeypatch):
     load_again()
     assert source.read_text() == text_of(sums)
     assert not (folder.parent / "elsewhere").exists()
+
+
+def difference(pairs, out):
+    out[0] = pairs[0].a - pairs[0].b
+
+
+def test_named_tuples_that_moved_or_changed_meet_no_kernel_of_before(folder, monkeypatch):
+    for name, fields in (("old_home", "a b"), ("new_home", "a b"), ("new_home", "b a")):
+        home, pair = ModuleType(name), namedtuple("Pair", fields, module=name)
+        home.Pair = pair
+        arguments, out = (pair(a=5.0, b=3.0),), np.zeros(1)
+        module.KERNELS.clear()
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, name, home)
+            signature = numba.void(numba.typeof(arguments), numba.typeof(out))
+            kernel = module.compile_kernel(difference, Case(), signature)
+        # Called directly: in one process, Numba confuses named tuples of equal names.
+        kernel.overloads[signature.args].entry_point(arguments, out)
+        assert out[0] == 2.0, (name, fields)
 
 
 def test_a_full_disk_is_one_message(folder, monkeypatch):

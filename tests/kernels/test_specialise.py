@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
-import subprocess
 import sys
-from pathlib import Path as FilePath
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +16,6 @@ from ldpflow.numerics import kernels
 from ldpflow.numerics.kernel_functions import flat, layout_of, size_of
 from ldpflow.numerics.specialise import Case, specialise
 
-ROOT = FilePath(__file__).parents[2]
 FACTOR = 3
 
 
@@ -100,56 +98,20 @@ def test_a_source_that_changed_after_its_import_is_refused(tmp_path, monkeypatch
         specialise(changed_later.f, Case())
 
 
-PROBLEM = '''
-"""A problem outside of the package, with a helper and a constant of its own module."""
-from typing import Literal
-
+MEAN = """
 import tools
 from tools import scaled
 
-from ldpflow.components.problems import PROBLEMS
-from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Problem
-
 HALF = 0.5
-
-
-class Mean(Problem):
-    kind: Literal["mean"] = "mean"
-    scale: float = 2.0
-
-    def truth(self):
-        return (0.0,)
-
-    def variates(self):
-        return (Variate("uniform"),)
-
-    def kernel_parameters(self):
-        return {"scale": self.scale}
-
-    def l1_sensitivity(self):
-        return self.scale
-
-    l2_sensitivity = l1_sensitivity
-
-    def curvature(self):
-        return [[1.0]]
-
-    def gradient_covariance(self):
-        return [[self.scale**2 / 12]]
 
 
 def centred(kernel, x):
     return tools.shifted(x, HALF) * kernel.D
 
 
-def gradient(kernel, g, theta, data, at, lane, problem):
-    """theta - X."""
-    g[lane] = theta[lane] - scaled(problem.scale, centred(kernel, data[at]))
-
-
-PROBLEMS["mean"] = Mean
-'''
+def gradient(kernel, g, theta, data, problem):
+    g[0] = theta[0] - scaled(problem.scale, centred(kernel, data[0]))
+"""
 TOOLS = """
 def scaled(scale, x):
     return scale * x
@@ -158,86 +120,27 @@ def scaled(scale, x):
 def shifted(x, half):
     return x - half
 """
-SWEEP = """
-import sys
-import mean_problem
-from ldpflow.engine.run import run_study
-from tests.kernels.loads import loads
-from ldpflow.store.run_store import RunStore
-from ldpflow.study import Study
-study = Study.from_mapping({
-    "name": "mean", "seed": 1, "replicates": 8, "problem": {"kind": "mean"},
-    "mechanism": {"kind": "laplace", "epsilon": 1.0},
-    "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [200], "level": [0.9]}, "method": [{"kind": "BM"}],
-})
-assert not run_study(study, sys.argv[1], engine="serial").failed_batches
-rows = RunStore(sys.argv[1]).replicates.read(damaged="refuse").sort_by("replicate")
-print(rows["estimate"][0].as_py().hex(), *loads())
-"""
 
 
-def run(code, *arguments, path, cache, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{path}{os.pathsep}{ROOT}",
-            "LDPFLOW_CACHE_DIR": str(cache),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+def test_the_digest_follows_functions_and_constants_of_other_modules(tmp_path, monkeypatch):
+    """As of a plug-in that is edited between two processes."""
+    monkeypatch.syspath_prepend(tmp_path)
 
+    def digest(mean=MEAN, tools=TOOLS):
+        for name, text in (("mean", mean), ("tools", tools)):
+            (tmp_path / f"{name}.py").write_text(text)
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        function = importlib.import_module("mean").gradient
+        return kernels.kernel_digest(function, Case((("D", 2),), (("problem", layout_of({"scale": 2.0})),)))
 
-@pytest.mark.slow
-def test_a_problem_of_another_package_calls_its_own_functions_and_is_never_stale(tmp_path):
-    (tmp_path / "mean_problem.py").write_text(PROBLEM)
-    (tmp_path / "tools.py").write_text(TOOLS)
-    folder = tmp_path / "cache"
-
-    def swept(name):
-        return run(SWEEP, tmp_path / name, path=tmp_path, cache=folder)
-
-    first, *loads = swept("first")
-    assert loads == ["0", "1"]
-    assert swept("again") == [first, "1", "0"]
+    first = digest()
     # A comment is no change of a kernel, wherever the lines move.
-    (tmp_path / "tools.py").write_text("# tools\n" + TOOLS)
-    assert swept("comment") == [first, "1", "0"]
-    (tmp_path / "tools.py").write_text(TOOLS.replace("scale * x", "scale * x + 0.25"))
-    helper_changed, *loads = swept("helper")
-    assert helper_changed != first and loads == ["0", "1"]
-    (tmp_path / "tools.py").write_text(TOOLS)
-    (tmp_path / "mean_problem.py").write_text(PROBLEM.replace("HALF = 0.5", "HALF = 0.25"))
-    constant_changed, *loads = swept("constant")
-    assert constant_changed not in (first, helper_changed) and loads == ["0", "1"]
-
-
-ONE = """
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from tests.kernels.loads import loads
-from ldpflow.components.mechanisms.laplace import Laplace
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.simulators.one_pass import run_path
-from ldpflow.simulators.one_pass import OnePass
-record = run_path(OnePass(Quantile(), Laplace(), LdpSgd()), 1, range(3), [1000])
-print(record.prefix_sums[0, 0, 2].hex(), *loads())
-"""
-PROCESSORS = {
-    "own": {},
-    "haswell": {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma"},
-    "x86-64": {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""},
-}
-
-
-@pytest.mark.slow
-def test_each_processor_has_code_of_its_own_with_the_same_bits(tmp_path):
-    cold = {name: run(ONE, path=ROOT, cache=tmp_path, **p) for name, p in PROCESSORS.items()}
-    assert len({bits for bits, *_ in cold.values()}) == 1
-    assert all(loads == ["0", "1"] for _, *loads in cold.values())
-    warm = run(ONE, path=ROOT, cache=tmp_path, **PROCESSORS["haswell"])
-    assert warm == [cold["own"][0], "1", "0"]
+    assert digest(tools="# tools\n" + TOOLS) == first
+    changed = {
+        digest(tools=TOOLS.replace("scale * x", "scale * x + 0.25")),
+        digest(tools=TOOLS.replace("x - half", "x + half")),
+        digest(mean=MEAN.replace("HALF = 0.5", "HALF = 0.25")),
+        first,
+    }
+    assert len(changed) == 4

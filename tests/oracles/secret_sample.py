@@ -59,22 +59,3 @@ def largest_loss(values, place, possible, *arguments, **settings):
         for first, second in itertools.combinations(tables, 2)
         for transcript in first
     )
-
-
-def ordered_chance(bits, seen, epsilon):
-    """P(reports seen in the order of invitation | bits), where len(seen) random people respond.
-
-    Runs of people with equal bits are enumerated by how many of each run respond: all such subsets send the
-    reports with the same probability.
-    """
-    runs = [(bit, len(list(run))) for bit, run in itertools.groupby(bits)]
-    total = 0.0
-    for counts in itertools.product(*(range(length + 1) for _, length in runs)):
-        if sum(counts) != len(seen):
-            continue
-        responders = [bit for (bit, _), count in zip(runs, counts, strict=True) for _ in range(count)]
-        p = math.prod(math.comb(length, count) for (_, length), count in zip(runs, counts, strict=True))
-        for report, bit in zip(seen, responders, strict=True):
-            p *= chance_of(report, bit, epsilon)
-        total += p
-    return total / math.comb(len(bits), len(seen))

@@ -30,14 +30,14 @@ DAMAGES = {
     "empty": lambda data, other: b"",
     "of another path": lambda data, other: other,
     "footer": overwrite_footer,
-    "plain Parquet": lambda data, other: plain_parquet(),
+    "saved by another program": lambda data, other: saved_again(data),
     "renamed": None,
 }
 
 
-def plain_parquet() -> bytes:
+def saved_again(data: bytes) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"a": [1]}), sink)
+    pq.write_table(pq.read_table(pa.BufferReader(data)), sink)
     return sink.getvalue().to_pybytes()
 
 

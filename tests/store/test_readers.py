@@ -8,6 +8,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.store.run_store import RunStore
@@ -16,7 +17,6 @@ from tests.oracles.rows_in_cells import summarise
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows
 
 COLUMNS = {*REPLICATES.names, "path"}
-ROWS = 6 * 3 * 2 + 4 * 2
 
 
 @pytest.fixture
@@ -30,44 +30,36 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def check(columns: list[str], rows: list[tuple[str, float]]) -> None:
-    """Columns, and (path, beta or None) of each row."""
-    assert set(columns) == COLUMNS and len(columns) == len(COLUMNS)
-    assert len(rows) == ROWS
-    paths = [path for path, _ in rows]
-    assert all(type(path) is str for path in paths)
-    assert paths.count(f"p{OTHER_KEY}") == 8 and paths.count(f"p{KEY}") == 36
-    assert sum(beta == 0.75 for _, beta in rows) == 12
-
-
-def test_duckdb(run):
+def by_duckdb(run: Path) -> pd.DataFrame:
     with duckdb.connect() as connection:
         found = connection.sql(
             f"select * from read_parquet('{run}/replicates/**/*.parquet', hive_partitioning=true)"
         )
-        assert dict(zip(found.columns, map(str, found.types), strict=True))["path"] == "VARCHAR"
-        check(found.columns, found.select("path, beta").fetchall())
-        summary = connection.sql(f"select * from '{run}/summary.parquet'")
-        assert len(summary.fetchall()) == 8 and "coverage_mcse" in summary.columns
+        return found.df()
 
 
-def test_polars(run):
-    found = pl.scan_parquet(run / "replicates", hive_partitioning=True).collect()
-    assert found.schema["path"] == pl.String
-    check(found.columns, found.select("path", "beta").rows())
-    assert pl.read_parquet(run / "summary.parquet").height == 8
+READERS = {
+    "duckdb": by_duckdb,
+    "polars": lambda run: pl.scan_parquet(run / "replicates", hive_partitioning=True).collect(),
+    "pandas": lambda run: pd.read_parquet(run / "replicates"),
+    "pyarrow": lambda run: ds.dataset(run / "replicates", partitioning="hive").to_table(),
+}
+SUMMARY = {
+    "duckdb": lambda file: duckdb.read_parquet(str(file)).df(),
+    "polars": pl.read_parquet,
+    "pandas": pd.read_parquet,
+    "pyarrow": pq.read_table,
+}
 
 
-def test_pandas(run):
-    found = pd.read_parquet(run / "replicates")
-    # pyarrow hands partitions to pandas as categories; these are strings.
-    paths = found["path"].tolist()
-    check(list(found.columns), list(zip(paths, found["beta"], strict=True)))
-    assert len(pd.read_parquet(run / "summary.parquet")) == 8
-
-
-def test_pyarrow_dataset(run):
-    found = ds.dataset(run / "replicates", partitioning="hive").to_table()
-    assert str(found.schema.field("path").type) == "string"
-    rows = found.select(["path", "beta"]).to_pylist()
-    check(found.column_names, [(row["path"], row["beta"]) for row in rows])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_run_is_read_with_one_plain_call(run, reader):
+    found = READERS[reader](run)
+    columns = list(found.schema.names if reader == "pyarrow" else found.columns)
+    assert sorted(columns) == sorted(COLUMNS)
+    rows = found.to_pydict() if reader == "pyarrow" else found
+    paths, betas = list(rows["path"]), list(rows["beta"])
+    assert all(type(path) is str for path in paths)
+    assert paths.count(f"p{OTHER_KEY}") == 8 and paths.count(f"p{KEY}") == 36 and len(paths) == 44
+    assert sum(beta == 0.75 for beta in betas) == 12
+    assert len(SUMMARY[reader](run / "summary.parquet")) == 8
