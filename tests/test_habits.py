@@ -23,7 +23,7 @@ def check_schema(schema, *files):
 
 
 def test_workflows_have_the_form_of_github_actions():
-    assert [file.name for file in WORKFLOWS] == ["release.yml", "tests.yml"]
+    assert [file.name for file in WORKFLOWS] == ["release.yml", "tests.yml", "weekly.yml"]
     check_schema("vendor.github-workflows", *WORKFLOWS)
 
 

@@ -3,8 +3,8 @@
     python -m tests.faults.killed_sweeps
 
 Reads the tables of a study that it sweeps first. Then it reads one request a line, as JSON: the address of
-a run, the tables of a study, the engine, and a line number. The fork kills itself at that line of the packages
-engine and store. The answer is the status of the fork.
+a run, the tables of a study, the engine, and a line number. The fork kills itself at that line of
+the packages engine and store. The answer is the status of the fork.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
-from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.one_pass import OnePass, kernel_parameters, run_path
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import draws
@@ -165,7 +165,8 @@ def test_a_study_covers_the_files_own_parameter(tmp_path, monkeypatch):
     again = Study.from_toml(RunStore(tmp_path / "run").read_study())
     assert again.hash() == chosen.hash()
     key = f"p{chosen.simulators()[0].key}"
-    mallows.table_of.cache_clear()  # another process
+    for function in (mallows.table_of, kernel_parameters):
+        function.cache_clear()  # another process
     with pytest.raises(LdpflowError, match="No such file"):
         replay(str(tmp_path / "run"), key, 3)
     moved.rename(tmp_path / "rows.csv")
