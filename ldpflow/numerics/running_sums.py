@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldpflow.numerics import register_array
-from ldpflow.numerics.specialise import Part
+from ldpflow.numerics.specialise import KernelPart
 from ldpflow.numerics.streams import LANES
 
 PERTURBED = "perturbed_paths"
@@ -80,12 +80,12 @@ def quadratic_count(dimension: int) -> int:
 
 def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
     """Values of a recursion's case that make it keep these sums, one after the other."""
-    groups: dict[str, list[tuple[int, int, Part]]] = {"transcript": [], "after": []}
+    groups: dict[str, list[tuple[int, int, KernelPart]]] = {"transcript": [], "after": []}
     start = 0
     for name in names:
         needed = RUNNING_SUMS[name]
         end = start + needed.count(dimension) * dimension * LANES
-        groups[needed.moment].append((start, end, Part(needed.function, inlining=needed.inlining)))
+        groups[needed.moment].append((start, end, KernelPart(needed.function, inlining=needed.inlining)))
         start = end
     values: dict[str, Any] = {"SUMS": start}
     for moment, group in groups.items():
@@ -101,10 +101,10 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
         "TILE_SIZE": 2 * dimension * TILE * LANES if groups["transcript"] else 0,
         "PAIRS": pairs,
         "PRODUCTS": TILE * pairs * LANES,
-        "after_step": Part(after_step, inlining="inlined"),
-        "keep_step": Part(keep_step, inlining="written"),
-        "end_step": Part(end_step, inlining="inlined"),
-        "restart": Part(restart, inlining="inlined"),
+        "after_step": KernelPart(after_step, inlining="inlined"),
+        "keep_step": KernelPart(keep_step, inlining="written"),
+        "end_step": KernelPart(end_step, inlining="inlined"),
+        "restart": KernelPart(restart, inlining="inlined"),
     }
 
 

@@ -322,7 +322,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Part:
+class KernelPart:
     """A function of a kernel, with a case or a way of inlining of its own."""
 
     function: Function
@@ -413,7 +413,7 @@ def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining
     if isinstance(target, Deferred):
         module, name = target.module, target.name
         target = target.load()
-    if isinstance(target, Part):
+    if isinstance(target, KernelPart):
         return specialise(target.function, target.case or case, target.inlining)
     plain = getattr(target, "py_func", target)
     if isinstance(plain, FunctionType) and not hasattr(plain, "implemented_for_numba"):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ldpflow.columns import Column, distinguishing_columns, short
 from ldpflow.errors import InputError, plain_line
 from ldpflow.results.columns import known_columns
-from ldpflow.results.design import Design, run_design
+from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
@@ -196,7 +196,7 @@ class Results:
         return sorted({row[name] for row in self.rows if row.get(name) is not None})
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> RunDesign:
         """The design that the rows are of, whatever commands have made them."""
         return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
 

@@ -27,7 +27,7 @@ from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.numerics import kernels, register_array
 from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
 from ldpflow.numerics.kernels import compile_kernel
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass_kernel import drawing
 
@@ -82,7 +82,7 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    values["recursion"] = Part(values["recursion"], inlining="written")
+    values["recursion"] = KernelPart(values["recursion"], inlining="written")
     case = problem_case(problem).with_values(values)
     return case.with_layout("settings", layout_of(dict.fromkeys(settings, 0.0)))
 

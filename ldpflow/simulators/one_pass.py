@@ -264,7 +264,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         elif methods and (self.algorithm.has_intervals or not followed):
             hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
             if self.algorithm.has_intervals:
-                hint = " ".join(dict.fromkeys(f"{m.kind}: {m.lacking(self)}." for m in methods))
+                hint = " ".join(dict.fromkeys(f"{m.kind}: {m.unmet_need(self)}." for m in methods))
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
             raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 

@@ -41,7 +41,7 @@ from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES, PLANE, STRIDE
 
 SIGNATURE = (
@@ -51,7 +51,7 @@ SIGNATURE = (
 )
 
 
-class Record(NamedTuple):
+class KernelRecord(NamedTuple):
     """A path while it runs, and what is kept of it at ``times``.
 
     prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), iterates[t] = theta_{times[t]};
@@ -110,7 +110,7 @@ def run(  # type: ignore[no-untyped-def]
     counts[:] = 0.0
     users = (data_state, data_parameters)
     noises = (noise_state, noise_parameters)
-    record = Record(
+    record = KernelRecord(
         times, marks, centre, total, sums, tile, counts, prefix_sums, iterates, running_sums, extras
     )
     kernel.recursion(users, noises, problem, mechanism, settings, record)
@@ -141,7 +141,7 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
-def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
+def drawing(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
     """The part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
@@ -156,7 +156,7 @@ def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
         "STARTS": tuple(places[first][0] for first, _ in groups),
         "ENDS": tuple(places[first][1] for first, _ in groups),
     }
-    return Part(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
+    return KernelPart(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
 
 
 def sampler_groups(variates: Sequence[Variate]) -> list[tuple[int, int]]:
@@ -217,7 +217,7 @@ def sampler_of(variate: Variate) -> object:
     if variate.law is not None and variate.law.own is not None:
         own = variate.law.own
         values = {"fill_base": SAMPLERS[own.base], "sample": part_of(own, "sample")}
-        return Part(fill_own, Case(tuple(values.items())))
+        return KernelPart(fill_own, Case(tuple(values.items())))
     variates = [law.variate for law in components(variate)]
     starts = np.cumsum([0, *(3 + len(numbers_of(v)) for v in variates)]).tolist()
     values = {
@@ -227,7 +227,7 @@ def sampler_of(variate: Variate) -> object:
         "STARTS": tuple(starts[:-1]),
         "ENDS": tuple(starts[1:]),
     }
-    return Part(draw_mixture, Case(tuple(values.items()), unrolled=frozenset({"COMPONENTS"})))
+    return KernelPart(draw_mixture, Case(tuple(values.items()), unrolled=frozenset({"COMPONENTS"})))
 
 
 def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
@@ -346,7 +346,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         "HALVES": variate.name == "uniform_32",
         "THIRD_DERIVATIVE": third,
         "expansion": getattr(distributions, f"expansion_{law}"),
-        "recursion": Part(private_bit.recursion, inlining="written"),
+        "recursion": KernelPart(private_bit.recursion, inlining="written"),
         "walk": private_bit.walk,
         "anchor": private_bit.anchor,
         "stride": private_bit.stride,
@@ -383,9 +383,9 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "draw_data": data_part(path, data, inlining),
         "draw_noise": drawing(noise, inlining),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
-        "add_iterate": Part(add_iterate, inlining="written"),
-        "keep_path": Part(keep_path, inlining="written"),
-        "recursion": Part(recursion, inlining="written"),
+        "add_iterate": KernelPart(add_iterate, inlining="written"),
+        "keep_path": KernelPart(keep_path, inlining="written"),
+        "recursion": KernelPart(recursion, inlining="written"),
         **running_sums.parts(sums, d),
         **private_gradient(path, perturbed),
     }

@@ -234,7 +234,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PathPlan:
     """A simulator, and the cells and checkpoints that a study wants from it."""
 
     simulator: Simulator[Any, Any]

@@ -459,7 +459,7 @@ RANGE = (-4.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Finding:
+class ComponentFinding:
     """One check of one component.
 
     Parameters
@@ -482,7 +482,7 @@ class Finding:
         return f"{verdict:5}  {self.component}: {self.check}" + (f": {self.detail}" if self.detail else "")
 
 
-def check_plugin(source: str) -> list[Finding]:
+def check_plugin(source: str) -> list[ComponentFinding]:
     """Check every component that a plug-in registers, with its default settings.
 
     Parameters
@@ -492,7 +492,7 @@ def check_plugin(source: str) -> list[Finding]:
 
     Returns
     -------
-    list of Finding
+    list of ComponentFinding
         In the order of the checks; a check that raises is a finding that did not pass.
 
     Raises
@@ -518,7 +518,7 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
     return found
 
 
-def check_component(kind: type[Settings], source: str) -> Iterator[Finding]:
+def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
     """All checks of one component; after a failure to make it, or to run it, none."""
     made: list[Any] = []
     first = find(kind, "default settings", lambda: made.append(default_of(kind)))
@@ -533,14 +533,14 @@ def check_component(kind: type[Settings], source: str) -> Iterator[Finding]:
     yield find(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
 
 
-def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Finding:
+def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
     """What a check finds; an exception in it is a finding too."""
     try:
-        return Finding(kind.__name__, name, True, check() or "")
+        return ComponentFinding(kind.__name__, name, True, check() or "")
     except Wrong as wrong:
-        return Finding(kind.__name__, name, False, str(wrong))
+        return ComponentFinding(kind.__name__, name, False, str(wrong))
     except Exception as error:
-        return Finding(kind.__name__, name, False, one_message(error, kind))
+        return ComponentFinding(kind.__name__, name, False, one_message(error, kind))
 
 
 def one_message(error: Exception, kind: type) -> str:

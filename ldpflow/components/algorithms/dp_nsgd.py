@@ -29,7 +29,14 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
 from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.streams import LANES
-from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes, tree_cost
+from ldpflow.numerics.tree import (
+    NoiseTree,
+    chi_mean,
+    cost_bound,
+    mean_prefix_discount,
+    touched_nodes,
+    tree_cost,
+)
 
 
 class DpNsgd(MomentumAlgorithm):
@@ -64,7 +71,7 @@ class DpNsgd(MomentumAlgorithm):
         if self.noise == "independent":
             # ceil(T/M) visits, each of cost M/T.
             return -(-steps // batches) * batches / steps
-        tree = Tree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
+        tree = NoiseTree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
@@ -80,7 +87,7 @@ class DpNsgd(MomentumAlgorithm):
             variance = epochs * alpha / (2.0 - alpha)
         else:
             v = 4.0 * touched_nodes(steps, batches)
-            tree = Tree(v, left=self.calibration == "exact")
+            tree = NoiseTree(v, left=self.calibration == "exact")
             cost = cost_bound(tree, steps, batches, alpha, fixed=self.order == "fixed")
             sigma = zcdp_noise_multiplier(self.epsilon, self.delta, cost)
             variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)

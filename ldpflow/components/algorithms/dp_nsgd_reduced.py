@@ -46,7 +46,7 @@ from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
 from ldpflow.numerics.tree import (
-    Tree,
+    NoiseTree,
     chi_mean,
     cost_bound,
     mean_prefix_discount,
@@ -87,22 +87,22 @@ class DpNsgdReduced(MomentumAlgorithm):
     least_epochs: ClassVar[int] = 4
     printed_constant: ClassVar[float] = 4.0
 
-    def trees(self, batches: int, steps: int) -> list[Tree]:
+    def trees(self, batches: int, steps: int) -> list[NoiseTree]:
         """Trees of the released sums: G early and late, Delta, r."""
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
         if self.calibration != "exact":
             return [
-                Tree(4.0 * v2, 4.0 * v1, early=2 * batches),
-                Tree(residual, after=batches),
-                Tree(residual),
+                NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches),
+                NoiseTree(residual, after=batches),
+                NoiseTree(residual),
             ]
         # No window is longer than M, so no node above its level is ever read, or drawn.
         levels = batches.bit_length()
         return [
-            Tree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
-            Tree(residual, levels=levels, after=batches),
-            Tree(residual, left=True),
+            NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
+            NoiseTree(residual, levels=levels, after=batches),
+            NoiseTree(residual, left=True),
         ]
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:

@@ -53,7 +53,7 @@ from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants, register_array
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
 
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
@@ -198,8 +198,8 @@ def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
     law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
     case = Case((("following", next_draw), ("unit", unit), ("with_sign", flip_sign), ("multiplier", law)))
 
-    def adding(blocks: int) -> Part:
-        return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
+    def adding(blocks: int) -> KernelPart:
+        return KernelPart(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
 
     case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
     return compile_kernel(multiplier_sums, case, SIGNATURE)
@@ -349,8 +349,8 @@ class PerturbedBootstrap(PathIntervalMethod):
     cites = ("fang2018",)
     around_average = True
 
-    def lacking(self, source: PathSource) -> str:
-        reason = super().lacking(source)
+    def unmet_need(self, source: PathSource) -> str:
+        reason = super().unmet_need(source)
         return reason or (
             "" if source.algorithm.perturbed_paths() else "it takes the perturbed paths of budget_split"
         )

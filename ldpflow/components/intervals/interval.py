@@ -135,9 +135,9 @@ class IntervalMethod(Settings):
 
     def applies(self, source: Any) -> bool:
         """Whether a simulator makes what this method needs; a study leaves out other cells."""
-        return not self.lacking(source)
+        return not self.unmet_need(source)
 
-    def lacking(self, source: Any) -> str:
+    def unmet_need(self, source: Any) -> str:
         """Reason why a simulator does not make what this method needs, or ""."""
         made: type[Record] | None = source.interval_record()
         if made is None:
@@ -236,9 +236,9 @@ class PathIntervalMethod(IntervalMethod):
     def reads_truth(self) -> bool:
         return any(method.reads_truth() for method in self.nested())
 
-    def lacking(self, source: PathSource) -> str:
-        reasons = [method.lacking(source) for method in self.nested()]
-        if reason := first_reason(super().lacking(source), *reasons):
+    def unmet_need(self, source: PathSource) -> str:
+        reasons = [method.unmet_need(source) for method in self.nested()]
+        if reason := first_reason(super().unmet_need(source), *reasons):
             return reason
         names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
         if not names:

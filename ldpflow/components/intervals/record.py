@@ -210,16 +210,16 @@ def join_records(records: Sequence[PathRecord]) -> PathRecord:
     if len(records) == 1:
         return first
 
-    def together(parts: Sequence[Array]) -> Array:
+    def join_lanes(parts: Sequence[Array]) -> Array:
         return np.concatenate(parts, axis=-1)
 
     return replace(
         first,
         replicates=np.concatenate([record.replicates for record in records]),
-        prefix_sums=together([record.prefix_sums for record in records]),
-        iterates=together([record.iterates for record in records]),
+        prefix_sums=join_lanes([record.prefix_sums for record in records]),
+        iterates=join_lanes([record.iterates for record in records]),
         running_sums={
-            name: together([record.running_sums[name] for record in records]) for name in first.running_sums
+            name: join_lanes([record.running_sums[name] for record in records]) for name in first.running_sums
         },
-        extras={name: together([record.extras[name] for record in records]) for name in first.extras},
+        extras={name: join_lanes([record.extras[name] for record in records]) for name in first.extras},
     )

@@ -206,15 +206,15 @@ class LeastSquares(Problem):
         return self.population.table
 
     @cached_property
-    def population(self) -> Population:
+    def population(self) -> FileMoments:
         assert self.file is not None and self.target is not None
         columns, y = read_columns(self.file, self.target, self.features)
         if len(y) > MOST_ROWS:
             raise InputError("problem.file", f"{len(y):,} records", f"at most {MOST_ROWS:,}")
-        return Population(columns, y, self.file)
+        return FileMoments(columns, y, self.file)
 
 
-class Population:
+class FileMoments:
     """Least squares on all records of a file; sums are exactly rounded."""
 
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:

@@ -47,7 +47,7 @@ CODES = {name: code for code, name in enumerate(LAWS)}
 """Numbers of the standard laws in compiled functions."""
 
 
-class Population(NamedTuple):
+class LawComponents(NamedTuple):
     """The law of a mixture of location + scale Z: arrays over its components.
 
     Cells of the quantile function of an empirical law are q + d (slope + d bend) with d = u - p, if any.
@@ -66,7 +66,7 @@ class Population(NamedTuple):
     end: float  # largest value of the empirical law
 
 
-def population_of(law: Law) -> Population:
+def population_of(law: Law) -> LawComponents:
     """The arrays of a law; the distribution function reads them."""
     parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
@@ -87,7 +87,7 @@ def population_of(law: Law) -> Population:
     weights, locations, scales, shapes, norms = np.array(rows).T.copy()
     codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
     p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
-    return Population(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
+    return LawComponents(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
 
 
 @jit

@@ -99,7 +99,7 @@ class Expected(NamedTuple):
     length: float
 
 
-class Row(NamedTuple):
+class RegressionLevels(NamedTuple):
     """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
 
     k: float
@@ -109,12 +109,12 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
-    Row(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
-    Row(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
-    Row(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
-    Row(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
-    Row(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+    RegressionLevels(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    RegressionLevels(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    RegressionLevels(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    RegressionLevels(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    RegressionLevels(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    RegressionLevels(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
 
 TR_LENGTH = 1.12
