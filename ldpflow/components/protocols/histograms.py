@@ -1,4 +1,4 @@
-"""One-shot protocols: the report of a user about the own bin, and the laws of the server's counts."""
+"""One-shot protocols: reports of users about their bins, and laws of the server's counts."""
 
 from __future__ import annotations
 
