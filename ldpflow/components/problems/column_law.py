@@ -40,9 +40,9 @@ SMALLEST = 100
 
 @dataclass(frozen=True)
 class ColumnLaw(StandardLaw):
-    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
+    """Law of a column of N = ``size`` values. ``dropped`` counts the records without a value.
 
-    ``sparsities`` are s_j, ``median`` is Q(1/2); ``spacing`` is that of a lattice of values, or 0 (see
+    ``sparsities`` are s_j, ``median`` is Q(1/2). ``spacing`` is that of a lattice of values, or 0 (see
     :func:`lattice_spacing`).
     """
 

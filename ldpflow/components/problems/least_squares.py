@@ -102,7 +102,7 @@ class LeastSquares(Problem):
         return self.d
 
     def data_key(self) -> str:
-        """Every sigma, w* and H has equal standard variates."""
+        """Key without sigma, w* and H, which share standard variates."""
         simulated = ("kind", "d", "design", "errors")
         names = simulated if self.file is None else ("sha256", "target", "features")
         return canonical_json({name: getattr(self, name) for name in names})
@@ -169,7 +169,7 @@ class LeastSquares(Problem):
     def tail(self) -> tuple[float, float]:
         """K_2 and a of the tail condition, for the normal law and (a = 1) the Laplace law.
 
-        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law; the bounded laws are below it. A standard
+        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law, an upper bound for the bounded laws. A standard
         Laplace variate has E exp(|v|/K) = 2 at K = sqrt(2).
         """
         heavy = "laplace" in (self.design, self.errors)
