@@ -5,8 +5,8 @@
     n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
-Print leaves the root without noise when the depth is floor(log2 T), and takes T/N for the number of
-visits; here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
+The paper leaves the root without noise if the depth is floor(log2 T), and takes T/N for the number of
+visits. Here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
 with low(t) the lowest set bit of t,
 
     n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)},
@@ -59,7 +59,7 @@ class DpNsgd(MomentumAlgorithm):
 
     @model_validator(mode="after")
     def without_budget(self) -> Self:
-        if self.noise == "none":  # one path, whatever budgets the private ones have
+        if self.noise == "none":  # one path for all budgets of the private ones
             for name in ("epsilon", "delta", "calibration"):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self

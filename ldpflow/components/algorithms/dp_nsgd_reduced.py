@@ -1,4 +1,4 @@
-"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), a logarithmic step each.
+"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), in O(log N) per step.
 
 A gradient is split at the epoch's anchor A_e = w_{eN+1}:
 
@@ -7,7 +7,7 @@ A gradient is split at the epoch's anchor A_e = w_{eN+1}:
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
 With X[a, b] = sum of (1 - alpha)^(b - t) X_t read from noisy nodes, B = (1 - alpha)^N and the paper's
-gamma called ``cross`` here, the momentum is put together again as alpha (P_t + r[1, t]), where
+gamma called ``cross`` here, the momentum is rebuilt as alpha (P_t + r[1, t]), where
 
     t < N:        P_t = G[1, t]
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
@@ -17,9 +17,9 @@ This recursion is ours; it equals the paper's sum over all earlier windows (Algo
 its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
 
 Without noise it is the momentum exactly if all epochs have one order (the paper's Lemma 17); with fresh
-orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take one way in both modes: a
-reshuffled momentum that is computed otherwise is no function of the released nodes. Print lacks L in the
-noise of Delta and r; it is there in the proof and here.
+orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise follow one recursion in both modes:
+otherwise a reshuffled momentum would be no function of the released nodes. The printed algorithm lacks L in
+the noise of Delta and r, its proof has it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from ldpflow.numerics.tree import (
 
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
-    """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
+    """Bounds of the number of nodes that one record enters: V1 up to step 2M, V2 in all.
 
     V1 = max(3 log2 M, 2 floor(log2 M) + 3) (print: the first, too small for M < 6),
     V2 = 4 ceil(T/M) log2 M (print: T/M).
