@@ -81,7 +81,7 @@ class Algorithm(BaseAlgorithm):
     """Whether the output is the average of the second half of the iterates."""
 
     counts_in_mechanism: ClassVar[bool] = False
-    """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
+    """Whether the kernel records the counts of the mechanism instead of :attr:`measures`."""
 
     def step_exponent(self) -> float:
         """gamma of step sizes that fall like i^(-gamma), 0 for constant steps, NaN if unknown."""

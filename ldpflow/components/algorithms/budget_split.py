@@ -28,7 +28,7 @@ from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
 WEIGHT = Variate("exponential")
-"""w_i of a perturbed path: drawn after the noise of the mechanism, from the same stream."""
+"""w_i of a perturbed path, drawn from the mechanism's stream after its noise."""
 
 
 class BudgetSplit(DecayingSteps):
@@ -75,7 +75,7 @@ class BudgetSplit(DecayingSteps):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """w_i A(g) of a perturbed path; ``answer`` is the mechanism's A, the last plane holds the weight."""
+    """w_i A(g) of a perturbed path. ``answer`` is the mechanism's A, the last plane holds the weight."""
     kernel.answer(g, noise, at, lane, mechanism, counts)
     for j in range(kernel.D):
         g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

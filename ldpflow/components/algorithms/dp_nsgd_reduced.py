@@ -13,13 +13,13 @@ gamma called ``cross`` here, the momentum is rebuilt as alpha (P_t + r[1, t]), w
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
     t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
 
-This recursion is ours; it equals the paper's sum over all earlier windows (Algorithm 4, corrected:
+This recursion is ours. It equals the paper's sum over all earlier windows (Algorithm 4, corrected:
 its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
 
 Without noise it is the momentum exactly if all epochs have one order (the paper's Lemma 17); with fresh
 orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise follow one recursion in both modes:
 otherwise a reshuffled momentum would be no function of the released nodes. The printed algorithm lacks L in
-the noise of Delta and r, its proof has it.
+the noise of Delta and r. The proof and this module have it.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ Central model: a curator holds N records and releases all iterates under (epsilo
 replacing one record. Sigma follows from the budget by accounting for the whole transcript.
 
 Theorems 6 and 9 of Tran and Cutkosky (2022) set the steps T of momentum algorithms without constants and, in
-Theorem 9, without logarithms; at practical sizes the noise of Algorithm 2 is far above the gradient then.
+Theorem 9, without logarithms. At practical sizes the noise of Algorithm 2 is far above the gradient then.
 ``balanced`` minimises the bound of the descent lemma,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
 with the noise of this budget, from the variances of ldpflow.numerics.tree and upper bounds of the
-accountant's c. The first term falls like q^-1/2; the noise grows like q^1/2 (Algorithm 1) and q^1/4
+accountant's c. The first term falls like q^-1/2, the noise grows like q^1/2 (Algorithm 1) and q^1/4
 (Algorithm 2). Gap and L are bounds: shorter or longer runs may do better.
 """
 

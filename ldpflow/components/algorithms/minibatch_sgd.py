@@ -134,7 +134,7 @@ class MinibatchSgd(CoordinateSteps):
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """Mini-batch SGD of LANES replicates (see one_pass).
 
-    Time counts steps; a step consumes s records, and s or 1 draws of noise.
+    Time counts steps. A step consumes s records, and s or 1 draws of noise.
     """
     c, gamma, s, once = settings.c, settings.gamma, int(settings.batch_size), settings.once > 0.0
     times, marks, centre = record.times, record.marks, record.centre

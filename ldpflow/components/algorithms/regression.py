@@ -122,12 +122,12 @@ class MinibatchRegression(PrivateRegression):
         return made if horizon is None else min(made, n // self.records(horizon))
 
     def records(self, horizon: int) -> int:
-        """Records of one step; those left over after T steps are not used."""
+        """Records of one step. Those left over after T steps are not used."""
         assert self.iterations is not None
         return horizon // self.iterations
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
-        """Every step; the last one has all users."""
+        """Every step. The last one has all users."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)
 

@@ -13,7 +13,7 @@ standard error.
 
     S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
 
-with thetabar*(1), ..., thetabar*(B) the first B replications of BB with the same blocks and multipliers.
+with thetabar*(1), ..., thetabar*(B) the first B replications of BB with equal blocks and multipliers.
 Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible. It
 shares BB's variance, and is too short where BB is.
 

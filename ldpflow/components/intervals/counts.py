@@ -5,7 +5,7 @@ F^ is the unbiased estimate at the edges, se its standard error under F(x) = tau
 
 **fieller**, from the local logistic fit of protocol ``rounds``: {x : (a + b u - logit tau)^2 <= z^2 Var(a +
 b u)}, u the place of x in the window of the fit. Thresholds of a round are conditionally independent given
-the past and the last round is fresh data, as in adaptive regression; no proof is claimed.
+the past and the last round is fresh data, as in adaptive regression. No proof is claimed.
 """
 
 from __future__ import annotations

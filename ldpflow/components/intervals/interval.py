@@ -275,7 +275,7 @@ class Variance:
 
     value: Array  # diagonal of V, shape (d, R), without an interval if not positive
     degrees: float = inf  # of Student's t, infinite for the normal quantile
-    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R); NaN for no interval
+    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R), NaN for no interval
     diagnosis: dict[str, Array] = field(default_factory=dict)  # as of Intervals
 
 
@@ -326,7 +326,7 @@ def average(record: PathRecord, steps: int) -> Array:
 
 
 def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
-    """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
+    """Limits estimate -+ half width, one pair per level, shapes (L, d, R)."""
     widths = np.empty((len(half_widths), *estimate.shape))
     for at, half_width in enumerate(half_widths):
         widths[at] = half_width

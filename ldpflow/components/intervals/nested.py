@@ -23,7 +23,7 @@ the interval for one n. It protects against looking early and often, and not aga
     volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
 
 V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch means' sum_k n_k (X_k -
-Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees; or batch means' over M - 1
+Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees. Or V is batch means' over M - 1
 with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
 projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
 """

@@ -52,7 +52,7 @@ There is no t option: squares of overlapping blocks are dependent, their degrees
 
 A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b: with the usual r = 3 and kappa = 1/2 positive and
 as large. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces and V_(b/r) is
-BM's formula on the pieces, around the same mean. With few batches V_L can be negative: undefined then.
+BM's formula on the pieces, around BM's mean. With few batches V_L can be negative: undefined then.
 
 **SN**, self-normalisation or random scaling (Liu, Hu, Ding, Jiang and Kong, 2023; Lee, Liao, Seo and Shin,
 2022)
@@ -225,7 +225,7 @@ class BatchMeans(BlockVariance):
 
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M; shape (d, R)."""
+    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M, shape (d, R)."""
 
     def variance() -> Array:
         sums = record.sums_at(ends)
@@ -468,7 +468,7 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
 
     def between_ends(name: str) -> Array:
-        """Differences over the blocks, shape (blocks, count, d, R); the sums are 0 at time 0."""
+        """Differences over the blocks, shape (blocks, count, d, R). The sums are 0 at time 0."""
         at = record.running_at(name, ends[1:])
         at[1:] -= at[:-1].copy()
         return at

@@ -55,7 +55,7 @@ class ClippedGaussian(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) in place; counts[lane] is the number of clipped gradients."""
+    """A(g) in place. counts[lane] is the number of clipped gradients."""
     square = 0.0
     for j in range(kernel.D):
         square += g[j * LANES + lane] * g[j * LANES + lane]

@@ -3,7 +3,7 @@
 Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
 between users: user k is promised mu_k, the whole transcript is max_k mu_k-GDP (parallel composition).
-Budgets must not depend on data; random ones are drawn from public randomness. Simulated noise is seeded
+Budgets must not depend on data. Random ones are drawn from public randomness. Simulated noise is seeded
 floating point: no protection.
 """
 

@@ -68,7 +68,7 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read what :meth:`text` wrote."""
+        """Read the output of :meth:`text`."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):

@@ -215,7 +215,7 @@ class LeastSquares(Problem):
 
 
 class FileMoments:
-    """Least squares on all records of a file; sums are exactly rounded."""
+    """Least squares on all records of a file, with exactly rounded sums."""
 
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
         moments = second_moments(columns, np.ones(len(y)))
@@ -247,7 +247,7 @@ def round_to_three_digits(value: float, towards: Any) -> float:
 
 
 def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """<x, theta> - y of one lane's record; the last plane holds the error."""
+    """<x, theta> - y of one lane's record. The last plane holds the error."""
     r = -problem.error_scale * data[kernel.D * STRIDE + at]
     for j in range(kernel.D):
         x = problem.scales[j] * data[j * STRIDE + at]

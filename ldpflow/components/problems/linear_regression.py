@@ -129,7 +129,7 @@ class LinearRegression(BoundedRegression):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = -psi_c(r) times the weight, times x; the last plane holds e."""
+    """g((x, y), theta) = -psi_c(r) times the weight, times x. The last plane holds e."""
     residual = data[kernel.D * STRIDE + at]
     square = 0.0
     for j in range(kernel.D):

@@ -91,7 +91,7 @@ class BaseProblem(Settings):
         return (self if units is None else self.model_copy(update={"units": None})), units
 
     def caution(self) -> str | None:
-        """A warning about settings that change what is estimated, or None."""
+        """A warning about settings that change the estimand, or None."""
         return None
 
     def data_key(self) -> str:

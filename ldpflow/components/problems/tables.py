@@ -116,12 +116,12 @@ class UserTable:
 
     @cached_property
     def parquet(self) -> bool:
-        """Whether values have types of Parquet and Arrow; False for the texts of a CSV file."""
+        """Whether values have types of Parquet and Arrow, False for the texts of a CSV file."""
         return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns; those of a CSV file are inferred from its first block."""
+        """Names and types of the columns, for a CSV file inferred from its first block."""
         if self.file is not None:
             check_data_file(self.file, self.field)
         try:
@@ -497,7 +497,7 @@ def read_records(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
 
-    Binary labels may be any two numbers; the smaller becomes -1, the larger 1.
+    Binary labels may be any two numbers. The smaller becomes -1, the larger 1.
     """
     columns, y = read_columns(file, target, features)
     # Scaled by the largest entry first: squares must not overflow.

@@ -162,7 +162,7 @@ def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # typ
     """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q).
 
     Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a
-    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n in the place of n.
+    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n instead of n.
     """
     k = out.shape[0]
     a = budget.answers
@@ -223,7 +223,7 @@ def transform(x):  # type: ignore[no-untyped-def]
 
 @jit
 def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
-    """Debiased mean of the signs of every row, each user at a random row; returns the empty rows.
+    """Debiased mean of the signs of every row, each user at a random row. Returns the empty rows.
 
     ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
     ``lie``: a liar's report.
@@ -512,7 +512,7 @@ def variance_at_edges(kernel, out, cdf, tau, design, budget):  # type: ignore[no
 
 
 def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
-    """Estimates and intervals of all replicates; ``kernel.spread`` is the protocol's variance of F^.
+    """Estimates and intervals of all replicates. ``kernel.spread`` is the protocol's variance of F^.
 
     Fills ``estimates``, shape (quantiles, replicates), with the first crossings of tau by the isotonic
     estimate, and ``limits``, shape (levels, quantiles, replicates, 5), as :func:`invert` says. ``values``

@@ -106,7 +106,7 @@ class Grr(OneShot):
 
 
 def bin_probabilities(cdf: Array) -> Array:
-    """Increments of a distribution function; rounding below 0 is cut off."""
+    """Increments of a distribution function, at least 0 despite rounding."""
     return np.maximum(np.diff(cdf), 0.0)
 
 

@@ -231,7 +231,7 @@ def clip(x, low, high):  # type: ignore[no-untyped-def]
 def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
     """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
 
-    Damped Fisher scoring from (0, b0) with b0 = ``expected``; b stays above b0/10. ``u`` are thresholds in
+    Damped Fisher scoring from (0, b0) with b0 = ``expected``, b stays above b0/10. ``u`` are thresholds in
     units of the window. Returns a, b, and A, B, C of the information matrix ((A, B), (B, C)).
     """
     a = 0.0
