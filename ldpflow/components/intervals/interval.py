@@ -107,7 +107,7 @@ class IntervalMethod(Settings):
     group: ClassVar[str] = "method"
 
     undefined_where: ClassVar[str] = ""
-    """Condition under which a finite replicate has no interval: ``there are fewer than two blocks``."""
+    """Condition under which a finite replicate has no interval, e.g. ``there are fewer than two blocks``."""
 
     around_average: ClassVar[bool | None] = None
     """Whether the estimate is the average of all iterates of one path. ``explain`` then reports its bias if

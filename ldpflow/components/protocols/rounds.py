@@ -58,7 +58,7 @@ class Rounds(Protocol):
         return float(self.answers)
 
     def least_users(self) -> int:
-        """Fewest users for one at each of the 8 thresholds of round 1, of a share .4/(T - 1)."""
+        """Fewest users with one at each of the 8 thresholds of round 1, whose share is .4/(T - 1)."""
         return 20 * (self.rounds - 1)
 
     def shares(self, n: int, tau: float) -> list[float]:
