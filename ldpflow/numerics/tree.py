@@ -55,14 +55,14 @@ def touched_nodes(steps: int, epoch: int) -> int:
 
 @dataclass(frozen=True)
 class NoiseTree:
-    """Which nodes of a tree are released, and with how much noise.
+    """Released nodes of a tree, and their noise.
 
     Parameters
     ----------
     variance : float
         v: the noise of a node is (unit sensitivity) sigma sqrt(v).
     early_variance : float, optional
-        v of the nodes that end at step ``early`` or before, where it differs.
+        v of the nodes that end at step ``early`` or before. Default: ``variance``.
     early : int
     levels : int, optional
         Number of levels that are released, from the leaves up. Default: all.
@@ -192,7 +192,7 @@ def geometric_sum(ratio: float, count: int) -> float:
             return total
         total += power
         power *= ratio
-    # What is left out, rounded up, where the terms have not vanished yet.
+    # Upper bound of the remaining terms.
     return total + (power / (1.0 - ratio) if count > 10_000 else 0.0)
 
 
