@@ -1,4 +1,4 @@
-"""Checks of a plug-in: what an author should know before a long sweep tells it.
+"""Checks of a plug-in, to run before a long sweep.
 
 Shapes, the true value and the unbiasedness of the private gradient by simulation, the sensitivity that a
 mechanism's noise rests on, and the contract on bits: equal for one replicate and for many, and in another
@@ -77,7 +77,7 @@ class Draws:
     data : ndarray, shape (count, variates of the problem)
         Record i is made from row i.
     noise : ndarray, shape (count, variates of the mechanism)
-        Row i is what the i-th application of the mechanism draws.
+        Row i has the draws of the i-th application of the mechanism.
     """
 
     data: Array
@@ -316,7 +316,7 @@ def method_times(method: Any) -> str:
 
 
 def method_shapes(method: Any) -> str:
-    """Limits have the shape of the record, and the lower ones are lower."""
+    """Check that limits have the shape of the record, and lower limits lie below upper ones."""
     nested = True
     simulator = path_of(mechanism=Laplace())
     for replicates, group in groupby(LEVELS, method.runs):
@@ -408,7 +408,7 @@ def law_draws(law: DataLaw) -> str:
 
 
 def law_truth(law: DataLaw) -> str:
-    """Compiled draws lie below quantiles as often as they should."""
+    """Check the share of compiled draws below quantiles."""
     for tau in (0.1, 0.5, 0.9):
         problem = quantile_of(law, tau)
         g = gradients(problem, NoMechanism(), problem.truth())
@@ -469,7 +469,7 @@ class ComponentFinding:
     check : str
     passed : bool
     detail : str
-        What was found, or why nothing could be.
+        Finding, or the reason why the check could not run.
     """
 
     component: str
@@ -493,7 +493,7 @@ def check_plugin(source: str) -> list[ComponentFinding]:
     Returns
     -------
     list of ComponentFinding
-        In the order of the checks; a check that raises is a finding that did not pass.
+        In the order of the checks. A check that raises counts as failed.
 
     Raises
     ------
@@ -519,7 +519,7 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
 
 
 def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
-    """All checks of one component; after a failure to make it, or to run it, none."""
+    """Run all checks of one component, or none if it cannot be made or run."""
     made: list[Any] = []
     first = find(kind, "default settings", lambda: made.append(default_of(kind)))
     yield first
@@ -534,7 +534,7 @@ def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFind
 
 
 def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
-    """What a check finds; an exception in it is a finding too."""
+    """Run a check and return its finding. An exception is a finding."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
     except Wrong as wrong:
@@ -555,7 +555,7 @@ def one_message(error: Exception, kind: type) -> str:
 
 
 def default_of(kind: type[Settings]) -> Any:
-    """A component with its default settings; of a protocol that needs a range with one around 0."""
+    """Make a component with default settings, and a range around 0 if a protocol needs one."""
     ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
     return kind.model_validate({"range": RANGE} if ranged else {})
 

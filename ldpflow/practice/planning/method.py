@@ -1,4 +1,4 @@
-"""The interval method that suits a path, what it gives there, and the users that its length takes.
+"""Recommended interval method of a path: expected coverage and length, and users needed.
 
 Coverages and lengths come from a simulation study of ours: normal, exponential and lognormal laws, tau .5, .9
 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90% intervals
@@ -44,7 +44,7 @@ class ExpectedFit(NamedTuple):
     Parameters
     ----------
     bias : float
-        Of the root, in TR's standard errors; NaN where there is no root.
+        Bias of the root, in TR's standard errors. NaN without a root.
     defined : bool
         Whether the fit has a root and enough digits.
     """
@@ -144,7 +144,7 @@ MOST_USERS = 10**12
 
 
 def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
-    """The method that a path allows: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
+    """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
     below :func:`ldpflow.results.arrival.feasible_n` no steps make them honest; transcript regression
