@@ -6,12 +6,12 @@ import sys
 
 import ldpflow as lf
 from ldpflow.columns import short
-from ldpflow.results.arena import Setting, settings_of, standings
+from ldpflow.results.arena import ArenaSetting, settings_of, standings
 
 SAID = ("law", "tau", "mechanism", "epsilon")
 
 
-def recommended(settings: list[Setting]) -> str:
+def recommended(settings: list[ArenaSetting]) -> str:
     """What the rule recommends: settings down, n across; coverage and length over the oracle's."""
     across = sorted({setting.keys["n"] for setting in settings})
     rows: dict[tuple[str, ...], dict[int, str]] = {}
@@ -31,7 +31,7 @@ def recommended(settings: list[Setting]) -> str:
     return table(head, body)
 
 
-def over_all(settings: list[Setting]) -> str:
+def over_all(settings: list[ArenaSetting]) -> str:
     """Every method over all settings."""
     head = [
         "method",

@@ -34,7 +34,7 @@ EXPORTS = {
     "ldpflow.practice.transcripts.analysis": ("analyse",),
     "ldpflow.practice.transcripts.reading": ("Transcript",),
 }
-"""Public names by the module that defines them; a module is imported when one of its names is first used."""
+"""Public names by defining module. A module is imported on first use of one of its names."""
 
 REGISTRIES = {
     "ldpflow.components.problems": ("Problem", "PROBLEMS"),
@@ -43,13 +43,13 @@ REGISTRIES = {
     "ldpflow.components.protocols": ("Protocol", "PROTOCOLS"),
     "ldpflow.components.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
 }
-"""Base class and registry of every kind of component; classes are offered under their own names."""
+"""Base class and registry of every kind of component. Classes keep their own names."""
 
 MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__all__":  # what help(ldpflow) lists
+    if name == "__all__":  # listed by help(ldpflow)
         return ["__version__", *sorted({*MODULE_OF, *component_classes()})]
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)

@@ -1,4 +1,4 @@
-"""Columns that components declare: name, type, unit, meaning, how they are summarised and printed.
+"""Columns declared by components: name, type, unit, meaning, summaries and print format.
 
 A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
 the live table, the report and docs/tables.md read the declaration. A declaration travels with its column,
@@ -22,10 +22,10 @@ TYPES = ("int32", "int64", "double", "string", "bool")
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
-"""Share of the replicates from which on a warning is worth words."""
+"""Smallest share of replicates that causes a warning."""
 
 WIDE = 24
-"""Length of a text from which on a setting distinguishes rows only if no other does."""
+"""Length from which a text distinguishes rows only if no other setting does."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -34,8 +34,8 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 class Summary:
     """Summary of a diagnostic over the finished rows of a cell: a column of the summary.
 
-    The median; with ``mean`` the mean; with one of ``below`` and ``beyond`` the share of rows whose value
-    lies below the one or whose absolute value lies beyond the other. Rows without a value are left out.
+    Default: the median. With ``mean``: the mean. With ``below``: the share of values below it. With
+    ``beyond``: the share of absolute values above it. Rows without a value are left out.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ class Summary:
     mean : bool
         Whether it is the mean.
     error : bool
-        Whether it is the Monte Carlo standard error of the mean or share, and not that itself.
+        Whether the column is the Monte Carlo standard error of the mean or share.
     caution : str
-        What a share above 5% warns of, in words; no warning unless given.
+        Warning if a share exceeds 5%. Default: none.
     shown : bool
-        Whether the terminal's table has the column; every file has it.
+        Whether the terminal's table has the column. Every file has it.
     unit : str
-        Of a median.
+        Unit of a median.
     reference : str
-        Where the formula comes from.
+        Source of the formula.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Summary:
 
     @property
     def is_share(self) -> bool:
-        """Whether the summary is a share of rows, and not a median."""
+        """Whether the summary is a share of rows."""
         return self.below is not None or self.beyond is not None
 
 
@@ -91,27 +91,27 @@ class Column:
     type : str
         One of TYPES.
     unit : str
-        ``-`` where there is none, ``1`` for a pure number.
+        ``-`` for none, ``1`` for a pure number.
     meaning : str
         One line, as documentation prints it.
     symbol : str
-        What tables and figures write for the name, as in ``β``; the name itself unless given.
+        Symbol in tables and figures, as in ``β``. Default: the name.
     title : str
-        What an axis adds in brackets, as in ``block exponent``.
+        Text in brackets on an axis, as in ``block exponent``.
     logarithmic : bool
-        Whether an axis of it is logarithmic.
+        Whether its axis is logarithmic.
     identifies : bool
-        Whether the value, like that of a setting, is part of what names a cell.
+        Whether the value is part of the identity of a cell, like a setting.
     summaries : tuple of Summary
-        Columns of the summary that follow from it.
+        Columns of the summary that are computed from it.
     running : bool
-        Of a trajectory: whether a path keeps the sum over its steps, and a row shows the mean per step
-        since the checkpoint before.
+        For trajectories: whether a path keeps the sum over its steps. A row shows the mean per step
+        since the previous checkpoint.
 
     Raises
     ------
     ValueError
-        If name or type are none.
+        If the name or the type is not valid.
     """
 
     name: str
@@ -144,17 +144,17 @@ class Column:
 
     @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch asks
     def to_json(self) -> str:
-        """The declaration as JSON text, what is at its default left out."""
+        """Declaration as JSON text without default values."""
         return json.dumps(non_defaults(self) | {"summaries": [non_defaults(s) for s in self.summaries]})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
-        """The declaration that :meth:`to_json` wrote.
+        """Read a declaration from the JSON text of :meth:`to_json`.
 
         Raises
         ------
         ValueError, TypeError
-            If the text is not one.
+            If the text is no declaration.
         """
         written: dict[str, Any] = parse_json(text)
         summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
@@ -167,12 +167,12 @@ def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
 
 
 def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
-    """Columns by name; of several with one name the first.
+    """Index columns by name. The first of several equal names wins.
 
     Raises
     ------
     ValueError
-        If two columns of one name have different types, or one identifies a cell and one does not.
+        If two columns of one name differ in type, or in whether they identify a cell.
     """
     found: dict[str, Column] = {}
     for column in columns:
@@ -184,7 +184,7 @@ def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
 
 
 def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
-    """Sentences about those declared shares of a row of the summary that warn of something."""
+    """Warnings for the shares of a summary row that exceed the threshold."""
     return [
         f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the replicates."
         for column in columns
@@ -194,7 +194,7 @@ def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
 
 
 def short(value: object) -> str:
-    """Text of a setting as people write it: 1e6, 0.75, BB, and - for none."""
+    """Short text of a setting: 1e6, 0.75, BB, or - for none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -213,7 +213,7 @@ def short(value: object) -> str:
 
 
 def no_formula(value: object) -> object:
-    """Quote a text that a spreadsheet would take for a formula; other values are unchanged."""
+    """Quote a text that a spreadsheet would read as a formula."""
     if not isinstance(value, str):
         return value
     shown = plain_text(value)
@@ -221,7 +221,7 @@ def no_formula(value: object) -> object:
 
 
 def rounded(value: float | None, digits: int) -> str:
-    """Text of a measure with a number of significant digits."""
+    """Text of a measure, rounded to significant digits."""
     if value is None or math.isnan(value):
         return "-"
     return short(float(f"{value:.{digits}g}"))

@@ -1,7 +1,7 @@
 """TOML and JSON of limited size and depth: study files, settings, metadata of runs and transcripts.
 
-All of it may come from a stranger. A file is opened without waiting and must be a regular one; its size is
-compared with the limit before it is read.
+Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
+they are read.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ LARGEST = 2**20
 """Largest size of a document in bytes."""
 
 DEEPEST = 64
-"""Most parts of a dotted key, and most levels of nesting."""
+"""Largest number of parts of a dotted key, and of levels of nesting."""
 
 DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){""" + str(DEEPEST) + "}"
 )
-"""A dotted key of too many parts: the parser's time grows with their square."""
+"""Dotted key of too many parts: parsing time grows with their square."""
 
 SUM_OF_TEXT = "# SHA-256 of the lines above: "
-"""Start of the last line of a study.toml that a sweep has written."""
+"""Start of the last line of a study.toml written by a sweep."""
 
 
 def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int:
-    """Descriptor of a regular file, opened without waiting.
+    """Open a regular file without blocking and return its descriptor.
 
     Raises
     ------
     InputError
-        Naming ``field``, if it is none or cannot be opened.
+        Names ``field``. If the file is not regular or cannot be opened.
     """
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -51,12 +51,12 @@ def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int
 
 
 def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file in TOML") -> str:
-    """Text of a file of at most :data:`LARGEST` bytes.
+    """Read a text file of at most :data:`LARGEST` bytes.
 
     Raises
     ------
     InputError
-        Naming ``field``, if it is no such file, or not in UTF-8.
+        Names ``field``. If the file is not regular, too large, or not in UTF-8.
     """
     with open(open_regular(place, field, allowed), "rb") as file:
         if os.fstat(file.fileno()).st_size <= LARGEST and len(data := file.read(LARGEST + 1)) <= LARGEST:
@@ -65,7 +65,7 @@ def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file 
 
 
 def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
-    """Text of bytes in UTF-8, with or without a byte order mark."""
+    """Decode UTF-8 with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -80,14 +80,14 @@ def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
     ----------
     text : str
     field : str
-        Field that an error names.
+        Field named in errors.
     value : object, optional
-        Value that it shows instead of the beginning of the text.
+        Value shown in errors. Default: the beginning of the text.
 
     Raises
     ------
     InputError
-        If it is not TOML, or larger or deeper than :data:`LARGEST` and :data:`DEEPEST`.
+        If the text is not TOML, larger than :data:`LARGEST` or deeper than :data:`DEEPEST`.
     """
     shown = text[:80] if value is None else value
     if len(text) > LARGEST:
@@ -124,7 +124,7 @@ def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
 
 
 def depth(value: object) -> int:
-    """Levels of nesting; without recursion, which a stranger's file could exhaust."""
+    """Count levels of nesting, without recursion: untrusted files could exhaust the stack."""
     levels, inside = 0, [value]
     while inside:
         levels += 1
@@ -138,17 +138,16 @@ def depth(value: object) -> int:
 
 
 def append_checksum(text: str) -> str:
-    """Append the checksum of a text as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
 def verify_checksum(text: str, place: str) -> str:
-    """Check a text whose last line is the checksum of the lines above, and return it.
+    """Check the checksum in the last line of a text, and return the text.
 
     Raises
     ------
     InputError
-        If it has no checksum, or another one.
+        If the checksum is missing or wrong.
     """
     body, mark, found = text.rpartition(SUM_OF_TEXT)
     if not mark:

@@ -1,4 +1,4 @@
-"""Errors that a user can cause, each with a message that says how to put it right."""
+"""Errors that a user can cause. Each message says how to correct the input."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SECRETS = re.compile(
 
 
 def redact(text: str) -> str:
-    """Text without the credentials of addresses in it: ``s3://***@bucket``."""
+    """Hide the credentials of addresses in a text: ``s3://***@bucket``."""
     return SECRETS.sub(r"\1***", CREDENTIALS.sub("***@", text))
 
 
 FIGURES_ADDRESSES = 66 * 2**30
-"""Bytes of address space that drawing a figure reserves."""
+"""Address space reserved to draw a figure, in bytes."""
 
 LONG = 240
-"""Length from which on a word of a message, such as a path, is shortened."""
+"""Length from which a word of a message, such as a path, is shortened."""
 
 
 def shorten_words(text: str) -> str:
@@ -32,14 +32,14 @@ def shorten_words(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Text with control characters, which a terminal would obey, as escapes."""
+    """Escape control characters, which a terminal would execute."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def plain_line(text: str) -> str:
-    """Text as one line without control characters: a name in it cannot imitate a line of output."""
+    """Escape control characters and line breaks: a name cannot imitate a line of output."""
     return plain_text(text).replace("\n", "\\n")
 
 
@@ -55,17 +55,17 @@ class Caution(UserWarning):
 
 
 class InputError(LdpflowError):
-    """A value that cannot be used; the command line ends with exit code 2.
+    """Invalid value. The command line ends with exit code 2.
 
     Parameters
     ----------
     field : str
         Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints arguments
-        as flags, also names of arguments in backquotes in ``allowed`` and ``hint``.
+        as flags, including names in backquotes in ``allowed`` and ``hint``.
     value : object
-        Value that was given; None if it is missing.
+        Value given, or None if it is missing.
     allowed : str
-        Values that are allowed, as in ``a number in (1/2, 1)``.
+        Allowed values, as in ``a number in (1/2, 1)``.
     hint : str, optional
         Further sentence: the nearest valid name, or what to do.
     """
@@ -86,16 +86,16 @@ class InputError(LdpflowError):
         super().__init__(shorten_words(message))
 
     def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
-        # Errors cross process borders; the default would pass the message alone.
+        # Errors are pickled between processes. The default would pass the message alone.
         return (type(self), (self.field, self.value, self.allowed, self.hint))
 
 
 class DamagedRun(InputError):
-    """A file of a run that is damaged, forged or missing."""
+    """Damaged, forged or missing file of a run."""
 
 
 class MissingExtra(InputError):
-    """Packages of one of ldpflow's extras, as ``report``, are not installed."""
+    """Missing packages of an extra of ldpflow, such as ``report``."""
 
     def __init__(self, extra: str, packages: Sequence[str]) -> None:
         self.extra = extra
@@ -117,10 +117,10 @@ def require_extra(extra: str, *modules: str) -> None:
     Raises
     ------
     MissingExtra
-        Naming all that are missing.
+        Names all missing modules.
     LdpflowError
-        If figures are to be drawn under a limit of address space (``ulimit -v``): V8, which draws them,
-        reserves 64 GiB of addresses, not of memory, and ends the process if it cannot.
+        If figures are wanted under a limit of address space (``ulimit -v``). They are drawn by V8, which
+        reserves 64 GiB of addresses, not of memory, and otherwise ends the process.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
@@ -133,7 +133,7 @@ def require_extra(extra: str, *modules: str) -> None:
 
 
 def address_limit() -> float:
-    """Bytes of address space that this process may have (``ulimit -v``); infinite without a limit."""
+    """Limit of this process's address space (``ulimit -v``) in bytes, or infinity."""
     try:
         import resource
     except ImportError:
@@ -143,7 +143,7 @@ def address_limit() -> float:
 
 
 class StorageError(LdpflowError, OSError):
-    """A run directory cannot be read or written now: the disk is full, or a network down."""
+    """Failed access to a run directory, such as a full disk or a network failure."""
 
     def __init__(self, root: str, reason: str) -> None:
         self.root = root
@@ -158,13 +158,13 @@ class StorageError(LdpflowError, OSError):
 
 
 class EngineLost(LdpflowError):
-    """Death of the process that ran the batches, such as a local Ray; finished rows are kept."""
+    """Death of the process that ran the batches, such as a local Ray. Finished rows are kept."""
 
 
 class SweepFailed(LdpflowError):
-    """Batches of a sweep raised; what had finished is kept in the run.
+    """Failure of some batches of a sweep. Finished rows are kept in the run.
 
-    ``result.failed_batches`` has every cause and the command that computes the batch again.
+    ``result.failed_batches`` has every cause, with the command that computes the batch again.
     """
 
     def __init__(self, result: Any) -> None:
@@ -181,7 +181,7 @@ class SweepFailed(LdpflowError):
 
 
 class SweepInterrupted(KeyboardInterrupt):
-    """A sweep was interrupted and has stopped in order; what had finished is kept in the run."""
+    """Orderly stop of an interrupted sweep. Finished rows are kept in the run."""
 
     def __init__(self, result: Any) -> None:
         self.result = result

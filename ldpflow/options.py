@@ -1,4 +1,4 @@
-"""Options of a sweep, read by the command line, Python, the engine and its executors."""
+"""Options of a sweep, for the command line, Python, the engine and its executors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ldpflow.errors import InputError
 
 
 class Engine(StrEnum):
-    """Where batches run."""
+    """Executor of batches."""
 
     auto = "auto"
     threads = "threads"
@@ -27,12 +27,12 @@ BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def read_seconds(text: str) -> float:
-    """Seconds in a time such as ``90``, ``90s``, ``1h30m`` or ``1.5h``.
+    """Read a duration in seconds, such as ``90``, ``90s``, ``1h30m`` or ``1.5h``.
 
     Raises
     ------
     InputError
-        Naming ``max_time``.
+        Names ``max_time``.
     """
     pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
@@ -46,12 +46,12 @@ def read_seconds(text: str) -> float:
 
 
 def read_bytes(text: str) -> int:
-    """Bytes in a size such as ``500M``, ``8G`` or ``1.5GiB``; units are powers of 1024.
+    """Read a size in bytes, such as ``500M``, ``8G`` or ``1.5GiB``. Units are powers of 1024.
 
     Raises
     ------
     InputError
-        Naming ``max_memory``.
+        Names ``max_memory``.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text, re.IGNORECASE | re.ASCII)
     size = float(match[1]) * BYTES[match[2].lower()] if match else 0.0
@@ -71,10 +71,10 @@ def option(
     read: Callable[[str], Any] | None = None,
     shown: str | None = None,
 ) -> Any:
-    """A field of :class:`SweepOptions`.
+    """Declare a field of :class:`SweepOptions`.
 
-    ``allowed``: its values in words; ``least``, ``most``: bounds of a number, inclusive; ``read``: reads a
-    text; ``shown``: a default of None in words.
+    ``allowed``: allowed values as text. ``least``, ``most``: inclusive bounds of a number. ``read``: parser
+    of a text. ``shown``: text for a default of None.
     """
     bounds = {"kind": kind, "allowed": allowed, "least": least, "most": most, "read": read}
     return field(default=default, metadata={"help": help, "shown": shown, **bounds})
@@ -85,12 +85,12 @@ COUNT = "a whole number above 0"
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Options of a sweep, each with its default, allowed values and a line of help. None: not given.
+    """Options of a sweep with defaults, allowed values and help. None: not given.
 
     Raises
     ------
     InputError
-        Naming the field.
+        Names the field.
     """
 
     engine: str = option(
@@ -162,7 +162,7 @@ class SweepOptions:
 
 
 def option_value(declared: Field[Any], given: object) -> Any:
-    """Check an option, and convert it from NumPy's types, texts and whole floats."""
+    """Check an option. Convert NumPy's types, texts and whole floats."""
     kind, allowed, least, most, read = (
         declared.metadata[name] for name in ("kind", "allowed", "least", "most", "read")
     )

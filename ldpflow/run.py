@@ -1,4 +1,4 @@
-"""A run: the stored results of a sweep, and every way to read them."""
+"""Run: stored results of a sweep, with methods to read them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Names = str | Sequence[str] | None
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
-    """Open the stored results of a sweep; plug-ins that it was made with are not loaded.
+    """Open the stored results of a sweep, without loading its plug-ins.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def open_run(out: str | os.PathLike[str]) -> Run:
 
 @dataclass(frozen=True, repr=False)
 class Replay:
-    """Replicates that were computed again, and the stored ones: rows in one order with equal columns."""
+    """Recomputed and stored replicates, with equal columns and in equal order."""
 
     computed: pa.Table
     stored: pa.Table
 
     @property
     def equal(self) -> bool:
-        """Whether all values are equal, bit for bit; NaN equals itself."""
+        """Whether all values are equal bit for bit. NaN equals NaN."""
         ours, theirs = (
             [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
             for table in (self.computed, self.stored)
@@ -72,25 +72,25 @@ class Replay:
 
 
 def exact_text(value: Any) -> str:
-    """Text of a value, with floats by ``repr``: equal bits have equal texts, NaN included."""
+    """Text of a value. Floats by ``repr``: equal bits, including NaN, have equal texts."""
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 @dataclass(frozen=True, repr=False)
 class CheckResult:
-    """Result of the check of a run: what is wrong, and how many parts and rows were checked."""
+    """Result of the check of a run: findings, and numbers of checked parts and rows."""
 
     findings: list[Finding]
     counts: dict[str, int]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     @property
     def verdict(self) -> str:
-        """Counts and number of findings in a line."""
+        """One line with the counts and the number of findings."""
         found = "all is well" if self.passed else f"{len(self.findings):,} findings"
         return f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {found}"
 
@@ -101,29 +101,28 @@ class CheckResult:
 class Run:
     """The stored results of a sweep.
 
-    Make one with :func:`ldpflow.sweep` or :func:`ldpflow.open_run`. Every number is read from the run's
-    Parquet files when it is asked for. Without the packages of the extra ``report``, :meth:`plot` and
-    :meth:`report` raise MissingExtra.
+    Returned by :func:`ldpflow.sweep` and :func:`ldpflow.open_run`. Every number is read from the run's
+    Parquet files on demand. Without the packages of the extra ``report``, :meth:`plot` and :meth:`report`
+    raise MissingExtra.
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
         self.store = store
         self.result = result
-        """Result of the sweep that made or continued the run; None for a run that was opened."""
+        """Result of the sweep that made or continued the run, or None for an opened run."""
 
     @property
     def out(self) -> str:
-        """Run directory."""
         return self.store.root
 
     @property
     def study(self) -> Study:
-        """The study, as the run's ``study.toml`` has it.
+        """Study in the run's ``study.toml``.
 
         Raises
         ------
         InputError
-            If there is none, or a plug-in that it needs is not loaded.
+            If there is no study, or a plug-in of the study is not loaded.
         """
         from ldpflow.study.stored import study_to_run
 
@@ -131,14 +130,14 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """Lines on parts that the study leaves out and on broken assumptions; none if it cannot be read."""
+        """Lines on parts left out by the study and on broken assumptions. Empty for an unreadable study."""
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
 
     @property
     def provenance(self) -> list[dict[str, Any]]:
-        """One mapping per session: start, end, machine, versions, throughput."""
+        """Sessions: start, end, machine, versions, throughput of each."""
         from ldpflow.store.provenance import read_sessions
 
         return read_sessions(self.store)
@@ -146,16 +145,16 @@ class Run:
     def summary(
         self, where: str | None = None, sort: Names = None, columns: Names = None, best: bool = False
     ) -> pa.Table:
-        """Coverage, length, bias and every other measure, a row per cell and coordinate.
+        """Summarise coverage, length, bias and all other measures by cell and coordinate.
 
         Parameters
         ----------
         where : str, optional
             A condition on columns: ``"method == 'BB' and n >= 1e5"``.
         sort : str or sequence of str, optional
-            Columns to sort by; ``-name`` for the largest first.
+            Columns to sort by. ``-name`` sorts in descending order.
         columns : str or sequence of str, optional
-            Columns wanted, all unless given.
+            Columns to return. Default: all.
         best : bool
             Only the best row of every problem, mechanism, n, level and coordinate, among all algorithms, step
             sizes and methods, with ``level_state`` and ``candidates``
@@ -164,7 +163,7 @@ class Run:
         Raises
         ------
         InputError
-            If nothing has finished, or a name is no column.
+            If no replicate has finished, or a name is no column.
         """
         from ldpflow.results.where import select_rows
 
@@ -200,7 +199,7 @@ class Run:
             return stored_rows(self.store, where, columns, settings)
 
     def trajectories(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
-        """Errors along the paths, over replicates; no rows where the study has no trajectory.
+        """Errors along the paths, over replicates. Empty for a study without trajectories.
 
         Parameters
         ----------
@@ -217,20 +216,20 @@ class Run:
         return select_rows(table, where, sort, columns)
 
     def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
-        """Cells against a baseline, paired by replicate.
+        """Compare cells with a baseline, paired by replicate.
 
         Parameters
         ----------
         by : str
-            What differs: ``method``, ``mechanism``, ``algorithm``, or one setting of theirs.
+            Factor to compare: ``method``, ``mechanism``, ``algorithm``, or one of their settings.
         baseline : str, optional
-            Value to compare with; the first one unless given.
+            Value to compare with. Default: the first one.
 
         Returns
         -------
         pyarrow.Table
-            What the two cells share, what differs, ``vs``, the difference of coverages with McNemar's
-            standard error, the ratio of mean lengths with that of the delta method, and pair counts.
+            Settings of the two cells, ``vs``, the difference of coverages with McNemar's standard error,
+            the ratio of mean lengths with that of the delta method, and pair counts.
         """
         from ldpflow.results.comparison import stored_comparisons
 
@@ -240,7 +239,7 @@ class Run:
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
         """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
 
-        The metadata ``note`` of the schema: how many effects are named, and how many chance would name."""
+        The schema's metadata ``note`` counts the named effects, and those expected by chance."""
         from ldpflow.results.explanation import explanation_table
 
         summary = self.summary(where, sort)
@@ -248,14 +247,14 @@ class Run:
             return explanation_table(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
-        """Compare a summary made anew from the rows with published tables; see its ``verdict``."""
+        """Compare a summary recomputed from the rows with published tables. See its ``verdict``."""
         from ldpflow.engine.check import verify_run
 
         return verify_run(self.store, against)
 
     @cached_property
     def results(self) -> Results:
-        """The results as figures see them."""
+        """Results for figures and tables."""
         from ldpflow.report.results import Results
 
         return Results.load(self.store.address)
@@ -268,14 +267,14 @@ class Run:
         figure : str
             ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.pictures.FIGURES``).
         x : str
-            The factor on the axis.
+            Factor on the axis.
         where : str, optional
-            Rows that are drawn, as of :meth:`summary`.
+            Rows to draw, as in :meth:`summary`.
 
         Returns
         -------
         altair.Chart
-            It shows itself in a notebook; ``chart.save`` writes it.
+            A notebook displays it, ``chart.save`` writes it.
 
         Raises
         ------
@@ -293,12 +292,12 @@ class Run:
         return figures[figure].chart(results, x)
 
     def report(self, file: str | os.PathLike[str] | None = None) -> str:
-        """Write a report, one HTML file that opens offline; returns its place.
+        """Write a report, one HTML file that opens offline, and return its place.
 
         Parameters
         ----------
         file : path, optional
-            ``report.html`` in the run unless given.
+            Default: ``report.html`` in the run.
         """
         require_extra("report", "altair", "vl_convert")
         check_type("file", file, (str, os.PathLike, NoneType), "a path")
@@ -307,15 +306,15 @@ class Run:
         return write_page(self.store, report_html(self.results), None if file is None else str(file))
 
     def replay(self, path: str | None = None, replicate: int = 0, last: int | None = None) -> Replay:
-        """Compute replicates again, beside their stored rows.
+        """Recompute replicates to compare them with their stored rows.
 
         Parameters
         ----------
         path : str, optional
-            Key of the path, as in the column ``path`` of :meth:`summary`, or its first digits; not needed
-            where the run has one path.
+            Key of the path, as in the column ``path`` of :meth:`summary`, or its first digits. Optional
+            if the run has one path.
         replicate, last : int
-            The first one, and the last of several.
+            First replicate, and last one of several.
         """
         from ldpflow.engine.replay import replay
 
@@ -326,12 +325,12 @@ class Run:
         return Replay(*replay(self.out, path, replicate, last))
 
     def check(self, recompute: float | None = None) -> CheckResult:
-        """Check every part, row and sum: readable, complete, stored once, and the summary theirs.
+        """Check that parts are readable, rows complete and stored once, and the summary follows from them.
 
         Parameters
         ----------
         recompute : float, optional
-            Share of the replicates, chosen at random, that is computed again and compared bit by bit.
+            Share of replicates, chosen at random, to recompute and compare bit by bit.
         """
         from ldpflow.engine.check import check_run
 
@@ -352,5 +351,5 @@ class Run:
         return run_html(self.out)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Display in a notebook: the table of cells, and one line where there is no HTML."""
+        """Display in a notebook: a table of cells as HTML, one line as text."""
         return {"text/html": self._repr_html_(), "text/plain": repr(self)}

@@ -1,4 +1,4 @@
-"""Settings of components: declaration, validation, columns, and what is allowed in words."""
+"""Settings of components: declaration, validation, columns, and texts of allowed values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ldpflow.errors import InputError
 
 @dataclass(frozen=True)
 class OneOf:
-    """A text setting whose values are known when it is read, since plug-ins may add some.
+    """Text setting with values that plug-ins may extend, checked on reading.
 
     Parameters
     ----------
     names : callable
-        Returns the names that are allowed.
+        Returns the allowed names.
     """
 
     names: Callable[[], Iterable[str]]
@@ -47,26 +47,26 @@ class OneOf:
 def check_type(
     field: str, value: object, kinds: type | tuple[type, ...], allowed: str, hint: str = ""
 ) -> None:
-    """Refuse a value of another type; a truth value is no number."""
+    """Refuse a value of another type. A truth value is no number."""
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise InputError(field, value, allowed, hint)
 
 
 def closest(name: object, names: Iterable[str]) -> str:
-    """Hint with the name that was probably meant; empty if none is close."""
+    """Hint with the closest name, empty if none is close."""
     folded = {known.casefold(): known for known in sorted(names)}
     close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
     return f"Did you mean '{folded[close[0]]}'?" if close else ""
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """Hint with the name that was probably meant, or with all names."""
+    """Hint with the closest name, or with all names if none is close."""
     known = sorted(names)
     return closest(name, known) or f"There is: {', '.join(known)}."
 
 
 def constraints(metadata: Iterable[object]) -> dict[str, Any]:
-    """Bounds by name: gt, ge, lt, le, min_length, max_length; one_of for a OneOf."""
+    """Bounds by name: gt, ge, lt, le, min_length, max_length; and one_of for a OneOf."""
     found: dict[str, Any] = {}
     for item in metadata:
         if isinstance(item, FieldInfo):
@@ -132,13 +132,13 @@ def allowed(cls: type[BaseModel], name: str) -> str:
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
-    """Error on the value of a field; ``where``: its name if it is not that of a study."""
+    """Error on the value of a field. ``where``: its name, if not that of a study."""
     where = where or f"{getattr(cls, 'group', '') or cls.__name__}.{name}"
     return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:
-    """Values of a component that only a plug-in can make known: ``law triangular``."""
+    """Values that only a plug-in can define, as in ``law triangular``."""
     found = []
     for name in cls.model_fields:
         one_of = field_type(cls, name)[1].get("one_of")
@@ -157,10 +157,10 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
 
 
 Parameters = Mapping[str, float | tuple[float, ...]]
-"""Named numbers that a component's kernel functions read: ``problem.tau``, ``problem.coefficients[j]``."""
+"""Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
 STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
-"""Types of columns by type of a setting; a vector is a string, its JSON text."""
+"""Types of columns by type of a setting. A vector is stored as JSON text."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Setting:
     Parameters
     ----------
     unit : str
-        ``-`` where there is none, ``1`` for a pure number.
+        ``-`` for none, ``1`` for a pure number.
     meaning : str
         One line of documentation. Default: first sentence of the entry in the docstring of the class.
     symbol, title, logarithmic
@@ -182,7 +182,7 @@ class Setting:
     stored : bool
         Whether a column holds it.
     asked : bool
-        Whether a study must give it although the class has a default: a privacy budget is never assumed.
+        Whether a study must give it despite a default: a privacy budget is never assumed.
     """
 
     unit: str = "-"
@@ -196,7 +196,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axes:
-    """A kind of component and its settings, some of them lists: one axis of a design for every list.
+    """Component class with settings. Each list is an axis of a design.
 
     Made by calling a component's class with a list: ``Quantile(tau=[0.5, 0.9])``.
 
@@ -205,7 +205,7 @@ class Axes:
     component : type
         The class, a subclass of :class:`Settings`.
     values : dict
-        Settings by name: a list is an axis, a tuple is one value that is a vector.
+        Settings by name: a list is an axis, a tuple is one vector.
     """
 
     component: type
@@ -217,9 +217,9 @@ class Axes:
 
 
 class InputModel(BaseModel):
-    """Base of models that raise an InputError for a value that is not allowed.
+    """Base of models that raise an InputError for invalid values.
 
-    As in a study, numbers may be NumPy's, arrays are lists, and a text is no number.
+    Numbers may be NumPy's, arrays are read as lists, and a text is no number.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -240,17 +240,17 @@ class InputModel(BaseModel):
 
 
 class Settings(InputModel):
-    """One point of one axis group of a study: a kind and its settings, validated and immutable.
+    """Kind and settings of a component, validated and immutable.
 
     A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
     documented in its docstring and may be annotated with a :class:`Setting`. Every scalar field may be a
-    list in a study file; a field that is itself a vector is a tuple.
+    list in a study file. A vector field is a tuple.
     """
 
     kind: str
 
     group: ClassVar[str] = ""
-    """The table of a study file that holds such components: problem, mechanism, ..."""
+    """Table of a study file for these components: problem, mechanism, ..."""
 
     if not TYPE_CHECKING:
 
@@ -262,17 +262,17 @@ class Settings(InputModel):
             return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Compare kind and settings, not what was computed from them and cached."""
+        """Compare kind and settings, not cached values."""
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
 
     def used_components(self) -> tuple[Settings, ...]:
-        """Further components that this one uses by name."""
+        """Other components used by name."""
         return ()
 
     def key_settings(self) -> dict[str, Any]:
-        """Kind and the settings that differ from their defaults.
+        """Kind, and settings that differ from their defaults.
 
         A later version may add a setting with a default and keep the keys of stored results.
         """
@@ -286,13 +286,13 @@ class Settings(InputModel):
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """Settings without a value that a study must give, although the class has a default."""
+        """Settings without a value that a study must give despite a default."""
         return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
 
     @classmethod
-    @lru_cache(maxsize=1024)  # every batch asks, and a class does not change
+    @lru_cache(maxsize=1024)  # called for every batch, and a class does not change
     def setting_columns(cls) -> tuple[Column, ...]:
-        """The columns that hold the settings, in the order of the fields."""
+        """Columns of the settings, in the order of the fields."""
         found = []
         for name in cls.model_fields:
             setting = cls.setting(name)
@@ -306,24 +306,24 @@ class Settings(InputModel):
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:
-        """Settings as columns hold them: a vector as JSON text, an absent setting as None."""
+        """Settings as stored in columns: a vector as JSON text, an absent setting as None."""
         names = {column.name for column in self.setting_columns()}
         values = self.model_dump(include=names)
         return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
 
     @classmethod
     def name_of_setting(cls, name: str, values: object) -> str:
-        """Setting that takes a study's value of a name."""
+        """Setting for a name and values in a study."""
         return name
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Complete the axes of a study's table by values that follow from them, as from a file."""
+        """Add values that follow from the axes of a study's table, such as those read from a file."""
         return axes
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Settings of the values that :meth:`setting_values` gave; other names are ignored."""
+        """Settings from the values of :meth:`setting_values`. Other names are ignored."""
         given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
         vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
         # A tuple, because a list would be an axis of a design.
@@ -342,12 +342,12 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
 
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
-    """Convert a setting given in Python from NumPy's types; an array is a list, or one vector.
+    """Convert a setting from NumPy's types. An array becomes a list, or one vector.
 
     Raises
     ------
     InputError
-        If a text or a truth value was given for a number.
+        If a number is given as a text or a truth value.
     """
     array = isinstance(value, range) or hasattr(value, "tolist")
     value = plain_values(value) if array else value
@@ -371,14 +371,14 @@ def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
 
 
 def plain_values(value: object) -> object:
-    """Values as a study file has them: tuples and NumPy's numbers and arrays as lists and numbers."""
+    """Convert tuples and NumPy's numbers and arrays to lists and numbers, as in a study file."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value
 
 
 def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:
-    """First error that pydantic found, with the name of the setting: ``problem.tau``."""
+    """Convert pydantic's first error, with the name of the setting: ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
     if name in cls.model_fields:
@@ -403,7 +403,7 @@ def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
 def parameter_text(cls: type, name: str) -> str:
     """First sentence of a parameter's entry in the docstring of a class or of the nearest base.
 
-    ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line; several names may share
+    ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line. Several names may share
     an entry.
     """
     for base in cls.__mro__:
@@ -419,19 +419,19 @@ def parameter_text(cls: type, name: str) -> str:
 
 
 def is_vector(annotation: Any) -> bool:
-    """Whether a field is a tuple or an optional one."""
+    """Whether the type is a tuple or an optional tuple."""
     return get_origin(bare_type(annotation)[0]) is tuple
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys, no blanks and floats by ``repr``: equal meanings, equal text."""
+    """JSON with sorted keys, no blanks and floats by ``repr``: equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
-    """Components that the modules of a package define, by kind: classes with a kind of their own.
+    """Find the components in the modules of a package, by kind: classes with their own kind.
 
-    Modules without any are not imported: some load a compiler.
+    Modules without components are not imported: some load a compiler.
     """
     kinds: dict[str, Any] = {}
     for file in sorted(files(package).iterdir(), key=lambda file: file.name):

@@ -1,4 +1,4 @@
-"""Running studies from Python: a whole sweep, or a few replicates in memory."""
+"""Sweeps and simulations in memory, from Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 CAUTION_LINES = 6
-"""Lines about paths that do not arrive."""
+"""Largest number of lines about paths that do not arrive."""
 
 
 def sweep(
@@ -48,18 +48,18 @@ def sweep(
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:
-    """Compute what ``out`` lacks of a study, and its summary.
+    """Compute the missing replicates of a study and its summary.
 
-    The rows are the same bits on any executor and after any interruption.
+    The rows are equal bit for bit on any executor and after any interruption.
 
-    In a daemon thread it ends in order when the main thread does; the interpreter waits for it.
+    In a daemon thread it ends in order with the main thread: the interpreter waits for it.
 
     Parameters
     ----------
     study : Study, str or path
         A study, the name of a bundled one, a path, or TOML text.
     out : path or URI, optional
-        The run directory, ``runs/<name of the study>`` unless given. One that has rows is continued.
+        Run directory. Default: ``runs/<name of the study>``. One with rows is continued.
     executor : {"auto", "threads", "ray", "serial"}
         ``threads``: a thread per core of this process; ``ray``: Ray tasks on all cores or a cluster;
         ``serial``: one thread; ``auto``: Ray with an address or for work of minutes, else threads.
@@ -70,33 +70,33 @@ def sweep(
     target_mcse, target_length : float, optional
         Add replicates until every coverage has this MCSE, or every mean length this relative one.
     min_replicates, max_replicates : int, optional
-        Bounds on the replicates where there is a target; 256 and 100,000 unless given.
+        Bounds on the replicates if there is a target. Default: 256 and 100,000.
     max_time, max_memory : str or number, optional
         Stop in order after this time (``"1h30m"``, or seconds), or above this much memory (``"8G"``, or
         bytes).
     max_in_flight : int, optional
-        Batches sent out and not yet stored; twice the cores unless given.
+        Batches submitted and not yet stored. Default: twice the cores.
     nice : int, optional
-        Niceness of the workers of a local Ray, 0 to 19; 15 unless given, so that other programs go first.
+        Niceness of the workers of a local Ray, 0 to 19. Default: 15, so that other programs go first.
     keep_ray : bool
-        Leave a local Ray running for a further sweep; it ends with this process.
+        Leave a local Ray running for another sweep. It ends with this process.
     retries : int
-        How often Ray runs a batch again whose worker died.
+        Retries of a batch by Ray after its worker died.
     fresh : bool
         Move an old run aside and start over.
     allow_failures : bool
-        Return a run although batches failed; ``run.result.failed_batches`` has them.
+        Return a run even if batches failed. They are listed in ``run.result.failed_batches``.
     progress : bool
         Show a live display.
     verbose : bool
-        Let Ray's own log lines through.
+        Print Ray's log lines.
     on_plan : callable, optional
-        Called once, before the first batch, with what is there and what is to be computed.
+        Called once, before the first batch, with the stored and the missing replicates.
     on_engine : callable, optional
-        Called with a line on what ``auto`` has chosen, and why.
+        Called with a line on the choice of ``auto`` and its reason.
     on_caution : callable, optional
-        Called with each line about what breaks the theory of a method, or a path that does not arrive,
-        before anything runs; a warning :class:`ldpflow.Caution` each unless given.
+        Called before the first batch, with each line about a broken assumption of a method or a path that
+        does not arrive. Default: one warning :class:`ldpflow.Caution` per line.
 
     Returns
     -------
@@ -110,8 +110,8 @@ def sweep(
     SweepFailed
         If batches raised, unless ``allow_failures``.
     KeyboardInterrupt
-        As :class:`SweepInterrupted`, after an orderly stop; what had finished is kept. A batch inside of
-        compiled code goes on in its thread: the interpreter ends once the batch has.
+        As :class:`SweepInterrupted`, after an orderly stop. Finished rows are kept. A batch in compiled
+        code continues in its thread, and the interpreter waits for it.
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
@@ -148,10 +148,7 @@ def run_sweep(
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:
-    """Sweep with options that have been read; a run although batches failed.
-
-    See :func:`sweep`.
-    """
+    """Run a sweep with checked options, and return a run even if batches failed."""
     from ldpflow.engine.loop import Interrupts, interpreter_open, limits
     from ldpflow.engine.precision import Precision
     from ldpflow.engine.run import run_study
@@ -161,7 +158,7 @@ def run_sweep(
     from ldpflow.study.plugins import check_importable, is_importable, used_components
 
     chosen = study if isinstance(study, Study) else Study.load(study)
-    Precision.of(options)  # wrong targets are refused before anything else is looked at
+    Precision.of(options)  # refuses wrong targets first
     root = f"runs/{chosen.name}" if out is None else address_of(out)
     components = used_components(chosen.components())
     if options.engine == "ray" or options.address is not None:
@@ -194,7 +191,7 @@ def run_sweep(
 
 
 def cautions(study: Study) -> list[str]:
-    """Lines on parts left out, on broken assumptions, and on the first paths that do not arrive."""
+    """Warnings about parts left out, broken assumptions, and the first paths that do not arrive."""
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
@@ -204,7 +201,7 @@ def cautions(study: Study) -> list[str]:
 
 
 def display(progress: bool, study: Study, until_precise: bool, continued: str | None) -> Any:
-    """Display of the events of a sweep, or one that shows nothing; ``continued``: a run, if it is there."""
+    """Display of a sweep's events, or an empty one. ``continued``: an existing run, if any."""
     if not progress:
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
@@ -226,19 +223,19 @@ def simulate(
     n: Sequence[float] = (),
     methods: Sequence[Any] = (),
 ) -> Record:
-    """Run a few replicates in memory and return their record, for playing.
+    """Simulate a few replicates in memory and return their record.
 
     Parameters
     ----------
     simulator : Simulator
         One of ``study.simulators()``.
     seed : int
-        The study's seed: the same seed and replicate give the bits of a sweep.
+        Seed of the study: equal seeds and replicates give the bits of a sweep.
     replicates : sequence of int
     n : sequence of int
-        Users at which the record is kept.
+        Numbers of users at which the record is kept.
     methods : sequence of IntervalMethod
-        The record is kept at the times, and with the running sums, that these need; then
+        Methods for which the record keeps times and running sums. Then
         ``method.intervals(record, n, [0.9])`` gives the intervals.
     """
     from ldpflow.components.intervals import IntervalMethod

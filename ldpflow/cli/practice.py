@@ -122,7 +122,7 @@ def print_analysis(analysis: Analysis) -> None:
     from ldpflow.cli.tables import print_rows
     from ldpflow.practice.transcripts.result import method_label
 
-    def shown(name: str, digits: int = 7) -> Any:
+    def format_value(name: str, digits: int = 7) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
@@ -131,11 +131,11 @@ def print_analysis(analysis: Analysis) -> None:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    columns += [(name, shown(name)) for name in ("estimate", "lower", "upper")]
+    columns += [(name, format_value(name)) for name in ("estimate", "lower", "upper")]
     columns += [
-        ("SE", shown("se", 4)),
-        ("K", shown("relaxation_times", 4)),
-        ("lack of fit", shown("lack_of_fit", 3)),
+        ("SE", format_value("se", 4)),
+        ("K", format_value("relaxation_times", 4)),
+        ("lack of fit", format_value("lack_of_fit", 3)),
         ("status", lambda row: row["status"]),
     ]
     print_rows(columns, rows)
@@ -256,10 +256,10 @@ def privacy(
 
     These are guarantees on paper: they protect people only where a vetted implementation runs.
     """
-    from ldpflow.practice.privacy.page import Design, privacy_page
+    from ldpflow.practice.privacy.page import CollectionDesign, privacy_page
 
     chosen = read_mechanism(mechanism, given_settings({"epsilon": epsilon, "mu": mu}, settings))
-    design = Design(reports, response_rate, secret_sample, shuffled, read_count(users), delta)
+    design = CollectionDesign(reports, response_rate, secret_sample, shuffled, read_count(users), delta)
     shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
     page = privacy_page(mechanism, shown, chosen.privacy(), design)
     if form is PageFormat.json:

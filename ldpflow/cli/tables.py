@@ -47,7 +47,7 @@ BIAS: Shown = ("bias", lambda row: rounded(row["bias"], 2))
 EMPIRICAL_SE: Shown = ("emp. SE", lambda row: rounded(row["empirical_se"], 3))
 LOOKED = ("coverage_all_n", "coverage_at_stop")
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
-"""Columns that may decide which settings a row has."""
+"""Columns that may determine the settings of a row."""
 
 
 def print_summary(table: pa.Table) -> None:
@@ -59,7 +59,7 @@ def print_summary(table: pa.Table) -> None:
         print("no rows")
         return
     names = table.column_names
-    # The path's key says nothing that the parameters do not say.
+    # The path's key follows from the parameters.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
     settings = distinguishing_columns([name for name in parameters if name not in COUNTS], rows, implied=True)
     constant = [name for name in parameters if name not in settings and not differs(name, rows)]
@@ -107,7 +107,7 @@ def print_constants(
 
 
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
-    """Kinds whose rows have a setting, as text; None if no kind decides whether a row has it."""
+    """Kinds whose rows have a setting, as text, or None if it does not depend on the kind."""
     for kind in KINDS:
         having = {row.get(kind) for row in rows if row[name] is not None}
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
@@ -276,7 +276,7 @@ def bounded(console: Console) -> bool:
 
 
 def show(console: Console, table: Table) -> None:
-    """Print a table, never narrower than its content: a window wraps lines, and cuts no number."""
+    """Print a table at least as wide as its content: a window wraps lines and cuts no number."""
     Console(width=max(width_of(table), console.width)).print(table)
 
 

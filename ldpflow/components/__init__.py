@@ -1,1 +1,1 @@
-"""What a study is made of: problems, mechanisms, algorithms, protocols and interval methods."""
+"""Components of a study: problems, mechanisms, algorithms, protocols and interval methods."""

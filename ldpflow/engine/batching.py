@@ -36,7 +36,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Run:
+class BatchRange:
     """Batches of one simulator that start every ``size`` replicates."""
 
     missing: Missing
@@ -59,7 +59,7 @@ class Batches:
     """The batches of a study in their order, each made when it is its turn: there may be a million."""
 
     seed: int
-    runs: tuple[Run, ...]
+    runs: tuple[BatchRange, ...]
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
@@ -82,7 +82,7 @@ def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
     return Batches(seed, tuple(run for group in missing for run in cut_group(group, cores)))
 
 
-def cut_group(missing: Sequence[Missing], cores: int) -> list[Run]:
+def cut_group(missing: Sequence[Missing], cores: int) -> list[BatchRange]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
@@ -95,19 +95,19 @@ def cut_group(missing: Sequence[Missing], cores: int) -> list[Run]:
         outer = max(m.last // size * size, inner)
         for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
             if first < last:
-                found.append(Run(m, first, last, size))
+                found.append(BatchRange(m, first, last, size))
     return cut_tail(sorted(found, key=negative_length), cores)
 
 
-def negative_length(run: Run) -> float:
+def negative_length(run: BatchRange) -> float:
     """Minus the time of the first batch, which is the longest."""
     return -run.missing.cost.seconds * (min(run.first + run.size, run.last) - run.first)
 
 
-def cut_tail(found: Sequence[Run], cores: int) -> list[Run]:
+def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
     """Cut the last batches once more, so that all cores end at about the same time."""
-    bodies: list[Run] = []
-    tails: list[Run] = []
+    bodies: list[BatchRange] = []
+    tails: list[BatchRange] = []
     left = TAIL * cores
     for run in reversed(found):
         count = min(len(run), left)

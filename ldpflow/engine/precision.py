@@ -26,7 +26,7 @@ from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
 from ldpflow.results.summary import stored_cells
-from ldpflow.simulators.simulator import Plan
+from ldpflow.simulators.simulator import PathPlan
 from ldpflow.store.part import subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
@@ -99,7 +99,7 @@ class Precision:
             found = max(found, error / self.target_length)
         return found
 
-    def forecast(self, plan: Plan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
+    def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
         """Largest ratio of an MCSE to its target, and steps that a path probably still needs."""
         if have == 0:
             largest = math.inf
@@ -183,9 +183,9 @@ class Round:
 
 def rounds(
     store: RunStore,
-    plans: Sequence[Plan],
+    plans: Sequence[PathPlan],
     precision: Precision,
-    gaps: Callable[[RunStore, Plan, int], list[Missing]],
+    gaps: Callable[[RunStore, PathPlan, int], list[Missing]],
 ) -> Iterator[Round]:
     """Rounds until every path is precise enough; each must be stored before the next is asked for.
 
@@ -206,7 +206,7 @@ def rounds(
             yield Round(missing, sum(steps for _, steps, *_ in standings))
 
 
-def cells_of_plan(store: RunStore, plan: Plan, most: int) -> tuple[list[CellRows], int]:
+def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
     """Stored rows of cells under their last replicate, and the replicates that all cells have."""
     runs = {cell_id(cell.columns()): cell.runs for cell in plan.cells}
     finished = store.replicates.finished(plan.simulator.key)

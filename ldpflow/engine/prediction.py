@@ -19,7 +19,7 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from ldpflow.simulators.one_pass import OnePass, PathRequest, count_of, run_path
 from ldpflow.simulators.rows import rows_of
-from ldpflow.simulators.simulator import Cell, Plan, Request, Simulator, by_runs
+from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_runs
 
 
 def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
@@ -230,7 +230,7 @@ class Prediction:
     nanoseconds: tuple[float, ...]
 
 
-def predict(plans: Sequence[Plan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
+def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
     CPU time is measured: other work on this machine does not count, though the sweep will share with it.

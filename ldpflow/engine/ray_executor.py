@@ -65,7 +65,7 @@ ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
 
 
-class Watch:
+class ClusterWatch:
     """Thread that looks once a second whether a Ray has lost its raylet or its GCS.
 
     Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
@@ -232,7 +232,7 @@ def cluster_arguments(address: str) -> dict[str, Any]:
     return {"address": address, "runtime_env": {"env_vars": THREADS}}
 
 
-def connect(options: SweepOptions) -> Watch:
+def connect(options: SweepOptions) -> ClusterWatch:
     """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
 
     Raises
@@ -248,7 +248,7 @@ def connect(options: SweepOptions) -> Watch:
     if not options.verbose:
         arguments["logging_level"] = "ERROR"
     before = signal.getsignal(signal.SIGTERM)
-    watch = Watch(own=address is None)
+    watch = ClusterWatch(own=address is None)
     try:
         ray.init(log_to_driver=options.verbose, **arguments)
         watch.join_node()

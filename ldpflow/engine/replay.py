@@ -12,7 +12,7 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.families import runnable_simulator
 from ldpflow.simulators.rows import Batch, BatchResult, simulate
-from ldpflow.simulators.simulator import Cell, Plan, by_runs
+from ldpflow.simulators.simulator import Cell, PathPlan, by_runs
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATE_ROWS, cell_id
@@ -126,7 +126,7 @@ def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
 
 
 def replay_trajectory(
-    store: RunStore, plan: Plan, seed: int, first: int, end: int, damaged: Damaged
+    store: RunStore, plan: PathPlan, seed: int, first: int, end: int, damaged: Damaged
 ) -> tuple[pa.Table, pa.Table]:
     """Trajectories of a path without intervals: computed again, and as stored."""
     simulator = runnable_simulator(plan.simulator.settings())
@@ -157,7 +157,7 @@ def simulate_again(batch: Batch) -> BatchResult:
         ) from error
 
 
-def planned_path(study: Study | None, key: str) -> tuple[Plan | None, int]:
+def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
     """A study's plan of a path, and its replicates; (None, 0) without one."""
     if study is not None:
         for plan in study.plans():

@@ -42,7 +42,7 @@ from ldpflow.options import SweepOptions
 from ldpflow.results.summary import names_of_summary, stored_summary, stored_trajectory_summary
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
-from ldpflow.simulators.simulator import Cell, Plan, Simulator, by_runs
+from ldpflow.simulators.simulator import Cell, PathPlan, Simulator, by_runs
 from ldpflow.store.aggregate import Aggregator
 from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.lock import RunLock
@@ -191,7 +191,7 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
             raise InputError(f"column {name}", column.meaning, allowed)
 
 
-def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
+def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """Rows and trajectories that a path lacks; a replicate that lacks both is in one of them."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
@@ -209,7 +209,7 @@ def gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
     ]
 
 
-def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
+def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
     """Rows of intervals that a path lacks, each with all cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
     found: list[Missing] = []
@@ -219,7 +219,7 @@ def cell_gaps(store: RunStore, plan: Plan, replicates: int) -> list[Missing]:
     return found
 
 
-def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missing]:
+def row_gaps(plan: PathPlan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missing]:
     """Of ``rows`` rows those that cells with one number of runs lack; ``stored`` has the others by cell."""
     ends = {min(end, rows) for ranges in stored.values() for span in ranges for end in span}
     found: list[Missing] = []
@@ -236,7 +236,7 @@ def row_gaps(plan: Plan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missi
 
 
 def witness(
-    plan: Plan, missing: Sequence[Cell], stored: Mapping[Cell, Ranges], first: int, last: int
+    plan: PathPlan, missing: Sequence[Cell], stored: Mapping[Cell, Ranges], first: int, last: int
 ) -> tuple[Cell, ...]:
     """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
 

@@ -93,7 +93,7 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 
 def epsilon_of(delta: float, mu: float) -> float:
-    """The smallest eps for which mu-GDP implies (eps, delta)-DP; 0 where delta is large enough."""
+    """The smallest eps for which mu-GDP implies (eps, delta)-DP. 0 if delta is large enough."""
     import dp_accounting
 
     check_positive("mu", mu)
@@ -142,7 +142,7 @@ def zcdp_of(mu: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon = rho + 2 sqrt(rho log(1/delta)): what rho z RDP guarantees at delta."""
+    """epsilon = rho + 2 sqrt(rho log(1/delta)), the guarantee of rho z RDP at delta."""
     with workdps(DIGITS):
         r = mpf(rho)
         return float(r + 2 * mp.sqrt(r * mp.log(1 / mpf(delta))))
@@ -181,7 +181,7 @@ def log_binomial(n: int, k: int) -> float:
 
 @lru_cache(maxsize=64)
 def log_differences(sigma: float) -> list[float]:
-    """log B(l) for even l up to DIFFERENCES; they cancel, hence the digits."""
+    """log B(l) for even l up to DIFFERENCES, with many digits against cancellation."""
     with workdps(120):
         unit = 1 / (2 * mpf(sigma) ** 2)
         moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]
@@ -192,7 +192,7 @@ def log_differences(sigma: float) -> list[float]:
 
 
 def sampled_rdp(order: int, rate: float, sigma: float) -> float:
-    """r at an integer order, of one step with batches of a share ``rate`` of the records."""
+    """r of one step at an integer order, with batches of a share ``rate`` of the records."""
     plain = order / (2.0 * sigma * sigma)
     if rate >= 1.0:
         return plain
@@ -240,7 +240,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
-    """log(n / (16 log(2/delta))): beyond it the theorem says nothing."""
+    """log(n / (16 log(2/delta))), the largest eps_0 of the theorem."""
     with workdps(DIGITS):
         return float(mp.log(mpf(n) / (16 * mp.log(2 / mpf(delta)))))
 
@@ -283,7 +283,7 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
     Raises
     ------
     InputError
-        If epsilon is larger than what eps_0 = 1, or the theorem's range, gives.
+        If epsilon is larger than eps_0 = 1, or the range of the theorem, allows.
     """
     with workdps(DIGITS):
         half = mpf(delta) / 2

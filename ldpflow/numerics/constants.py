@@ -1,6 +1,6 @@
-"""Constants of a study, correct to the last bit and the same on every machine.
+"""Constants of a study, correct to the last bit and equal on every machine.
 
-What is computed once per study (a quantile of the normal law, e^eps / (1 + e^eps), the true parameter) is
+Constants of a study (a quantile of the normal law, e^eps / (1 + e^eps), the true parameter) are
 computed by mpmath in 40 digits and then rounded: the last bit of a mathematical library differs between
 machines and would reach the rows.
 """

@@ -1,4 +1,4 @@
-"""Kernel functions of components: where they stand, what they take, and their source.
+"""Kernel functions of components: lookup, parameters and source.
 
 Numbers of a component are named (``kernel_parameters()``): floats, and tuples of floats. Kernel functions
 read them by name, ``problem.tau`` or ``problem.coefficients[j]``. Compiled code gets one flat array, and the
@@ -25,7 +25,7 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.settings import Parameters
 
 Layout = tuple[tuple[str, int, int | None], ...]
-"""Name, first place and length of every parameter; length None: a number, not a tuple."""
+"""Name, first place and length of every parameter. A number has length None."""
 
 
 def layout_of(parameters: Parameters) -> Layout:
@@ -55,14 +55,14 @@ PARAMETERS = {
     "recursion": ("users", "noises", "problem", "mechanism", "settings", "record"),
     "sample": ("base", "shape"),
 }
-"""Parameters of kernel functions after ``kernel``, which a function may leave out."""
+"""Parameters of kernel functions after ``kernel``, which is optional."""
 
 BY_NAME = ("problem", "mechanism", "settings")
-"""Parameters whose name counts: what is read from them becomes a place in the flat array."""
+"""Parameters with fixed names: their attributes become places in the flat array."""
 
 
 def kernel_function(component: type, name: str) -> Any:
-    """Find a kernel function in the module of a class or of one that it extends; None if there is none."""
+    """Find a kernel function in the module of a class or base class; None if there is none."""
     for ancestor in component.__mro__:
         function = getattr(sys.modules[ancestor.__module__], name, None)
         if function is not None:
@@ -113,7 +113,7 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
     Raises
     ------
     LdpflowError
-        If there is no source, or not the one that was imported.
+        If there is no source, or it changed after the import.
     """
     code = function.__code__
     linecache.checkcache(code.co_filename)

@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change; ``above`` the cache it may be the system's, or sticky.
+    """Refuse a folder that others may change. ``above`` the cache, root's and sticky ones are allowed.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def read_private(file: Path) -> bytes | None:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file of the cache, whole or not at all."""
+    """Write a file of the cache atomically."""
     temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(temporary, flags, 0o600), "wb") as target:
@@ -134,7 +134,7 @@ LOADING = threading.Lock()
 
 
 class ModuleText:
-    """Text of the module of a kernel whose entry Python calls."""
+    """Source text of the module of a kernel."""
 
     def __init__(self, entry: Specialised) -> None:
         self.names: dict[int, str] = {}  # global names by the id of what they stand for
@@ -176,7 +176,7 @@ class ModuleText:
         return self.names[id(target.value)]
 
     def write(self, found: Specialised, options: dict[str, Any]) -> None:
-        """Write a function, with a comment that says where it comes from. Equal texts are written once."""
+        """Write a function, with a comment on its origin. Equal texts are written once."""
         names = {name: ast.Name(self.name_of(target)) for name, target in found.references.items()}
         tree = Substitution(names).visit(ast.parse(ast.unparse(found.tree)).body[0])
         arguments = ", ".join(f"{option}={value!r}" for option, value in (options | found.options).items())
@@ -204,7 +204,7 @@ class ModuleText:
 
 
 def import_line(target: Imported, name: str) -> str:
-    """Line that imports an object, with a digest of it."""
+    """Import statement of an object, with its digest."""
     if isinstance(target.value, ModuleType):
         version = getattr(target.value, "__version__", "")
         return f"import {target.value.__name__} as {name}  # {version}"
@@ -213,7 +213,7 @@ def import_line(target: Imported, name: str) -> str:
 
 
 def digest_of(target: Imported) -> str:
-    """Digest of an object by its value, or by the files that define it."""
+    """Digest of an object, from its value or the files that define it."""
     value = target.value
     if isinstance(value, np.ndarray):
         text = f"{value.dtype} {value.shape} {value.tobytes().hex()}"
@@ -229,7 +229,7 @@ def digest_of(target: Imported) -> str:
 
 @lru_cache(maxsize=256)
 def file_digest(module: str) -> str:
-    """Digest of the source of a module of ldpflow or a plug-in, version of another package."""
+    """Digest of the source of a module of ldpflow or a plug-in, or version of another package."""
     package = sys.modules.get(module.partition(".")[0])
     if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
         return str(package.__version__)  # type: ignore[union-attr]
@@ -258,7 +258,7 @@ def named_tuples(signature: Any) -> Iterator[type]:
 
 
 def kernel_digest(function: Callable[..., Any], case: Case) -> str:
-    """Digest of the module of a kernel: kernels with one digest are one compiled code."""
+    """Digest of the module of a kernel. Equal digests mean equal compiled code."""
     return module_of(specialise(function, case, "called"))[0]
 
 
@@ -301,7 +301,7 @@ def load_kernel(made: ModuleText, entry: Specialised, file: Path, signature: Any
     sys.modules[module.__name__] = module  # machine code that is loaded asks for its module by name
     settings: Any = numba.config
     elsewhere = settings.CACHE_DIR
-    settings.CACHE_DIR = ""  # beside the file, in the folder that has been checked
+    settings.CACHE_DIR = ""  # next to the file, in the checked folder
     try:
         exec(compile(made.text, str(file), "exec"), vars(module))
     finally:
@@ -327,7 +327,7 @@ def machine_code_digest(file: Path) -> bytes:
 
 
 def remove_damaged(file: Path) -> None:
-    """Remove machine code that is not as it was written."""
+    """Remove machine code that changed after it was written."""
     if (folder := file.parent / "__pycache__").exists():
         check_private(folder)
     if read_private(file.with_suffix(".sha256")) != machine_code_digest(file):

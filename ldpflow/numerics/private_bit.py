@@ -1,4 +1,4 @@
-"""The recursion of private bits that are drawn directly: a report of 1 where U < q(theta_{i-1}).
+"""Recursion of directly drawn private bits: the report is 1 if U < q(theta_{i-1}).
 
     q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale)
 
@@ -21,10 +21,10 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 U64 = np.uint64
 
 SPAN = 8
-"""Steps between two looks at how far a path is from its anchor."""
+"""Steps between two checks of the distance from the anchor."""
 
 FURTHEST = 1024
-"""Most steps that an anchor serves."""
+"""Maximum steps per anchor."""
 
 WORDS = CHUNK // 2
 """Words of a chunk: two reports each. Another word refines them."""
@@ -191,9 +191,9 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
 def stride(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, first, last, centre, problem, mechanism
 ):
-    """The steps first, ..., last - 1 by the expansion, SPAN at a time; returns whether it decided all.
+    """The steps first, ..., last - 1 by the expansion, SPAN at a time. Returns whether it decided all.
 
-    Where it did not, theta and total have not moved.
+    Otherwise theta and total are unchanged.
     """
     unit = problem.inverse_scale
     rest = UNITS * (2.0 * mechanism.keep - 1.0) * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
@@ -275,7 +275,7 @@ def stride(  # type: ignore[no-untyped-def]
 def judge(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, k, centre, problem, mechanism
 ):
-    """Step k of the chunk in every lane, by q itself where the expansion does not decide."""
+    """Step k of the chunk in every lane, by q itself if the expansion leaves a doubt."""
     p = mechanism.keep
     unit = problem.inverse_scale
     spread = 2.0 * p - 1.0

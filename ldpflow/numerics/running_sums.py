@@ -1,6 +1,6 @@
-"""Running sums along a path, beyond S(t), that an interval method may ask for by name.
+"""Running sums along a path, in addition to S(t), by name for interval methods.
 
-They are compiled into a recursion only then. Each has ``count(d)`` numbers per coordinate, kept flat
+A recursion compiles only the requested ones. Each has ``count(d)`` numbers per coordinate, kept flat
 over (sum, coordinate, lane), and a kernel function: called after every step with (sums, S(i), i, lane),
 or, for sums over the transcript, after every TILE steps with (sums, tile).
 
@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldpflow.numerics import register_array
-from ldpflow.numerics.specialise import Part
+from ldpflow.numerics.specialise import KernelPart
 from ldpflow.numerics.streams import LANES
 
 PERTURBED = "perturbed_paths"
-"""S of every perturbed path of an algorithm that has some: no sum along the path itself."""
+"""S of every perturbed path of an algorithm, not a sum along the path itself."""
 
 TILE = 8
-"""Steps of the transcript that are summed up together; a power of two."""
+"""Steps of the transcript per tile, a power of two."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ def regressors(dimension: int) -> int:
 
 
 def pieces(first: int, last: int) -> list[int]:
-    """Where sums over the transcript are taken for the steps first + 1, ..., last.
+    """Times of the sums over the transcript for the steps first + 1, ..., last.
 
-    The powers of two between the two, then ``last``; what was summed up at ``first`` is to be subtracted
-    unless ``first`` is a power of two.
+    The powers of two in between, then ``last``. The sum at ``first`` is to be subtracted if ``first`` is no
+    power of two.
     """
     powers = [2**k for k in range(first.bit_length(), last.bit_length())]
     return [*(power for power in powers if first < power < last), last]
@@ -80,12 +80,12 @@ def quadratic_count(dimension: int) -> int:
 
 def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
     """Values of a recursion's case that make it keep these sums, one after the other."""
-    groups: dict[str, list[tuple[int, int, Part]]] = {"transcript": [], "after": []}
+    groups: dict[str, list[tuple[int, int, KernelPart]]] = {"transcript": [], "after": []}
     start = 0
     for name in names:
         needed = RUNNING_SUMS[name]
         end = start + needed.count(dimension) * dimension * LANES
-        groups[needed.moment].append((start, end, Part(needed.function, inlining=needed.inlining)))
+        groups[needed.moment].append((start, end, KernelPart(needed.function, inlining=needed.inlining)))
         start = end
     values: dict[str, Any] = {"SUMS": start}
     for moment, group in groups.items():
@@ -101,10 +101,10 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
         "TILE_SIZE": 2 * dimension * TILE * LANES if groups["transcript"] else 0,
         "PAIRS": pairs,
         "PRODUCTS": TILE * pairs * LANES,
-        "after_step": Part(after_step, inlining="inlined"),
-        "keep_step": Part(keep_step, inlining="written"),
-        "end_step": Part(end_step, inlining="inlined"),
-        "restart": Part(restart, inlining="inlined"),
+        "after_step": KernelPart(after_step, inlining="inlined"),
+        "keep_step": KernelPart(keep_step, inlining="written"),
+        "end_step": KernelPart(end_step, inlining="inlined"),
+        "restart": KernelPart(restart, inlining="inlined"),
     }
 
 
@@ -115,13 +115,13 @@ def after_step(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
 
 
 def accumulate(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """All sums over the transcript that are asked for take a full tile."""
+    """Add a full tile to all sums over the transcript."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
 
 
 def clear(kernel, sums):  # type: ignore[no-untyped-def]
-    """All sums over the transcript are 0 again."""
+    """Set all sums over the transcript to 0."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
 
@@ -315,7 +315,7 @@ def keep_step(kernel, tile, centre, theta, g, kept, lane):  # type: ignore[no-un
 
 
 def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
-    """Count the step, and add up a tile that is full or ``ends`` here; returns what the tile holds."""
+    """Count the step, and add a tile that is full or ``ends``. Returns the steps in the tile."""
     if kernel.TILE_SIZE == 0:
         return 0
     kept += 1
@@ -328,7 +328,7 @@ def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
 
 
 def restart(kernel, sums, i, kept):  # type: ignore[no-untyped-def]
-    """After a power of two the sums over the transcript start again; returns what the tile holds."""
+    """Restart sums over the transcript after a power of two. Returns the steps in the tile."""
     if kernel.TILE_SIZE and i & (i - 1) == 0:
         clear(kernel, sums)
         return 0

@@ -1,6 +1,6 @@
-"""Kernel functions rewritten for one case.
+"""Specialisation of kernel functions for a case.
 
-A kernel function is plain Python for one lane. What depends on the case it reads from its first argument,
+A kernel function is plain Python for one lane. It reads the case from its first argument,
 ``kernel``: constants (``kernel.D``), other parts of the kernel (``kernel.gradient(g, ...)``), and tuples of
 those (``kernel.samplers[v]``). It may call functions of its module, which are specialised with it, and use
 its constants. Rewriting its syntax tree for a case takes the argument away: ``kernel.NAME`` becomes a
@@ -65,7 +65,7 @@ class Rewriter(ast.NodeTransformer):
     Attributes
     ----------
     parts : dict
-        Names under which the rewritten function refers to parts, and what they are.
+        Parts by their names in the rewritten function.
     """
 
     def __init__(self, what: str, visible: Mapping[str, Any], case: Case, local: set[str]) -> None:
@@ -80,7 +80,7 @@ class Rewriter(ast.NodeTransformer):
         self.parts: dict[str, Any] = {}
 
     def rewrite_block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Statements of a block up to the first that leaves it; never empty."""
+        """Rewrite a block up to the first statement that leaves it. Never empty."""
         result: list[ast.stmt] = []
         for statement in body:
             made = self.visit(statement)
@@ -252,7 +252,7 @@ class Rewriter(ast.NodeTransformer):
         )
 
     def place_of(self, parameter: ast.Attribute) -> tuple[int, int | None]:
-        """First place and length of a parameter; length None: a number."""
+        """First place and length of a parameter. A number has length None."""
         owner: str = parameter.value.id  # type: ignore[attr-defined]
         layout = self.layouts[owner]
         if parameter.attr not in layout:
@@ -262,7 +262,7 @@ class Rewriter(ast.NodeTransformer):
 
 
 class Substitution(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Replaces names by expressions."""
 
     def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
         self.expressions = expressions
@@ -289,17 +289,17 @@ INLINING: dict[str, dict[str, Any]] = {
     "inlined": {"forceinline": True},
     "written": {"inline": "always"},
 }
-"""Options of numba.njit by the way of inlining."""
+"""Options of numba.njit by kind of inlining."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """The case that a kernel is specialised for.
+    """Case of a kernel: constants, parts and parameters.
 
     Parameters
     ----------
     values : tuple of (str, value)
-        What ``kernel.NAME`` stands for: a number, a function, a Part, or a tuple of those.
+        Value of ``kernel.NAME``: a number, a function, a KernelPart, or a tuple of those.
     layouts : tuple of (str, Layout)
         Parameters by the name of the argument that holds them: problem, mechanism, settings.
     unrolled : frozenset of str
@@ -322,8 +322,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A function of a kernel, with a case or a way of inlining of its own."""
+class KernelPart:
+    """Function of a kernel with its own case or kind of inlining."""
 
     function: Function
     case: Case | None = None
@@ -332,9 +332,9 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Specialised:
-    """A function rewritten for a case, not compiled yet.
+    """Function rewritten for a case, not compiled yet.
 
-    ``references`` are what its global names stand for, ``options`` those of ``numba.njit``.
+    ``references`` are the objects of its global names, ``options`` those of ``numba.njit``.
     """
 
     function: FunctionType
@@ -345,7 +345,7 @@ class Specialised:
 
 @dataclass(frozen=True)
 class Imported:
-    """An object that a kernel imports: an intrinsic, a class, a module, an array."""
+    """Object that a kernel imports: an intrinsic, a class, a module, an array."""
 
     module: str
     name: str
@@ -358,12 +358,12 @@ def specialise(
 ) -> Specialised:
     """Rewrite a kernel function for a case, with all functions that it calls.
 
-    ``inlining`` is that of the case by default, ``options`` are further ones of ``numba.njit``.
+    Default ``inlining``: that of the case. ``options`` are further ones of ``numba.njit``.
 
     Raises
     ------
     NameError
-        If it asks for something that the case does not have, or uses an unknown name.
+        If the case lacks a value, or a name is unknown.
     TypeError
         If it uses an object that cannot be imported.
     LdpflowError
@@ -408,21 +408,21 @@ def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
 
 
 def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining: str) -> Any:
-    """Specialise a function that is called with its own or the caller's case; import anything else."""
+    """Specialise a called function with its own or the caller's case. Import any other object."""
     module = function.__module__
     if isinstance(target, Deferred):
         module, name = target.module, target.name
         target = target.load()
-    if isinstance(target, Part):
+    if isinstance(target, KernelPart):
         return specialise(target.function, target.case or case, target.inlining)
     plain = getattr(target, "py_func", target)
     if isinstance(plain, FunctionType) and not hasattr(plain, "implemented_for_numba"):
         options = getattr(target, "targetoptions", {})  # of a function that numba.njit decorates
         own = tuple((option, value) for option, value in options.items() if option not in STANDARD)
-        # A function that is called by one which is inlined must be too.
+        # An inlined function inlines the functions that it calls.
         return specialise(plain, case, "inlined" if inlining == "inlined" else None, own)
     return Imported(module, name, target)
 
 
 STANDARD = {"nopython", "boundscheck", "error_model", "no_cfunc_wrapper", "no_cpython_wrapper", "nogil"}
-"""Options of functions of ldpflow that a kernel decides for all its functions."""
+"""Options that a kernel sets for all its functions."""

@@ -32,7 +32,7 @@ STRIDE = PLANE + LANES
 the same sets of the first-level cache, which from ten planes on costs a kernel half its speed."""
 
 STREAM_VERSION = 1
-"""Raised whenever an address would give other bits; stored in every part."""
+"""Incremented if an address gives other bits. Stored in every part."""
 
 
 def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:

@@ -54,15 +54,15 @@ def touched_nodes(steps: int, epoch: int) -> int:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Which nodes of a tree are released, and with how much noise.
+class NoiseTree:
+    """Released nodes of a tree, and their noise.
 
     Parameters
     ----------
     variance : float
         v: the noise of a node is (unit sensitivity) sigma sqrt(v).
     early_variance : float, optional
-        v of the nodes that end at step ``early`` or before, where it differs.
+        v of the nodes that end at step ``early`` or before. Default: ``variance``.
     early : int
     levels : int, optional
         Number of levels that are released, from the leaves up. Default: all.
@@ -95,7 +95,7 @@ class Tree:
         return [(self.early_variance, index[:early]), (self.variance, index[early:])]
 
 
-def tree_cost(trees: Iterable[Tree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
+def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
     """Cost c of trees that are released together, adaptively or not.
 
     Parameters
@@ -125,7 +125,7 @@ def powers(base: float, count: int) -> NDArray[np.float64]:
     return result
 
 
-def add_fixed_cost(cost: NDArray[np.float64], tree: Tree, steps: int, epoch: int, alpha: float) -> None:
+def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch: int, alpha: float) -> None:
     """Add sum of w^2 / v over a tree's nodes for each of the positions in an epoch."""
     decay = powers(1.0 - alpha, epoch + 1)
     for level in range(steps.bit_length()):
@@ -161,7 +161,7 @@ def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
     return result
 
 
-def cost_bound(tree: Tree, steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
+def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
     """Upper bound of the sum of w^2 / v over a tree's nodes, for every record and order.
 
     A level's weights add up to at most one a visit, and no weight exceeds ``most``, so the sum of
@@ -192,7 +192,7 @@ def geometric_sum(ratio: float, count: int) -> float:
             return total
         total += power
         power *= ratio
-    # What is left out, rounded up, where the terms have not vanished yet.
+    # Upper bound of the remaining terms.
     return total + (power / (1.0 - ratio) if count > 10_000 else 0.0)
 
 

@@ -1,1 +1,1 @@
-"""What a deployment needs: a plan, intervals from collected reports, the privacy page and audits."""
+"""Tools for a deployment: plans, intervals from collected reports, privacy pages and audits."""

@@ -58,7 +58,7 @@ def is_number(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Measure:
+class PlottedMeasure:
     """A measure of the summary as a figure shows it: see :class:`ldpflow.report.charts.Layout`.
 
     ``ideal`` is the value that is right, ``shared`` the column of a line of theory.
@@ -78,18 +78,18 @@ class Measure:
 
 
 MEASURES = {
-    "coverage": Measure("coverage", "coverage", "Coverage"),
-    "length": Measure(
+    "coverage": PlottedMeasure("coverage", "coverage", "Coverage"),
+    "length": PlottedMeasure(
         "length_mean", "mean length (unit of θ)", "Length", log=True, ranked=False, shared="oracle_length"
     ),
-    "relative-length": Measure(
+    "relative-length": PlottedMeasure(
         "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0
     ),
-    "bias": Measure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
-    "standard-error": Measure(
+    "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
+    "standard-error": PlottedMeasure(
         "relative_error_model_se", "model SE / empirical SE - 1", "Are the standard errors right?", 0.0
     ),
-    "protocols": Measure(
+    "protocols": PlottedMeasure(
         "length_mean", "mean length (unit of θ)", "Length by protocol", log=True, ranked=False, shared="bound"
     ),
 }

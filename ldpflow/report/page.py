@@ -29,7 +29,7 @@ from ldpflow.results.arena import (
     MOST,
     TOLERANCE,
     UNDECIDED,
-    Setting,
+    ArenaSetting,
     judge,
     least_replicates,
     safest,
@@ -82,7 +82,7 @@ def level_rule(results: Results) -> str:
     )
 
 
-def glance(results: Results, settings: Sequence[Setting]) -> list[dict[str, Any]]:
+def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, Any]]:
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
@@ -113,7 +113,7 @@ def span(values: list[float], decimals: int) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def choices(results: Results, settings: Sequence[Setting]) -> dict[str, Any] | None:
+def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
     """Recommended method of every setting, settings down and n across; None for a run of one method."""
     if len({row["series"] for row in results.rows}) < 2:
         return None
@@ -135,7 +135,7 @@ def choices(results: Results, settings: Sequence[Setting]) -> dict[str, Any] | N
     }
 
 
-def choice(setting: Setting) -> dict[str, str]:
+def choice(setting: ArenaSetting) -> dict[str, str]:
     entry = setting.reference
     assert entry is not None
     none = UNDECIDED if setting.undecided else "none holds its level"

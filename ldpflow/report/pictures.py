@@ -45,7 +45,7 @@ from ldpflow.report.figures import (
     without_setting,
 )
 from ldpflow.report.results import Results, Row, labels, present_last, with_misses
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, Entry, Setting, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
@@ -352,7 +352,7 @@ def choice(results: Results) -> Any:
     return style_chart(drawn, "Coverage against length", text, left_out=left_out(hidden, []))
 
 
-def frontier(setting: Setting) -> list[Entry]:
+def frontier(setting: ArenaSetting) -> list[ArenaEntry]:
     """The recommended method, then those that no other beats in coverage and length at once."""
     known = [entry for entry in setting.entries if math.isfinite(entry.length)]
     best = [entry for entry in known if entry is setting.best]
@@ -364,14 +364,14 @@ def frontier(setting: Setting) -> list[Entry]:
     ]
 
 
-def without_overlap(entries: list[Entry]) -> list[Entry]:
+def without_overlap(entries: list[ArenaEntry]) -> list[ArenaEntry]:
     """Entries whose names do not lie on that of one before."""
 
-    def overlap(one: Entry, other: Entry) -> bool:
+    def overlap(one: ArenaEntry, other: ArenaEntry) -> bool:
         near = abs(math.log(one.length / other.length)) <= NAME[0]
         return near and abs(one.coverage - other.coverage) <= NAME[1]
 
-    found: list[Entry] = []
+    found: list[ArenaEntry] = []
     for entry in entries:
         if not any(overlap(entry, other) for other in found):
             found.append(entry)

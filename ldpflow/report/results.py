@@ -1,4 +1,4 @@
-"""A run as figures and tables see it: one row per cell and coordinate, named and in order."""
+"""Results for figures and tables: one ordered row per cell and coordinate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from ldpflow.columns import Column, distinguishing_columns, short
 from ldpflow.errors import InputError, plain_line
 from ldpflow.results.columns import known_columns
-from ldpflow.results.design import Design, run_design
+from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
@@ -58,19 +58,19 @@ class Results:
     Parameters
     ----------
     rows : list of dict
-        Columns of the summary, then ``series``: method and the settings that tell its cells apart.
+        Columns of the summary, then ``series``: method and the settings that distinguish its cells.
     table : pyarrow.Table
         The summary itself.
     trajectories : pyarrow.Table
-        The summary of the trajectories; no rows where the study has none.
+        Summary of the trajectories, empty for a study without any.
     study : dict
-        study.toml, as read, without the values of a pilot; empty where there is none.
+        Contents of study.toml, without the values of a pilot. Empty if there is no file.
     study_text : str
     sessions : list of dict
         provenance.json.
     store : RunStore
     damaged : "refuse" or list
-        What is done about parts that cannot be used; a list has those that were left out.
+        Treatment of unusable parts. A list has the parts left out.
     """
 
     rows: list[Row]
@@ -93,7 +93,7 @@ class Results:
             Summarise the stored replicates instead of reading summary.parquet, which a running
             sweep has not written yet. Parts that cannot be used are left out and listed.
         where : str, optional
-            Rows that are kept, of the summary and of the trajectories: ``method == 'BB'``.
+            Condition on the rows of the summary and the trajectories: ``method == 'BB'``.
 
         Raises
         ------
@@ -135,7 +135,6 @@ class Results:
 
     @property
     def parts_left_out(self) -> list[str]:
-        """Lines on the parts that could not be used."""
         bad = [] if self.damaged == "refuse" else self.damaged
         return sorted({plain_line(f"{part.name} is left out: {part.reason}") for part in bad})
 
@@ -151,17 +150,17 @@ class Results:
 
     @cached_property
     def method_settings(self) -> tuple[str, ...]:
-        """Settings of interval methods; null where a method has none."""
+        """Settings of interval methods, null for methods without them."""
         return method_settings(self.table.schema)
 
     @cached_property
     def parameters(self) -> list[str]:
-        """Names of the columns that are settings of a path, and n, level and coordinate."""
+        """Names of a path's settings, and n, level and coordinate."""
         names = self.table.column_names[: self.table.column_names.index("truth")]
         return [name for name in names if name not in ("path", "method", *self.method_settings)]
 
     def varying(self, without: Sequence[str] = ()) -> list[str]:
-        """The parameters that tell the cells of one series apart, each only if it adds to that."""
+        """Smallest set of parameters that distinguishes the cells of one series."""
         return distinguishing_columns([name for name in self.parameters if name not in without], self.rows)
 
     @cached_property
@@ -178,7 +177,7 @@ class Results:
 
     @cached_property
     def path_varying(self) -> list[str]:
-        """The parameters that tell the followed paths apart, each only if it adds to that."""
+        """Smallest set of parameters that distinguishes the followed paths."""
         names = self.trajectories.column_names
         settings = [name for name in names[: names.index("n")] if name != "path"]
         # What the study varies before what follows from it.
@@ -187,7 +186,7 @@ class Results:
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def constant(self, name: str) -> Any:
-        """The value of a column that does not vary; None where it varies or is null."""
+        """Value of a constant column, or None if it varies or is null."""
         values = {row.get(name) for row in self.rows}
         return values.pop() if len(values) == 1 else None
 
@@ -196,8 +195,8 @@ class Results:
         return sorted({row[name] for row in self.rows if row.get(name) is not None})
 
     @cached_property
-    def design(self) -> Design:
-        """The design that the rows are of, whatever commands have made them."""
+    def design(self) -> RunDesign:
+        """Design of the rows, over all sessions."""
         return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
 
     @cached_property
@@ -255,7 +254,7 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
 
 
 def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
-    """The rows that meet a condition, of every table that has its columns."""
+    """Filter every table that has the columns of a condition."""
     found: list[pa.Table] = []
     refused, unmet = [], []
     for table in tables:

@@ -34,7 +34,7 @@ def log_spaced(first: int, last: int, count: int) -> list[int]:
 def trace(
     study: Study, first: int = 10, last: int = 10**6, points: int = 400, replicate: int = 0
 ) -> pa.Table:
-    """Estimate and limits of every method of a study with one path, at many n.
+    """Compute estimates and limits of all methods along one path, at many n.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def trace(
     first, last : int
         Smallest and largest n (users).
     points : int
-        How many n, evenly spaced in log n; rounding merges some of the smallest.
+        Number of n, evenly spaced in log n. Rounding merges some of the smallest.
     replicate : int
 
     Returns
@@ -76,14 +76,14 @@ def trace(
 
 
 def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
-    """Estimate and limits of every method against n, up to ``split`` and beyond.
+    """Plot estimates and limits of all methods against n, up to ``split`` and beyond.
 
     Parameters
     ----------
     rows : pyarrow.Table
         Of :func:`trace`, with one level.
     split : int
-        Where the second panel begins; n is logarithmic before it and linear beyond.
+        Start of the second panel. n is logarithmic before it and linear beyond.
     coordinate : int
 
     Raises

@@ -45,7 +45,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArenaEntry:
     """A method in one setting, with its row of the summary."""
 
     label: str
@@ -76,7 +76,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ArenaSetting:
     """All methods at one path, n, level and coordinate: the shortest that hold their level, then by coverage.
 
     ``best`` is what the rule recommends, if an eligible method holds its level; ``nearest`` is the eligible
@@ -84,12 +84,12 @@ class Setting:
     """
 
     keys: Row
-    entries: tuple[Entry, ...]
-    best: Entry | None
-    nearest: Entry | None
+    entries: tuple[ArenaEntry, ...]
+    best: ArenaEntry | None
+    nearest: ArenaEntry | None
 
     @property
-    def reference(self) -> Entry | None:
+    def reference(self) -> ArenaEntry | None:
         """The entry that others are compared with: the best, or the nearest."""
         return self.best or self.nearest
 
@@ -170,12 +170,12 @@ def least_replicates(level: float, tolerance: float = TOLERANCE) -> int:
 KEYS = ("path", "n", "level", "coordinate")
 
 
-def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[Setting]:
+def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSetting]:
     """The settings of a run in the order of its summary: rows with the same values of these columns."""
-    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    groups: dict[tuple[Any, ...], list[ArenaEntry]] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)
-        groups.setdefault(key, []).append(Entry(label_of(row), row, judge(row), why_barred(row)))
+        groups.setdefault(key, []).append(ArenaEntry(label_of(row), row, judge(row), why_barred(row)))
     return [setting_of(dict(zip(keys, key, strict=True)), found) for key, found in groups.items()]
 
 
@@ -201,12 +201,12 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     return table.append_column("level_state", states).append_column("candidates", counts)
 
 
-def setting_of(keys: Row, entries: Sequence[Entry]) -> Setting:
+def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
     """The entries in order, with the verdict of the rule."""
     held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
     others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
     eligible = [entry for entry in entries if entry.eligible]
-    return Setting(
+    return ArenaSetting(
         keys,
         (*held, *others),
         next((entry for entry in held if entry.eligible), None),
@@ -214,9 +214,9 @@ def setting_of(keys: Row, entries: Sequence[Entry]) -> Setting:
     )
 
 
-def standings(settings: Sequence[Setting]) -> list[Standing]:
+def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     """Every method over all settings: those that hold their level most often first, then the shortest."""
-    by_label: dict[str, list[tuple[Setting, Entry]]] = {}
+    by_label: dict[str, list[tuple[ArenaSetting, ArenaEntry]]] = {}
     for setting in settings:
         for entry in setting.entries:
             by_label.setdefault(entry.label, []).append((setting, entry))

@@ -42,7 +42,7 @@ Block = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Design:
+class RunDesign:
     """What the rows of a run are of."""
 
     study: Mapping[str, Any]
@@ -63,15 +63,15 @@ def run_design(
     followed: pa.Table,
     sessions: Sequence[Mapping[str, Any]],
     damaged: Damaged = "refuse",
-) -> Design:
+) -> RunDesign:
     """The design of a run's rows, from summaries of them and of the trajectories and from provenance.json."""
     mapping = stored_mapping(store) or {}
-    rows = Rows(store, summary, followed, damaged)
+    rows = StoredDesign(store, summary, followed, damaged)
     study = stored_study(store)
     last = sessions[-1] if sessions else {}
     targets = last.get("precision")
     tables, text = public_study(mapping, store.read_study() or "")
-    design = Design(tables, True, (text,) if text else ())
+    design = RunDesign(tables, True, (text,) if text else ())
     if not rows.cells or (mapping and study is None and len(sessions) == 1):
         return design if targets is None else replace(design, precision=targets)
     if study is not None:
@@ -96,7 +96,7 @@ def places_of(study: Study) -> set[Place]:
     return found
 
 
-class Rows:
+class StoredDesign:
     """The cells of a run that have rows, how many, and what they are of."""
 
     def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table, damaged: Damaged) -> None:
@@ -158,7 +158,7 @@ class Rows:
             }
             yield {name: canonical_json(value) for name, value in values.items()}
 
-    def design(self, mapping: Mapping[str, Any], targets: Mapping[str, Any] | None) -> Design:
+    def design(self, mapping: Mapping[str, Any], targets: Mapping[str, Any] | None) -> RunDesign:
         """The design from the rows alone. ``mapping`` is the study of the last command."""
         points = list(self.points(mapping))
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
@@ -170,10 +170,10 @@ class Rows:
         if factorial and same:
             blocks = [whole]
         elif factorial and targets is not None and all(len(whole[name]) == 1 for name in FIXED[1:]):
-            return Design(tables, True, self.texts([whole], mapping), targets)
+            return RunDesign(tables, True, self.texts([whole], mapping), targets)
         else:
             blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
-        return Design(tables, factorial, self.texts(blocks, mapping))
+        return RunDesign(tables, factorial, self.texts(blocks, mapping))
 
     def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
         """Study files of the blocks, none if they do not give the rows or a run cannot grow by them."""

@@ -146,7 +146,7 @@ def load(name: str) -> list[PublishedNumber]:
 
 
 @dataclass(frozen=True)
-class Row(Place):
+class PublishedRow(Place):
     """A published number and ours, which comes from ``path`` of the run."""
 
     measure: Measure
@@ -194,7 +194,7 @@ class Comparison:
 
     name: str
     level_of_test: float
-    rows: list[Row] = field(default_factory=list)
+    rows: list[PublishedRow] = field(default_factory=list)
     missing: list[MissingCell] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 
@@ -250,7 +250,7 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        types = dict.fromkeys(Row.__dataclass_fields__, pa.float64())
+        types = dict.fromkeys(PublishedRow.__dataclass_fields__, pa.float64())
         types |= dict.fromkeys(("table", "coordinate", "n", "replicates"), pa.int64())
         types |= dict.fromkeys(("problem", "method", "measure", "path"), pa.string())
         schema = pa.schema(list(types.items()))
@@ -283,7 +283,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
-    rows: list[Row] = []
+    rows: list[PublishedRow] = []
     missing: dict[Cell, MissingCell] = {}
     for number in published:
         candidates = at_hand.get(number.cell[1:], [])
@@ -299,7 +299,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
             place = *number.cell, number.measure, row.get("path"), row["replicates"]
             printed = number.value, number.se, number.half_unit
-            rows.append(Row(*place, ours, se, *printed, z, two_sided(z)))
+            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided(z)))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))

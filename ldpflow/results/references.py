@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.results.design import Design
+from ldpflow.results.design import RunDesign
 from ldpflow.settings import Settings, is_vector
 from ldpflow.study import GROUPS
 
@@ -158,7 +158,7 @@ UNNAMED = ("kind", "file", "sha256", "units", "law_table")
 MOST_VECTORS = 4
 
 
-def study_paragraph(design: Design, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
+def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
     """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
 
     From the settings of the rows, a summary (no rows for a study of trajectories alone), and provenance.json.

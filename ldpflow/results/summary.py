@@ -115,14 +115,14 @@ class PathReader:
         doubled = [part for part in self.parts if part.name in shared]
         for _ in deduplicate(self.loaded(doubled), self.dataset.load):
             pass  # raises where repeated rows differ
-        for ranges, keys in self.alike(wanted):
+        for ranges, keys in self.group_ranges(wanted):
             size = sum(last - first for first, last in ranges)
             count = max(HELD_ROWS // size, 1)
             for at in range(0, keys.num_rows, count):
                 # Not bound to a name: two pieces would be held while the next one is made.
                 yield self.piece(ranges, size, keys.slice(at, count))
 
-    def alike(self, wanted: Collection[str] | None) -> Iterator[tuple[Ranges, pa.Table]]:
+    def group_ranges(self, wanted: Collection[str] | None) -> Iterator[tuple[Ranges, pa.Table]]:
         """Replicates, and the keys of the cells and coordinates that have them."""
         spans: dict[str, list[tuple[int, int]]] = {}
         known = {}

@@ -52,7 +52,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     InputError
         Naming ``where``.
     """
-    return Reader(text, schema).expression()
+    return ConditionReader(text, schema).expression()
 
 
 def select_rows(
@@ -78,7 +78,7 @@ def select_rows(
         Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
     """
     if where is not None:
-        reader = Reader(where, table.schema)
+        reader = ConditionReader(where, table.schema)
         found = table.filter(reader.expression())
         if table.num_rows and not found.num_rows:
             raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
@@ -148,7 +148,7 @@ def to_column_type(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-class Reader:
+class ConditionReader:
     """Turns the syntax tree of a condition into a filter expression."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
@@ -221,7 +221,7 @@ def stored_rows(
     for table in tables():
         filters = settings_condition(settings, table.schema)
         if where is not None:
-            reader = Reader(where, table.schema)
+            reader = ConditionReader(where, table.schema)
             own = reader.expression()
             filters = own if filters is None else filters & own
             named = [*dict.fromkeys((*settings, *reader.columns))]

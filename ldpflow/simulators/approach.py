@@ -1,4 +1,4 @@
-"""Limit law of a simulator, and the quantities that decide whether its path passes its burn-in."""
+"""Limit law of a simulator, and the quantities that determine the burn-in of its path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Matrix = tuple[tuple[float, ...], ...]
 class LimitLaw:
     """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step), or ``most_steps``.
 
-    ``variances`` is the diagonal of Sigma, NaN if unknown; a path with ``most_steps`` leaves users out.
+    ``variances`` is the diagonal of Sigma, NaN if unknown. A path with ``most_steps`` omits users.
     """
 
     variances: tuple[float, ...]
@@ -34,7 +34,7 @@ class LimitLaw:
 
 @dataclass(frozen=True)
 class Approach:
-    """One path of a quantile problem: steps c i^-gamma from theta0, each of ``records`` records.
+    """Path of a quantile problem: steps c i^-gamma from theta0, each of ``records`` records.
 
     ``law`` is that of a record, ``noise`` the variance that the mechanism adds to the gradient
     -tau + 1{X <= theta} of one record. c and theta0 are in the unit of the data.
@@ -56,7 +56,7 @@ class Approach:
 
 @dataclass(frozen=True)
 class LinearApproach:
-    """One path of another problem, near theta*: its mean gradient is G (theta - theta*).
+    """Path of any other problem near theta*: its mean gradient is G (theta - theta*).
 
     ``curvature`` is G, ``distance`` theta0 - theta*, ``variances`` the diagonal of the asymptotic covariance
     per step.
@@ -72,7 +72,7 @@ class LinearApproach:
 
 @singledispatch
 def limit_law(simulator: Any) -> LimitLaw | None:
-    """Asymptotic law of the estimate, or None; a family that has one registers a function of its own."""
+    """Asymptotic law of the estimate, or None. A family with a limit law registers its own function."""
     return None
 
 
@@ -88,7 +88,7 @@ def limit_law_of_path(path: OnePass) -> LimitLaw | None:
 
 @limit_law.register
 def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
-    """Limit law of the quantile estimated from the reports of a one-shot protocol."""
+    """Limit law of the quantile estimate of a one-shot protocol."""
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.distorts():
         return None
@@ -100,7 +100,7 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
 
 def approach(simulator: Any, n: int) -> Approach | None:
-    """Path of n users of a quantile problem; None for other problems."""
+    """Path of n users of a quantile problem, or None for other problems."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, target = simulator.algorithm, simulator.problem.quantile_target()
@@ -122,7 +122,7 @@ def approach(simulator: Any, n: int) -> Approach | None:
 
 
 def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
-    """Path of n users near theta*; None without decaying steps or a known curvature."""
+    """Path of n users near theta*, or None without decaying steps or a known curvature."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, curvature = simulator.algorithm, simulator.problem.curvature()
@@ -143,14 +143,14 @@ def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
 
 
 def declares_decay(path: OnePass) -> bool:
-    """Whether a path is not projected and its algorithm declares that step i has size c i^(-gamma)."""
+    """Whether a path has declared step sizes c i^(-gamma) and no projection."""
     algorithm = path.algorithm
     decays = 0.0 < algorithm.step_exponent() < 1.0 and not math.isnan(algorithm.step_constant())
     return decays and not algorithm.projects()
 
 
 def with_epsilon(simulator: Any, epsilon: float) -> Any:
-    """The simulator with another budget, or None if its budget is not one number."""
+    """Copy of the simulator with another budget, or None if its budget is not one number."""
     for table, part in simulator.parts().items():
         if table in ("mechanism", "protocol") and "epsilon" in type(part).model_fields:
             return replace(simulator, **{table: part.model_copy(update={"epsilon": epsilon})})

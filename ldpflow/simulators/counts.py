@@ -1,4 +1,4 @@
-"""Simulators of protocols without a path: the server's counts of reports, from their exact law."""
+"""Simulators of protocols: counts of reports at the server, drawn from their exact law."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ldpflow.numerics.streams import LANES, counter_keys
 from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator
 
 ROLE = "reports"
-"""Role of the streams: users' values and their noise are drawn together."""
+"""Role of the streams. Users' values and their noise are drawn together."""
 
 MOST_USERS = 10**12
 SECONDS_PER_COUNT = 1e-7
-"""First guess of the time of one count, replaced by what a run measures."""
+"""Initial estimate of the time of one count, replaced by measurements of a run."""
 
 COUNTS_OF_A_SEARCH = 3000
-"""Cost of a replicate of ``rounds``, in counts: its posteriors on grids."""
+"""Cost of the grid posteriors of a replicate of ``rounds``, in counts."""
 
 
 @dataclass(frozen=True)
 class Counts(Simulator[Request, CountsRecord]):
-    """Problem and protocol at one number ``horizon`` of users."""
+    """Problem and protocol at a number ``horizon`` of users."""
 
     family: ClassVar[str] = "counts"
     tables: ClassVar[tuple[str, ...]] = ("problem", "protocol")
@@ -103,7 +103,7 @@ class Counts(Simulator[Request, CountsRecord]):
             raise InputError("method.kind", kinds or None, f"{allowed} among the methods", hint)
 
     def counts(self) -> int:
-        """Counts of a replicate, roughly."""
+        """Approximate number of counts of a replicate."""
         if isinstance(self.protocol, OneShot):
             return 3 * self.protocol.bins(self.horizon)
         return COUNTS_OF_A_SEARCH

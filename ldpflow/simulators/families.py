@@ -1,4 +1,4 @@
-"""Families of simulators, and simulators from the settings and descriptions that a run stores."""
+"""Families of simulators, and simulators from stored settings and descriptions."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ PARTS: dict[str, Mapping[str, type[Settings]]] = {
 """Kinds of parts of simulators, by their table in a study file."""
 
 ACTING = ("algorithm", "protocol")
-"""Tables of what acts on a problem; their kinds name the family that runs them."""
+"""Tables whose kinds name the family of simulators."""
 
 
 def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
-    """The family that runs a kind of algorithm or protocol."""
+    """Family of simulators of a kind of algorithm or protocol."""
     return FAMILIES[kind.family]  # type: ignore[union-attr]
 
 
 def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """The simulator that has these settings (the inverse of Simulator.settings).
+    """Simulator from its settings, the inverse of Simulator.settings.
 
     Raises
     ------
@@ -66,14 +66,14 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 @dataclass(frozen=True)
 class Described:
-    """A simulator as its rows' metadata describe it, for readers of results without its components' code.
+    """Simulator described by metadata of its rows, for readers without the code of its components.
 
     Parameters
     ----------
     stored_settings : mapping
         Settings of its parts, by table.
     facts : mapping
-        As of :func:`description`.
+        See :func:`description`.
     """
 
     stored_settings: Mapping[str, Any]
@@ -105,7 +105,7 @@ def limit_law_described(simulator: Described) -> LimitLaw | None:
 
 
 def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple[str, ...]]:
-    """Names of the settings of a simulator's parts, by their table in a study file."""
+    """Names of the settings of a simulator's parts, by table of a study file."""
     if isinstance(simulator, Described):
         return {table: tuple(names) for table, names in simulator.facts["settings"].items()}
     parts = simulator.parts().items()
@@ -125,14 +125,14 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def described_simulator(meta: Mapping[str, Any]) -> Any:
-    """The simulator of a part's metadata, or its description if a kind is unknown or a setting names a file.
+    """Simulator from a part's metadata, or its description if a kind is unknown or a setting names a file.
 
-    A plug-in's code is not looked for, and no data file is opened.
+    No plug-in is imported, and no data file is opened.
 
     Raises
     ------
     KeyError, ValueError
-        If there is neither.
+        If the metadata have neither.
     """
     settings = meta["path_settings"]
     if unknown_kinds(settings) or names_file(settings):
@@ -147,7 +147,7 @@ def names_file(settings: Mapping[str, Any]) -> bool:
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """The simulator of these settings, to run it.
+    """Runnable simulator from its settings.
 
     Raises
     ------
@@ -167,9 +167,9 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 
 def check_digests(settings: Mapping[str, Any]) -> None:
-    """Refuse stored settings that name a data file without its digest, which every run of ours has.
+    """Refuse stored settings that name a data file without its digest.
 
-    A file is read no further than to compare its digest: settings of unknown origin show nothing of it.
+    The file is only read to compare digests: settings of unknown origin reveal nothing of it.
     """
     for table, part in settings.items():
         if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
@@ -177,7 +177,7 @@ def check_digests(settings: Mapping[str, Any]) -> None:
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
-    """Tables with kinds that are not registered, and unknown names of settings."""
+    """Unregistered kinds, with their tables, and unknown names of settings."""
     if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
         raise ValueError("settings of a path that are no tables")
     found = []

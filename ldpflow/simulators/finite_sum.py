@@ -1,6 +1,6 @@
-"""Simulators of empirical risk minimisation: a fixed data set, visited for many epochs.
+"""Simulators of empirical risk minimisation on a fixed data set over many epochs.
 
-Its records, the empirical risk F and its gradient, and the minimum of a convex F.
+Records of the data set, the empirical risk F and its gradient, and the minimum of a convex F.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Records:
 
 
 def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Sequence[int]) -> Records:
-    """The first n records of the file, or of the synthetic ones of every replicate."""
+    """First n records of the file, or synthetic ones of every replicate."""
     if problem.file is not None:
         x, y = problem.records
         return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))
@@ -84,7 +84,7 @@ def risk(problem: FiniteSumProblem, records: Records, points: NDArray[np.float64
 
 
 def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[np.float64]:
-    """min F of a convex problem, shape (lanes,); NaN where it is not reached (data without errors).
+    """min F of a convex problem, shape (lanes,). NaN if it is not reached (data without errors).
 
     Accelerated gradient descent (Nesterov, 1983) from 0, restarted where it turns uphill (O'Donoghue
     and Candes, 2015), until the gradient's norm is below 1e-9: F is then exact to rounding.
@@ -98,7 +98,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[
         square = np.zeros(lanes)
         for j in range(problem.dimension):
             square += gradients[0, j] * gradients[0, j]
-        # A lane that is done keeps what it had then: rows must not depend on the others.
+        # A finished lane keeps its value: rows must not depend on other lanes.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():
             break
@@ -158,7 +158,7 @@ class RiskRecord(Record):
 
 @dataclass(frozen=True)
 class FiniteSum(Simulator[Request, RiskRecord]):
-    """An algorithm of many epochs on a fixed data set of n = ``horizon`` records, private by itself.
+    """Private algorithm over many epochs on a fixed data set of n = ``horizon`` records.
 
     There is no true parameter and no interval: results are the risk and its gradient along the path.
     Checkpoints count steps.
@@ -291,11 +291,11 @@ def run_erm(
     key : str
         The path's key: roles ``tree``, ``order`` and ``output``.
     times : sequence of int
-        Steps at which to record, besides T.
+        Steps to record, in addition to T.
     start : sequence of float, optional
-        w_1, if not all its coordinates are the algorithm's ``theta0``.
+        w_1. Default: the algorithm's ``theta0`` in all coordinates.
     **parts
-        Other functions for parts of the kernel, see ldpflow.simulators.finite_sum_kernel.
+        Functions to replace in the kernel, see ldpflow.simulators.finite_sum_kernel.
     """
     settings = algorithm.kernel_settings(plan)
     kernel = finite_sum_kernel.finite_sum_kernel(problem, algorithm, tuple(settings), **parts)

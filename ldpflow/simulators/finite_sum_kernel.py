@@ -1,13 +1,13 @@
-"""The kernels of empirical risk minimisation: all that their recursions share.
+"""Kernels of empirical risk minimisation, without their recursions.
 
-:func:`run` is what Python calls; it starts w and calls ``kernel.recursion(keys, order_state, records,
+Python calls :func:`run`. It starts w and calls ``kernel.recursion(keys, order_state, records,
 problem, settings, w, record)``, which stands in the algorithm's file:
 
     keys, order_state  for ``kernel.node_noise`` and ``kernel.draw_order``
     records            rows and targets, and where every lane's begin
     problem            its parameters
     settings           the algorithm's kernel_settings
-    record             times, and where ``kernel.keep`` and ``kernel.choose`` put what they are to keep
+    record             times, and the arrays that ``kernel.keep`` and ``kernel.choose`` fill
 
 Vectors are flat over (coordinate, lane); loops run over the lanes innermost. There may be hundreds of
 coordinates: loops over them are not written out.
@@ -27,7 +27,7 @@ from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.numerics import kernels, register_array
 from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
 from ldpflow.numerics.kernels import compile_kernel
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass_kernel import drawing
 
@@ -82,7 +82,7 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    values["recursion"] = Part(values["recursion"], inlining="written")
+    values["recursion"] = KernelPart(values["recursion"], inlining="written")
     case = problem_case(problem).with_values(values)
     return case.with_layout("settings", layout_of(dict.fromkeys(settings, 0.0)))
 
@@ -101,7 +101,7 @@ def finite_sum_kernel(
 
 @lru_cache(maxsize=256)
 def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
-    """Digest of a kernel: equal digests, equal compiled code."""
+    """Digest of a kernel. Equal digests mean equal compiled code."""
     return kernels.kernel_digest(run, steps_case(problem, algorithm, settings, ()))
 
 
@@ -166,7 +166,7 @@ def run(  # type: ignore[no-untyped-def]
 
 
 def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
-    """The record at ``places`` of every lane; a record's coordinates lie together."""
+    """Copy the record at ``places`` of every lane. Coordinates of a record are contiguous."""
     for lane in range(LANES):
         place = places[lane]
         y[lane] = targets[place]
@@ -191,7 +191,7 @@ def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
 
 
 def move(kernel, w, direction, eta):  # type: ignore[no-untyped-def]
-    """w -= eta direction / ||direction||; w stays where the direction is 0."""
+    """w -= eta direction / ||direction||. A zero direction leaves w unchanged."""
     size = register_array(LANES)
     size[:] = 0.0
     for j in range(kernel.D):
@@ -237,7 +237,7 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
 
 
 def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
-    """Record w_t, mhat_t and m_t where t is the k-th time; the number of times reached."""
+    """Record w_t, mhat_t and m_t if t is the k-th time. Returns the number of times reached."""
     if t == times[k]:
         for at in range(kernel.STATE):
             iterates[k, at] = w[at]
@@ -248,7 +248,7 @@ def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type
 
 
 def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
-    """Copy w_t of the lanes whose random output it is; the number of lanes that have theirs."""
+    """Copy w_t of the lanes with random output at t. Returns the number of lanes with an output."""
     while c < LANES and chosen_times[c] == t:
         lane = chosen_lanes[c]
         for j in range(kernel.D):

@@ -1,4 +1,4 @@
-"""Simulators of one-pass algorithms: every user is met once."""
+"""Simulators of one-pass algorithms, which use every user once."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 
 
 BUDGET = 128 * 2**20
-"""Bytes that the record of LANES replicates of one path may take."""
+"""Maximum bytes of the record of LANES replicates of one path."""
 
 BYTES_PER_TIME = 16 * LANES
-"""Per recorded time and coordinate: a prefix sum and an iterate in every lane."""
+"""Bytes per recorded time and coordinate: a prefix sum and an iterate in every lane."""
 
 NANOSECONDS_PER_COORDINATE = 3.0
-"""First guess of the time of a step, replicate and coordinate, replaced by what a run measures."""
+"""Initial estimate of the time per step, replicate and coordinate, replaced by measurements."""
 
 SHARE_OF_SUM = 0.25
-"""First guess of how much longer a step takes for each running sum."""
+"""Initial estimate of the relative extra time of a step per running sum."""
 
 
 def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension: int) -> None:
-    """Refuse a path whose record does not fit, naming the setting that makes most of the times.
+    """Refuse a path whose record is too large, naming the setting with most recorded times.
 
     Parameters
     ----------
     total : int
-        Times to be recorded.
+        Number of times to record.
     largest : tuple of int, int, IntervalMethod
         Times, steps and method of the largest part.
     dimension : int
@@ -83,18 +83,18 @@ def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension
     elif isinstance(method, BatchMeans):
         field, value, hint = "method.M", repr(method.M), f"M <= {fit - 1:,} would fit."
     coordinates = "coordinate" if dimension == 1 else "coordinates"
-    size = readable(total * dimension * BYTES_PER_TIME)
+    size = format_bytes(total * dimension * BYTES_PER_TIME)
     raise InputError(
         field,
         value,
         f"at most {fit:,} recorded times on a path with {dimension} {coordinates}",
-        f"{what} with {steps:,} steps: {size} for {LANES} replicates; the budget is {readable(BUDGET)}. "
+        f"{what} with {steps:,} steps: {size} for {LANES} replicates; the budget is {format_bytes(BUDGET)}. "
         f"{hint}",
     )
 
 
-def readable(size: float) -> str:
-    """Bytes in units that a person reads."""
+def format_bytes(size: float) -> str:
+    """Format bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
             return f"{size:.4g} {unit}"
@@ -104,7 +104,7 @@ def readable(size: float) -> str:
 
 @dataclass(frozen=True)
 class PathRequest(Request):
-    """Request for a path; its times are computed on first use."""
+    """Request for a path. Its times are computed on first use."""
 
     path: OnePass = field(kw_only=True)
 
@@ -115,24 +115,24 @@ class PathRequest(Request):
 
     @cached_property
     def marked(self) -> list[int]:
-        """Times at which the running sums are kept."""
+        """Times at which running sums are recorded."""
         return list(self.recorded[1])
 
     @cached_property
     def times(self) -> list[int]:
-        """Times at which prefix sums and iterates are kept, those marked among them."""
+        """Times at which prefix sums and iterates are recorded, including marked ones."""
         return list(self.recorded[0])
 
     @property
     def recorded(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return recorded_by(self.path, self.cells, self.checkpoints)
+        return find_recorded_times(self.path, self.cells, self.checkpoints)
 
 
-@lru_cache(maxsize=8)  # every batch of a path asks for the same
-def recorded_by(
+@lru_cache(maxsize=8)  # every batch of a path needs equal times
+def find_recorded_times(
     path: OnePass, cells: tuple[Cell, ...], checkpoints: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Times that cells and checkpoints need, and the marked ones of them, in order."""
+    """Sorted times for cells and checkpoints, and the marked ones among them."""
     d = path.dimension
     times = {path.steps(n) for n in checkpoints}
     if path.algorithm.averages_tail:
@@ -149,7 +149,7 @@ def recorded_by(
 
 @dataclass(frozen=True)
 class OnePass(Simulator[PathRequest, PathRecord]):
-    """Problem, mechanism and one-pass algorithm: what determines the iterates of a replicate.
+    """Problem, mechanism and one-pass algorithm, which determine the iterates of a replicate.
 
     Parameters
     ----------
@@ -199,17 +199,17 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return (self.randomiser if self.algorithm.counts_in_mechanism else self.algorithm).measures
 
     def steps(self, n: int) -> int:
-        """Steps that the first n users make on this path."""
+        """Number of steps of the first n users on this path."""
         if self.horizon is None or n == self.horizon:
             return self.algorithm.steps(n)
         return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
-        """Standard variates that one record takes."""
+        """Standard variates per record."""
         return () if self.mechanism.replaces_data() else self.problem.variates()
 
     def public_key(self) -> str:
-        """Key of the public randomness of the mechanism: every step size meets the same budgets."""
+        """Key of the mechanism's public randomness, shared by paths of all step sizes."""
         key = canonical_json(self.mechanism.key_settings())
         return key if self.horizon is None else f"{key}/n={self.horizon}"
 
@@ -254,7 +254,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         gamma = self.algorithm.step_exponent()
-        # Constant steps have a limit law of their own, and it is theirs to warn of.
+        # Constant steps have another limit law and warnings of their own.
         if methods and 0.0 < gamma <= 0.5:
             hint = "A study with [trajectory] alone may use all of (0, 1)."
             allowed = "a number in (1/2, 1) where a study has interval methods"
@@ -264,12 +264,12 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         elif methods and (self.algorithm.has_intervals or not followed):
             hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
             if self.algorithm.has_intervals:
-                hint = " ".join(dict.fromkeys(f"{m.kind}: {m.lacking(self)}." for m in methods))
+                hint = " ".join(dict.fromkeys(f"{m.kind}: {m.unmet_need(self)}." for m in methods))
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
             raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 
     def computations(self, cells: Sequence[Cell]) -> list[tuple[int, IntervalMethod]]:
-        """Steps and method of each computation that cells take."""
+        """Steps and method of each computation for cells."""
         return [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
@@ -303,7 +303,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
 def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algorithm) -> None:
     """Refuse a mechanism or an algorithm that does not fit the problem."""
-    # The algorithm first: what a mechanism lacks does not matter where no algorithm could use it.
+    # The algorithm first: the mechanism does not matter if the algorithm does not fit.
     reason: str | None = "it visits a record once, and the problem is about one data set"
     if isinstance(problem, Problem):
         reason = algorithm.unsuitable(problem, mechanism)
@@ -322,7 +322,7 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
     return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
-@lru_cache(maxsize=8)  # every batch of a path has the same
+@lru_cache(maxsize=8)  # shared by the batches of a path
 def noise_roles(path: OnePass) -> list[str | None]:
     return roles_of(path.randomiser.variates(path.problem))
 
@@ -361,9 +361,9 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
     return drawing_parameters(path.data_variates())
 
 
-@lru_cache(maxsize=8)  # every batch of a path has the same
+@lru_cache(maxsize=8)  # shared by the batches of a path
 def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
-    """What a kernel only reads: parameters of data, noise, problem, mechanism and algorithm, and theta*."""
+    """Read-only arguments of a kernel: parameters of data, noise and components, and theta*."""
     return (
         data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),
@@ -375,7 +375,7 @@ def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float6
 
 
 def count_of(path: OnePass, name: str) -> int:
-    """Number of values per coordinate that a path keeps under the name of a running sum."""
+    """Number of values per coordinate of a running sum on a path."""
     if name == PERTURBED:
         return path.algorithm.perturbed_paths()
     return RUNNING_SUMS[name].count(path.problem.dimension)
@@ -398,17 +398,17 @@ def run_path(
     ----------
     path, seed, replicates
     times : sequence of int
-        Sorted, distinct step indices to record, the last one being the length of the run.
+        Sorted distinct steps to record. The last one is the length of the run.
     marked : sequence of int
-        Those of ``times`` at which the running sums are kept too.
+        Subset of ``times`` at which running sums are recorded too.
     sums : sequence of str
         Names in :data:`ldpflow.numerics.running_sums.RUNNING_SUMS`, or PERTURBED.
     perturbation : int
-        k for the k-th perturbed path: the same users, a stream of its own; 0 for the path itself.
+        k for the k-th perturbed path, with equal users and its own stream. 0 for the path itself.
     users : ndarray, optional
-        State that the users are drawn from; default that of seed and replicates.
+        State of the data streams. Default: from seed and replicates.
     origin : ndarray, shape (d,), optional
-        Point that sums are taken around; default theta*.
+        Centre of the sums. Default: theta*.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]
@@ -455,13 +455,13 @@ def run_path(
         origin=origin,
         prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
-        running_sums=by_name(kept, sums, d, lanes),
+        running_sums=split_sums(kept, sums, d, lanes),
         marked_times=marks,
         extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
     )
 
 
-def by_name(
+def split_sums(
     kept: NDArray[np.float64], sums: Sequence[str], dimension: int, lanes: int
 ) -> dict[str, NDArray[np.float64]]:
     """Running sums by name, shaped (numbers per coordinate, marked times, coordinates, replicates)."""
@@ -503,7 +503,7 @@ def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> 
 
 
 def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
-    """A measure at the checkpoints; of a running sum the mean per step since the last one."""
+    """Measure at the checkpoints. A running sum becomes a mean per step since the last checkpoint."""
     values: Array = record.extras[name][np.searchsorted(record.times, steps)]
     if not next(column for column in path.measures() if column.name == name).running:
         return values
@@ -515,13 +515,13 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Upper bound of the times that are recorded; times, steps and method of its largest part.
+    """Upper bound of the number of recorded times, and times, steps and method of its largest part.
 
     Times that two methods share count twice, except for equal sets of times.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
-        # BB with another B has the same times.
+        # BB has equal times for every B.
         key = (steps, method.kind, method.times_settings())
         if key not in counts:
             counts[key] = (method.count_times(steps, algorithm), steps, method)

@@ -1,6 +1,6 @@
-"""The kernel of a one-pass algorithm: everything but its recursion, which its own file has.
+"""Kernel of a one-pass algorithm, without its recursion.
 
-:func:`run` is what Python calls. It copies parameters to where they stay in registers, makes the
+Python calls :func:`run`. It copies parameters to where they stay in registers, makes the
 record of the path, and calls ``kernel.recursion(users, noises, problem, mechanism, settings, record)``:
 
     users, noises       states and parameters, for ``kernel.draw_data(*users, data)`` and ``draw_noise``
@@ -41,7 +41,7 @@ from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES, PLANE, STRIDE
 
 SIGNATURE = (
@@ -51,8 +51,8 @@ SIGNATURE = (
 )
 
 
-class Record(NamedTuple):
-    """A path while it runs, and what is kept of it at ``times``.
+class KernelRecord(NamedTuple):
+    """State of a running path, and its record at ``times``.
 
     prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), iterates[t] = theta_{times[t]};
     where marks[t] >= 0 the running sums go to running_sums[marks[t]]. What the algorithm or its
@@ -110,7 +110,7 @@ def run(  # type: ignore[no-untyped-def]
     counts[:] = 0.0
     users = (data_state, data_parameters)
     noises = (noise_state, noise_parameters)
-    record = Record(
+    record = KernelRecord(
         times, marks, centre, total, sums, tile, counts, prefix_sums, iterates, running_sums, extras
     )
     kernel.recursion(users, noises, problem, mechanism, settings, record)
@@ -137,12 +137,12 @@ Floats = NDArray[np.float64]
 
 
 def roles_of(variates: Sequence[Variate]) -> list[str | None]:
-    """The roles whose streams are needed: None, that of the component that asks, then the others."""
+    """Roles of the streams that variates need: None (the component's own), then the others."""
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
-def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
-    """The part that fills one plane per variate, each from the stream of its role."""
+def drawing(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
+    """Kernel part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
     groups = sampler_groups(variates)
@@ -156,11 +156,11 @@ def drawing(variates: Sequence[Variate], inlining: str = "called") -> Part:
         "STARTS": tuple(places[first][0] for first, _ in groups),
         "ENDS": tuple(places[first][1] for first, _ in groups),
     }
-    return Part(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
+    return KernelPart(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
 
 
 def sampler_groups(variates: Sequence[Variate]) -> list[tuple[int, int]]:
-    """Runs of variates (first, last + 1) that one loop draws: the same sampler for each, no table."""
+    """Ranges (first, last + 1) of variates with equal sampler and no table, which one loop draws."""
     groups: list[tuple[int, int]] = []
     previous: object = None
     for v, variate in enumerate(variates):
@@ -206,7 +206,7 @@ def is_tabulated(variate: Variate) -> bool:
 
 
 def sampler_of(variate: Variate) -> object:
-    """The function that fills a plane, or the part of a kernel that does."""
+    """Function or kernel part that fills a plane."""
     from ldpflow.numerics.distributions import TABLE_SAMPLERS
     from ldpflow.numerics.samplers import SAMPLERS
 
@@ -217,7 +217,7 @@ def sampler_of(variate: Variate) -> object:
     if variate.law is not None and variate.law.own is not None:
         own = variate.law.own
         values = {"fill_base": SAMPLERS[own.base], "sample": part_of(own, "sample")}
-        return Part(fill_own, Case(tuple(values.items())))
+        return KernelPart(fill_own, Case(tuple(values.items())))
     variates = [law.variate for law in components(variate)]
     starts = np.cumsum([0, *(3 + len(numbers_of(v)) for v in variates)]).tolist()
     values = {
@@ -227,11 +227,11 @@ def sampler_of(variate: Variate) -> object:
         "STARTS": tuple(starts[:-1]),
         "ENDS": tuple(starts[1:]),
     }
-    return Part(draw_mixture, Case(tuple(values.items()), unrolled=frozenset({"COMPONENTS"})))
+    return KernelPart(draw_mixture, Case(tuple(values.items()), unrolled=frozenset({"COMPONENTS"})))
 
 
 def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
-    """The law of a plug-in: one draw of its base, made into Z by its own function."""
+    """Draw from a plug-in's law: its function maps a draw of its base to Z."""
     kernel.fill_base(state, 0.0, out)
     for i in range(PLANE):
         out[i] = kernel.sample(out[i], parameter)
@@ -265,7 +265,7 @@ def numbers_of(variate: Variate) -> Floats:
 
 
 def draw_mixture(kernel, state, table, out):  # type: ignore[no-untyped-def]
-    """A uniform says which component is taken; all are drawn, so that a draw has a fixed position.
+    """Draw a mixture: a uniform selects the component. All are drawn, so draws have fixed positions.
 
     ``table`` holds for every component the sum of the weights up to it, its location and scale, and what
     its sampler takes.
@@ -291,7 +291,7 @@ def draw_mixture(kernel, state, table, out):  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=16)
 def gamma_table(shape: float) -> Floats:
-    """The table of a gamma law, kept in the cache of compiled kernels: it takes seconds to make."""
+    """Table of a gamma law, stored in the kernel cache since it takes seconds to compute."""
     from ldpflow.numerics import distributions as made
 
     source = hashlib.sha256(Path(made.__file__).read_bytes()).hexdigest()
@@ -312,7 +312,7 @@ INLINED_FROM = 5
 loop over the lanes would not be vectorised."""
 
 PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
-"""Kernel functions of a problem that recursions call, where its module has them."""
+"""Kernel functions of a problem that recursions call, if its module has them."""
 
 
 def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
     shaped = "shape" in problem.kernel_parameters()
     parts = {"cdf": getattr(distributions, f"cdf_{law}"), "SHAPED": shaped}
     third = sys.modules[type(mechanism).__module__].THIRD_DERIVATIVES.get(law)
-    # A projection made twice would cost more than is won.
+    # A second projection would cost more than the expansion saves.
     if third is None or path.algorithm.kind != "ldp_sgd" or path.algorithm.projects():
         return parts | {
             "gradient": part_of(problem, "bit_probability"),
@@ -346,7 +346,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         "HALVES": variate.name == "uniform_32",
         "THIRD_DERIVATIVE": third,
         "expansion": getattr(distributions, f"expansion_{law}"),
-        "recursion": Part(private_bit.recursion, inlining="written"),
+        "recursion": KernelPart(private_bit.recursion, inlining="written"),
         "walk": private_bit.walk,
         "anchor": private_bit.anchor,
         "stride": private_bit.stride,
@@ -383,9 +383,9 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "draw_data": data_part(path, data, inlining),
         "draw_noise": drawing(noise, inlining),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
-        "add_iterate": Part(add_iterate, inlining="written"),
-        "keep_path": Part(keep_path, inlining="written"),
-        "recursion": Part(recursion, inlining="written"),
+        "add_iterate": KernelPart(add_iterate, inlining="written"),
+        "keep_path": KernelPart(keep_path, inlining="written"),
+        "recursion": KernelPart(recursion, inlining="written"),
         **running_sums.parts(sums, d),
         **private_gradient(path, perturbed),
     }
@@ -408,11 +408,11 @@ def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -
 
 @lru_cache(maxsize=1024)
 def kernel_digest(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> str:
-    """Digest of a path's kernel: paths with the same digest run the same compiled code."""
+    """Digest of a path's kernel. Paths with equal digests run equal compiled code."""
     return module.kernel_digest(run, kernel_case(path, sums, perturbed))
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:
-    """Standard variates beside those of the record that one step takes."""
+    """Standard variates of one step, without those of the record."""
     variates = path.randomiser.variates(path.problem)
     return (*variates, budget_split.WEIGHT) if perturbed else variates

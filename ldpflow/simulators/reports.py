@@ -1,6 +1,6 @@
-"""Reports of one replicate: what every user is asked, and the private gradient of every user.
+"""Reports of one replicate: the question to every user, theta_{i-1}, and the user's private gradient.
 
-Streams, gradient, randomiser and recursion are those of a sweep, in one lane: theta has the bits of the path.
+Streams, gradient, randomiser and recursion are those of a sweep, in one lane. So theta has the path's bits.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def keep_rows(  # type: ignore[no-untyped-def]
     thetas,
     reports,
 ):
-    """Simulate the next users of lane 0: what each is asked, and the private gradient A of each.
+    """Simulate the next users of lane 0: the question to each, and the private gradient A of each.
 
-    ``steps`` holds c, gamma and batch_size, the reports to a step; ``counters`` the steps made and the
-    reports of the round so far.
+    ``steps`` holds c, gamma and batch_size, the reports per step. ``counters`` holds the finished steps and
+    the reports of the current one.
     """
     c, gamma, size = steps.c, steps.gamma, int(steps.batch_size)
     i = counters[0]
@@ -94,7 +94,7 @@ def rows_kernel(path: OnePass) -> Any:
     case = kernel_case(path, ())
     changed: dict[str, Any] = {}
     if path.mechanism.replaces_data():
-        # The same reports as from the expansion around an anchor, which is decided exactly.
+        # Equal to the reports of the expansion around an anchor, which is exact.
         changed = {
             "gradient": part_of(path.problem, "bit_probability"),
             "randomise": part_of(path.randomiser, "randomise_probability"),
@@ -128,7 +128,7 @@ def reports_of(
     first : int
         Number of the window's first row, from 1.
     thetas, gradients : ndarray, shape (m, d)
-        What each user was asked, and A of each.
+        Question to each user, and A of each.
     after : ndarray, shape (d,)
         theta after the window's last complete step.
     """

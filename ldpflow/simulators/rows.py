@@ -1,7 +1,7 @@
-"""One batch of replicates of one simulator, from seed to rows. Plain: no Ray, no files.
+"""Rows of a batch of replicates of one simulator. No Ray, no files.
 
-Threads that compute batches take turns in Python and run kernels at the same time. So components need not be
-safe for threads: those of plug-ins too may use mpmath's global precision.
+Threads that compute batches take turns in Python and run kernels in parallel. So components, including those
+of plug-ins, need not be thread-safe: they may use mpmath's global precision.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD = Held()
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Run Python code of a batch while no other thread does."""
+    """Hold the lock on Python code of batches."""
     with TURN:
         HELD.yes = True
         try:
@@ -49,7 +49,7 @@ def turn() -> Iterator[None]:
 
 
 def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Run compiled code; other threads may have their turn meanwhile."""
+    """Run compiled code, and release the lock meanwhile."""
     if not HELD.yes:
         kernel(*arguments)
         return
@@ -62,13 +62,13 @@ def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
 
 @lru_cache(maxsize=8)  # every batch of a path has the same cells
 def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:
-    """Schema of the rows of these cells, with the columns that their methods declare."""
+    """Schema of the rows of these cells, with the columns of their methods."""
     return schema_of(columns_of(cell.method for cell in cells))
 
 
 @lru_cache(maxsize=8)
 def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBatch:
-    """Columns that depend on the cell alone, a row for each cell."""
+    """Columns that depend only on the cell, one row per cell."""
     per_cell = [cell.columns() for cell in cells]
     fields = [rows_schema(cells).field(name) for name in names]
     values = [
@@ -78,7 +78,7 @@ def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBat
 
 
 def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
-    """Rows of one record by replicate, or number of the row if it takes several, cell and coordinate."""
+    """Rows of one record, by replicate (or row number, if a row takes several), cell and coordinate."""
     d, runs = len(record.truth), cells[0].runs
     rows = record.replicates[::runs] // runs
     count = len(rows)
@@ -112,7 +112,7 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
 
 
 def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
-    """Fault in a method's result for (levels, d, rows): shape, name or swapped limits; None without one."""
+    """Fault in a method's result for (levels, d, rows), or None: shape, name or swapped limits."""
     if not isinstance(found, Intervals):
         return f"intervals() returned a {type(found).__name__}; it has to be an lf.Intervals"
     declared = {column.name for column in method.diagnostics}
@@ -129,7 +129,7 @@ def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int])
 
 
 def place_of(method: IntervalMethod) -> str:
-    """File and class of a method, for errors."""
+    """File and class of a method, for error messages."""
     try:
         file = Path(inspect.getfile(type(method))).name
     except (TypeError, OSError):
@@ -185,10 +185,10 @@ def table_of(
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows ``first`` to ``last`` (exclusive) of a simulator: one replicate each, or :attr:`runs` of them.
+    """Rows ``first`` to ``last`` (exclusive) of a simulator, each of :attr:`runs` replicates.
 
-    ``cells`` or ``checkpoints`` may be empty. The rows of ``witnesses`` are stored: they are computed again
-    to be compared.
+    ``cells`` or ``checkpoints`` may be empty. The rows of ``witnesses`` are stored already and computed again
+    for comparison.
     """
 
     simulator: Simulator[Any, Any]
@@ -201,25 +201,25 @@ class Batch:
 
     @property
     def runs(self) -> int:
-        """Consecutive replicates that make one row, the same number in all cells."""
+        """Consecutive replicates per row, equal in all cells."""
         return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
 
     @property
     def rows(self) -> int:
-        """Rows to store, those of trajectories included."""
+        """Number of rows to store, including trajectories."""
         per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
         return (self.last - self.first) * per_replicate
 
     @property
     def steps(self) -> int:
-        """Steps to simulate, over all replicates."""
+        """Number of steps to simulate, over all replicates."""
         request = self.simulator.needs(self.cells, self.checkpoints)
         return self.simulator.cost(request, self.runs * (self.last - self.first)).steps
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows of a batch in the schema of the store, sorted by replicate, and CPU time, all and in kernels."""
+    """Rows of a batch in the schema of the store, sorted by replicate, with total and kernel CPU time."""
 
     rows: pa.Table
     steps: int
@@ -230,7 +230,7 @@ class BatchResult:
 
 @turn()
 def simulate(batch: Batch) -> BatchResult:
-    """Run a batch, LANES rows at a time; rows depend on seed, simulator, replicate and cell only."""
+    """Run a batch, LANES rows at a time. Rows depend only on seed, simulator, replicate and cell."""
     started = time.thread_time()
     cells = batch.cells + batch.witnesses
     request = batch.simulator.needs(cells, batch.checkpoints)
@@ -244,7 +244,7 @@ def simulate(batch: Batch) -> BatchResult:
         before = time.thread_time()
         record = batch.simulator.run(batch.seed, replicates, request)
         kernel_seconds += time.thread_time() - before
-        # A diverged replicate's infinities are expected and end up in its status.
+        # Infinities of a diverged replicate are expected and set its status.
         with np.errstate(all="ignore"):
             if cells:
                 tables.append(rows_of(record, cells))

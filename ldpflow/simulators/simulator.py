@@ -1,4 +1,4 @@
-"""Base class of simulators: a problem with what acts on it, able to run replicates; cells and requests."""
+"""Base class of simulators, with their cells and requests."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Cell:
 
     @property
     def runs(self) -> int:
-        """Consecutive replicates that make one row: row r takes r runs, ..., (r + 1) runs - 1."""
+        """Consecutive replicates per row: row r takes replicates r runs, ..., (r + 1) runs - 1."""
         return self.method.runs(self.level)
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
-        """The cell with these key columns."""
+        """Cell of key columns."""
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
             hint = f"It defines method {columns['method']}."
@@ -51,12 +51,12 @@ class Cell:
 
 
 def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
-    """Cells by n and method, in their order."""
+    """Group consecutive cells by n and method."""
     return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
 
 
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
-    """Cells by the replicates that make one of their rows; each number has batches of its own."""
+    """Group cells by replicates per row. Each group has its own batches."""
     found: dict[int, tuple[Cell, ...]] = {}
     for cell in cells:
         found[cell.runs] = (*found.get(cell.runs, ()), cell)
@@ -65,7 +65,7 @@ def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
 
 @dataclass(frozen=True)
 class Request:
-    """Cells whose intervals are wanted, and checkpoints of a trajectory: users, or steps of many epochs."""
+    """Requested cells, and checkpoints of a trajectory: users, or steps of many epochs."""
 
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
@@ -83,9 +83,9 @@ class Cost:
     Parameters
     ----------
     steps : int
-        Over all replicates; what progress counts.
+        Steps over all replicates, the unit of progress.
     seconds : float
-        Rough CPU time of all replicates, before anything was measured.
+        Rough CPU time of all replicates, before any measurement.
     bytes : int
         Upper bound of the memory of the record of LANES replicates.
     """
@@ -100,7 +100,7 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Simulator(ABC, Generic[RequestT, RecordT]):
-    """A problem with what acts on it: runs replicates and returns their record.
+    """Simulator of a problem with its mechanism, algorithm or protocol: runs replicates.
 
     A family of simulators is a frozen dataclass that extends this class. Its fields are its components, by
     their tables, and ``horizon``. :data:`ldpflow.simulators.families.FAMILIES` has it under its ``family``,
@@ -109,23 +109,23 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     family: ClassVar[str]
     tables: ClassVar[tuple[str, ...]]
-    """Tables of a study file whose product the family simulates, the problem first."""
+    """Tables of a study file that the family combines, the problem first."""
 
     makes_intervals: ClassVar[bool] = True
-    """Whether interval methods can have anything to do in the family."""
+    """Whether the family has interval methods."""
 
     horizon: int | None
-    """n, if replicates at different n differ; None if one simulator serves every n."""
+    """n, if replicates depend on n. None if one simulator serves all n."""
 
     units: Units | None = None
-    """Unit in which a study gave steps and start, if not that of the data, which they have here."""
+    """Unit of steps and start in the study, if not that of the data. Here they are in units of the data."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
         """Problem, algorithm and so on, by their table in a study file."""
 
     def settings(self) -> dict[str, Any]:
-        """Settings that make the key; stored with every part."""
+        """Settings that determine the key, stored with every part."""
         parts = self.parts()
         settings: dict[str, Any] = {table: part.key_settings() for table, part in parts.items()}
         if getattr(parts.get("algorithm"), "carries_privacy", False):
@@ -140,12 +140,12 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def users_key(self) -> str:
-        """Key of the users that its replicates meet: simulators with equal keys can be compared pairwise."""
+        """Key of the users of its replicates. Simulators with equal keys can be compared pairwise."""
         return self.key
 
     @abstractmethod
     def truth(self) -> Array:
-        """theta*, shape (d,); NaN where it is not known."""
+        """theta*, shape (d,), NaN if unknown."""
 
     @property
     def dimension(self) -> int:
@@ -154,7 +154,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def privacy(self) -> PrivacyStatement:
-        """Guarantee of everything that a replicate releases."""
+        """Privacy guarantee of all releases of a replicate."""
 
     def columns(self) -> dict[str, Any]:
         """Parameters of its rows in a summary."""
@@ -175,11 +175,11 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         for table, part in self.parts().items():
             columns[table] = part.kind
             columns |= part.setting_values()
-        # A part's setting of that name may be none of the guarantee.
+        # The guarantee goes last: a part's setting of that name may be another number.
         return columns | promised | self.derived()
 
     def derived(self) -> dict[str, Any]:
-        """Columns that follow from settings."""
+        """Columns derived from settings."""
         return {}
 
     @classmethod
@@ -187,26 +187,26 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     def of_study(
         cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
-        """Simulators of one combination of parts, each with the numbers of users that it serves.
+        """Simulators of one combination of parts, each with its numbers of users.
 
         Raises
         ------
         InputError
-            If the parts do not go together, or a number of users is impossible.
+            If the parts are incompatible, or a number of users is impossible.
         """
 
     def interval_record(self) -> type[Record] | None:
-        """Class of the record that interval methods get, or None."""
+        """Class of the record for interval methods, or None."""
         return None
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         """Refuse a study's interval methods, or cells whose record does not fit into memory.
 
-        ``cells`` are those of the methods that apply; ``followed``: the study keeps trajectories too.
+        ``cells`` are those of applicable methods. ``followed``: the study has trajectories too.
         """
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> RequestT:
-        """Request for cells and checkpoints; cheap until it runs."""
+        """Request for cells and checkpoints, cheap until it runs."""
         return Request(tuple(cells), tuple(checkpoints))  # type: ignore[return-value]
 
     @abstractmethod
@@ -214,14 +214,14 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Cost of a request."""
 
     def prepare(self, request: RequestT) -> None:
-        """Compile what a request runs, or load it from the cache: compiling is not what a step costs."""
+        """Compile the kernels of a request, or load them, so that no step is timed with compilation."""
 
     @abstractmethod
     def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
-        """Run replicates: at most LANES rows of ``request.cells``, whole rows."""
+        """Run the replicates of at most LANES whole rows of ``request.cells``."""
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """About ``points`` checkpoints of a trajectory of ``users`` from ``first`` on; () without one."""
+        """About ``points`` checkpoints of a trajectory from ``first`` on, or ()."""
         return ()
 
     def measures(self) -> tuple[Column, ...]:
@@ -234,8 +234,8 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A simulator, and the cells and checkpoints that a study wants from it."""
+class PathPlan:
+    """Simulator with the cells and checkpoints of a study."""
 
     simulator: Simulator[Any, Any]
     cells: tuple[Cell, ...]

@@ -1,7 +1,7 @@
 """Error trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
 
-The expectation over y given x is exact, that over x a mean over a fixed evaluation set of covariates, the
-same for every path, seed and replicate.
+The expectation over y given x is exact. That over x is a mean over a fixed evaluation set of covariates,
+shared by all paths, seeds and replicates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVALUATION = 20_000
 """Covariates of the evaluation set."""
 
 NANOSECONDS_PER_LOSS = 45.0
-"""Rough CPU time of a loss at one covariate; 35 to 53 were measured."""
+"""Rough CPU time of a loss at one covariate (measured: 35 to 53)."""
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], 
 
 @lru_cache(maxsize=8)
 def evaluation_set(problem: Problem) -> Array:
-    """Covariates, shape (E, d): N(0, I), or the one record where x is fixed."""
+    """Covariates, shape (E, d): N(0, I), or one record if x is fixed."""
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
     from ldpflow.numerics.samplers import fill_normal
@@ -56,7 +56,7 @@ def evaluation_set(problem: Problem) -> Array:
 
 
 def excess_loss(problem: Problem, theta: Array) -> Array | None:
-    """F(theta) - F(theta*), shape (points, R), at theta of shape (points, d, R); None without a loss."""
+    """F(theta) - F(theta*), shape (points, R), for theta of shape (points, d, R). None without a loss."""
     points, d, count = theta.shape
     hessian = problem.exact_hessian()
     if hessian is not None:
@@ -85,7 +85,7 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
 
 
 def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
-    """A problem's kernel function ``loss_gap``; None without one, and for stored records."""
+    """Kernel function ``loss_gap`` of a problem. None if it has none or stored records."""
     return None if problem.stored_records() else part_of(problem, "loss_gap", required=False)
 
 
@@ -127,7 +127,7 @@ def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no
 
 
 def excess_loss_seconds(problem: Problem) -> float:
-    """Rough CPU time of the excess loss of one theta as a mean over the evaluation set, else zero."""
+    """Rough CPU time of the excess loss of one theta, zero without a mean over the evaluation set."""
     if problem.exact_hessian() is not None or loss_gap_of(problem) is None:
         return 0.0
     fixed = getattr(problem, "covariates", "normal") == "one"
@@ -142,14 +142,14 @@ def trajectory_table(
     finite: NDArray[np.bool_],
     measures: Sequence[Column] = (),
 ) -> pa.Table:
-    """One row per replicate and checkpoint, in the schema TRAJECTORIES, by replicate and then n.
+    """Table of trajectories, schema TRAJECTORIES: one row per replicate and checkpoint, in this order.
 
     Parameters
     ----------
     replicates : ndarray, shape (R,)
     users, steps : ndarray, shape (points,)
     columns : mapping of str to ndarray, shape (points, R)
-        Statistics by name; a row of NaN is null.
+        Statistics by name. A row of NaN becomes null.
     finite : ndarray, shape (points, R)
         False for a diverged replicate.
     measures : sequence of Column
@@ -181,7 +181,7 @@ def trajectory_table(
 
 
 def squared(distance: Array) -> Array:
-    """Squared norms over the second axis, summed in order."""
+    """Squared norms over the second axis, added in order."""
     total = np.zeros((distance.shape[0], distance.shape[2]))
     for j in range(distance.shape[1]):
         total += distance[:, j] ** 2
@@ -189,7 +189,7 @@ def squared(distance: Array) -> Array:
 
 
 def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
-    """About ``points`` log-spaced integers from ``first`` to ``last``, rounded, each once."""
+    """About ``points`` distinct log-spaced integers from ``first`` to ``last``."""
     if last <= first:
         return (last,)
     with constants.workdps(30):

@@ -1,6 +1,6 @@
-"""Batches of rows, coalesced into parts; running statistics for progress and stopping.
+"""Aggregator: combines batches of rows into parts, with running statistics for progress and stopping.
 
-The statistics decide nothing that is reported: the summary is computed from the stored rows.
+Reported results do not use these statistics: the summary is computed from the stored rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SUMS = ("length_sum", "length_sumsq")
 
 
 def statistics_schema(further: Iterable[Column] = ()) -> pa.Schema:
-    """Schema of :meth:`Aggregator.statistics`; ``covered`` and the sums are over rows with status ok."""
+    """Schema of :meth:`Aggregator.statistics`. ``covered`` and the sums are over FINISHED rows."""
     rows = schema_of(further)
     return pa.schema(
         [
@@ -48,7 +48,7 @@ def statistics_schema(further: Iterable[Column] = ()) -> pa.Schema:
 
 
 class Published(NamedTuple):
-    """Replicates ``first`` to ``last`` (exclusive) of these cells are on disk."""
+    """Stored range of replicates (``last`` exclusive) of a path and a set of cells."""
 
     path_key: str
     first: int
@@ -58,7 +58,7 @@ class Published(NamedTuple):
 
 @dataclass(eq=False)
 class Pending:
-    """A batch that waits for its neighbours."""
+    """Batch of rows that is not published yet."""
 
     rows: CompleteRows
     meta: PartMeta
@@ -72,7 +72,7 @@ class PathState:
     """State of one path in the aggregator."""
 
     pending: list[Pending] = field(default_factory=list)
-    # Of all that is pending: as long as together they are too few, so is every run of neighbours.
+    # Totals of all pending batches, an upper bound of every group of adjacent ones.
     rows: int = 0
     nbytes: int = 0
     since: float = float("inf")
@@ -96,22 +96,22 @@ class PathState:
 
 
 class Aggregator:
-    """Collects batches of rows of a run.
+    """Collector of batches of rows, which publishes them as parts.
 
     Parameters
     ----------
     root : str, path or RunStore
     max_rows, max_bytes : int
-        Size from which on adjacent batches of one cell set are published together.
+        Minimum size of adjacent batches of one cell set to be published together.
     max_age : float
-        Seconds after which a batch is published with the next call.
+        Maximum age of a batch in seconds. An older batch is published by the next call.
     clock : callable
-        Monotonic seconds.
+        Clock with monotonic seconds.
 
     Notes
     -----
-    A batch that comes twice is counted and published once, also by an aggregator that has lost its memory:
-    the first batch of a path reads what is stored. Stored rows must be equal to those that come again.
+    A batch that is added twice is counted and published once. This holds for a new aggregator too: the first
+    batch of a path reads the stored rows. Rows that are added again must equal the stored ones.
     """
 
     def __init__(
@@ -130,18 +130,18 @@ class Aggregator:
         self.paths: dict[str, PathState] = {}
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
-        """Take a batch of complete rows; returns what is published now, of this batch and others.
+        """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
 
-        ``last`` is exclusive. A batch that is stored already counts as published now.
+        ``last`` is exclusive. A stored batch counts as published now.
 
         Raises
         ------
         ValueError
             If the rows are not complete, or not of these replicates.
         InputError
-            If rows differ from the stored ones; nothing of this batch is taken.
+            If rows differ from the stored ones. Nothing of this batch is added.
         StorageError
-            If a part cannot be written. Its batches are tried again with the next call.
+            If a part cannot be written. The next call tries its batches again.
         """
         rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
@@ -171,7 +171,7 @@ class Aggregator:
     def statistics(self) -> pa.Table:
         """Counts and sums per (path, cell, coordinate) of stored and pending rows.
 
-        In the schema :func:`statistics_schema`. ``replicates`` includes failures.
+        The schema is :func:`statistics_schema`. ``replicates`` includes failures.
         """
         found = []
         for path_key, state in self.paths.items():
@@ -196,14 +196,14 @@ class Aggregator:
         return self.paths[path_key]
 
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse rows of these cells that are not the stored ones."""
+        """Refuse rows of these cells that differ from the stored ones."""
         within = rows.first, rows.last
         stored = self.store.replicates.read(path_key, within=within, damaged=[]).drop_columns("path")
         again = "rows computed again", of_cells(rows.table, cells)
         check_equal(REPLICATE_ROWS, ("stored rows", of_cells(stored, cells)), again)
 
     def _count(self, path_key: str, state: PathState, rows: CompleteRows) -> bool:
-        """Add rows that have not come before to the statistics; returns whether there are any."""
+        """Add new rows to the statistics. Returns whether there are any."""
         fresh = np.zeros((rows.last - rows.first, len(rows.cells), rows.rows_per_cell), dtype=bool)
         for at, cell in enumerate(map(cell_id, rows.cells)):
             before = state.received.get(cell, [])
@@ -229,7 +229,7 @@ class Aggregator:
                     continue
                 rows = CompleteRows.concatenate([batch.rows for batch in run])
                 self.store.replicates.publish(path_key, rows, run[0].meta)
-                # After the write: one that fails must leave the batches pending.
+                # After the write: a failed write must leave the batches pending.
                 gone = set(map(id, run))
                 state.keep([batch for batch in state.pending if id(batch) not in gone])
                 span = (rows.first, rows.last)
@@ -243,7 +243,7 @@ class Aggregator:
 
 
 def group_adjacent(pending: list[Pending]) -> list[list[Pending]]:
-    """Group batches of one cell set whose replicates follow each other."""
+    """Group batches of one cell set with consecutive replicates."""
     runs: list[list[Pending]] = []
     for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
         before = runs[-1][-1] if runs else None

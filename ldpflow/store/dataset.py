@@ -1,4 +1,4 @@
-"""The parts of a run that hold one kind of rows: writing, finding and reading them, each row once.
+"""Datasets of a run: write, find and read the parts of one kind of rows.
 
 ::
 
@@ -44,40 +44,40 @@ from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
-"""Names of parts below the folder of their kind. No other file is read or moved."""
+"""Names of parts below the folder of their kind. Other files are neither read nor moved."""
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Rows from which on merged parts are cut, at multiples of 64 replicates."""
+"""Target rows of a merged part, which ends at a multiple of 64 replicates."""
 
 MANY, SMALL = 32, 100_000
-"""Parts of a path, and mean rows of each, from and below which they are merged."""
+"""Parts of a path are merged if they are more than MANY and have less than SMALL rows on average."""
 
 Damaged = Literal["refuse"] | list[UnreadablePart]
-"""What a reader does about parts that cannot be used: refuse, or leave out and list them."""
+"""Treatment of unusable parts by a reader: refuse, or leave out and list them."""
 
 Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]], Iterator[UnreadablePart]]
-"""Parts and paths that cannot be used, contradict the run or are missing from it."""
+"""Generator of unusable, contradictory and missing parts and paths."""
 
 
 class Dataset:
     """The parts of one kind of rows of a run.
 
-    Names of parts follow from their content, so that two processes may write one part.
+    Names of parts follow from their content, so two processes may write one part.
 
     Parameters
     ----------
     files : RunFiles
     kind : Kind
     expected : callable
-        Compares parts with what else the run holds.
+        Compares parts with the rest of the run.
 
     Attributes
     ----------
     further : tuple of Column
-        Columns that new parts have beyond those of every run, see :meth:`declare`.
+        Columns of new parts after the frozen ones, see :meth:`declare`.
     """
 
     def __init__(self, files: RunFiles, kind: Kind, expected: Expected) -> None:
@@ -87,22 +87,22 @@ class Dataset:
         self.further: tuple[Column, ...] = ()
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
-        """Schema of the rows of several parts together, or of the next part."""
+        """Common schema of several parts, or of the next part."""
         return self.kind.schema((part.schema for part in parts), self.further)
 
     # Writing
 
     def declare(self, columns: Iterable[Column], parts: Sequence[Part]) -> None:
-        """Add columns to all parts of the run, those to come and those stored.
+        """Add columns to all parts of the run, future and stored.
 
-        Plain readers take a run's columns from one of its parts, so all must have the same. Parts that lack
-        some are written anew under their name, with nulls.
+        Plain readers take a run's columns from one of its parts, so all parts have equal columns. Parts that
+        lack some are written again under their name, with nulls.
 
         Parameters
         ----------
         columns : iterable of Column
         parts : sequence of Part
-            All stored ones; the run's lock must be held.
+            All stored parts. The caller holds the run's lock.
 
         Raises
         ------
@@ -123,17 +123,17 @@ class Dataset:
     def write(
         self, path_key: str, rows: pa.Table, meta: PartMeta, cells: Sequence[Mapping[str, Any]] | None = None
     ) -> str:
-        """Publish complete rows of one path, in any order, as a part; its name below the run directory.
+        """Publish complete rows of one path, in any order, as a part. Returns its relative name.
 
         Raises
         ------
         ValueError
-            Unless every replicate of the range has every row exactly once.
+            If a replicate of the range lacks a row or has one twice.
         """
         return self.publish(path_key, arrange(self.kind, rows, cells), meta)
 
     def publish(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
-        """:meth:`write` of rows that are arranged already."""
+        """Publish arranged rows, see :meth:`write`."""
         schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
@@ -144,15 +144,15 @@ class Dataset:
         return name
 
     def compact(self, path_keys: Iterable[str]) -> None:
-        """Merge the parts of paths into few large ones, each row once; the run's lock must be held.
+        """Merge the parts of paths into few large ones, each row once. The caller holds the run's lock.
 
-        New parts are published before old ones are deleted: a reader in between, or after a kill, finds rows
-        twice and never none.
+        New parts are published before old ones are deleted. A reader in between, or after a kill, may find
+        a row twice but misses none.
 
         Raises
         ------
         InputError
-            If a part cannot be used, or two differ on a row.
+            If a part is unusable, or two parts differ on a row.
         """
         for key in path_keys:
             # A path may have fewer rows than the summary counts while it is repaired.
@@ -181,21 +181,20 @@ class Dataset:
         return sorted({key for key, _ in self._names(None)})
 
     def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
-        """Footers of all parts, by path and first replicate.
+        """Read the footers of all parts, by path and first replicate.
 
         Parameters
         ----------
         path_key : str, optional
             Default: all paths.
         damaged : "refuse" or list
-            What is done about parts that cannot be used: a list gets them, and the others are returned.
-            ``"refuse"`` is for results: it asks in addition for the rows that the run's summary counts, and
-            for parts of one seed and of one origin for each path.
+            A list receives the unusable parts, and the others are returned. ``"refuse"`` is for results. It
+            also requires all rows that the summary counts, one seed, and one origin per path.
 
         Raises
         ------
         InputError
-            If that is refused; names the part or path.
+            If ``damaged`` is "refuse". Names the part or path.
         """
         found = map_parallel(self._footer, self._names(path_key))
         parts = [part for part in found if isinstance(part, Part)]
@@ -206,7 +205,7 @@ class Dataset:
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
-        """List a part that cannot be used, or refuse to go on."""
+        """List an unusable part, or raise its error."""
         if damaged == "refuse":
             raise self.unusable(bad)
         damaged.append(bad)
@@ -214,7 +213,7 @@ class Dataset:
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Stored replicates by cell id, from footers: sorted disjoint half-open ranges.
 
-        Parts that cannot be used count as absent and are warned of.
+        Unusable parts count as absent, with a warning.
         """
         unreadable: list[UnreadablePart] = []
         parts = self.scan(path_key, damaged=unreadable)
@@ -232,11 +231,11 @@ class Dataset:
         *,
         damaged: Damaged,
     ) -> pa.Table:
-        """:meth:`iterate` as one table."""
+        """Read rows as one table, see :meth:`iterate`."""
         tables = list(self.iterate(path_key, columns, within, damaged=damaged))
         if not tables:
             empty = self.schema(self.scan(path_key, damaged=[])).empty_table()
-            tables = [with_path(empty if columns is None else empty.select(columns), "")]
+            tables = [add_path_column(empty if columns is None else empty.select(columns), "")]
         return pa.concat_tables(tables)
 
     def iterate(
@@ -247,7 +246,7 @@ class Dataset:
         *,
         damaged: Damaged,
     ) -> Iterator[pa.Table]:
-        """Rows of one path or of all, each once, a part at a time.
+        """Iterate over the rows of one path or all, each once, part by part.
 
         Parameters
         ----------
@@ -256,21 +255,20 @@ class Dataset:
         columns : sequence of str, optional
             Default: all.
         within : (int, int), optional
-            Range of replicates, the last exclusive.
+            Half-open range of replicates. Default: all.
         damaged : "refuse" or list
-            As of :meth:`scan`.
+            See :meth:`scan`.
 
         Yields
         ------
         pyarrow.Table
-            A string column ``path`` (``p<key>``, as in the partition), then the columns; by path and
+            A string column ``path`` (``p<key>``, as in the partition), then the columns, sorted by path and
             first replicate of the part.
 
         Raises
         ------
         InputError
-            If a part cannot be used and that is refused, or a row is stored twice with different values
-            (names both parts).
+            If a part is unusable and ``damaged`` is "refuse", or two parts differ on a row (names both).
         """
         parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
@@ -289,12 +287,12 @@ class Dataset:
                 if within is not None and not within[0] <= part.first <= part.last <= within[1]:
                     replicate = pc.field("replicate")
                     table = table.filter((replicate >= within[0]) & (replicate < within[1]))
-                yield with_path(conform(table, schema).select(names), key)
+                yield add_path_column(conform(table, schema).select(names), key)
 
     def loaded(
         self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Parts and their rows, in order; a few files are read ahead, one part is held."""
+        """Iterate over parts and their rows, in order. A few files are read ahead."""
         for part, data in read_ahead(self._read, parts):
             table = parse_rows(data, part, columns)
             if isinstance(table, UnreadablePart):
@@ -303,7 +301,7 @@ class Dataset:
                 yield part, table
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
-        """Rows of a part, checksums verified."""
+        """Read the rows of a part and verify its checksums."""
         return parse_rows(self._read(part), part)
 
     def _read(self, part: Part) -> pa.Buffer | UnreadablePart:
@@ -314,14 +312,14 @@ class Dataset:
         return UnreadablePart(part.name, REMOVED) if data is None else data
 
     def unusable(self, part: UnreadablePart) -> DamagedRun:
-        """Error for a part that has to be read and cannot be."""
+        """Error for an unusable part."""
         hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
         if part.reason == REMOVED:
             hint = "A sweep has merged parts: run the command again."
         return DamagedRun(self.files.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
-        """(path key, name) of every part in the folder of the kind, or in one of its partitions."""
+        """Path key and name of every part, or of the parts of one path."""
         wanted = None if path_key is None else f"{PARTITION}{path_key}"
         parts = []
         for name, is_regular in self._list(wanted):
@@ -331,7 +329,7 @@ class Dataset:
         return sorted(parts)
 
     def foreign(self) -> list[str]:
-        """Files in the folder of the parts that are no parts: links, and files that no sweep writes."""
+        """Files in the folder of the parts that are no parts, such as links."""
         return sorted(
             f"{self.kind.folder}/{name}" + ("" if is_regular else " (no regular file)")
             for name, is_regular in self._list(None)
@@ -339,7 +337,7 @@ class Dataset:
         )
 
     def _list(self, wanted: str | None) -> list[tuple[str, bool]]:
-        """Names in the folders of the kind, or in one of them, and whether each is of a regular file."""
+        """Names below the folder of the kind, or one partition, and whether each is a regular file."""
         if self.files.local:
             return list(list_local(Path(self.files.full(self.kind.folder)), wanted))
         below = self.files.full(self.kind.folder if wanted is None else f"{self.kind.folder}/{wanted}")
@@ -360,7 +358,7 @@ class Dataset:
             size = source.size()
             want = min(size, FOOTER_GUESS)
             while True:
-                # By offset, so that errors of the network surface here and not in the parser.
+                # By offset: network errors surface here, not in the parser.
                 tail = source.read_at(want, size - want)
                 found = parse_footer(self.kind, tail, size, name, path_key)
                 if not isinstance(found, int):
@@ -387,7 +385,7 @@ def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
 
 
 def replicates_by_cell(parts: Iterable[Part]) -> dict[str, Ranges]:
-    """Replicates of several parts by cell id."""
+    """Ranges of replicates by cell id, over several parts."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     for part in parts:
         for cell in part.cells:
@@ -395,7 +393,7 @@ def replicates_by_cell(parts: Iterable[Part]) -> dict[str, Ranges]:
     return {cell: union(found) for cell, found in ranges.items()}
 
 
-def with_path(table: pa.Table, path_key: str) -> pa.Table:
+def add_path_column(table: pa.Table, path_key: str) -> pa.Table:
     column = pa.repeat(pa.scalar(f"p{path_key}"), table.num_rows)
     return table.add_column(0, "path", column)
 
@@ -406,7 +404,7 @@ Read = tuple[Part, pa.Table]
 
 
 def paths_to_compact(parts: Sequence[Part]) -> list[str]:
-    """Keys of the paths that have rows in two parts, or many small parts."""
+    """Keys of the paths with a row in two parts, or with many small parts."""
     shared = overlapping_parts(parts)
     rows: dict[str, list[int]] = {}
     for part in parts:
@@ -434,14 +432,14 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
 
 
 def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
-    """Parts of one path with the rows that no part before has; one at a time is held.
+    """Iterate over the parts of one path without the rows of earlier parts.
 
-    ``load`` reads an earlier part again, to be compared with.
+    One part is in memory at a time. ``load`` reads an earlier part again for the comparison.
 
     Raises
     ------
     InputError
-        If a part holds other values for a row of a part before; names both.
+        If two parts differ on a row. Names both.
     """
     before: list[tuple[Part, dict[str, int]]] = []
     for part, table in parts:
@@ -455,16 +453,16 @@ def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreada
                 step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
                 for start in range(first, last, step):
                     span = start, min(start + step, last)
-                    theirs_again = of_replicates(again, other, *span, at[1])
-                    own_again = of_replicates(table, part, *span, at[0])
+                    theirs_again = select_replicates(again, other, *span, at[1])
+                    own_again = select_replicates(table, part, *span, at[0])
                     check_equal(part.kind, (other.name, theirs_again), (part.name, own_again))
                 left[first - part.first : last - part.first, at[0]] = False
         before.append((part, own))
         yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
 
 
-def of_replicates(rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int]) -> pa.Table:
-    """Rows of the replicates first to last (exclusive) of a whole part, and of cells by number."""
+def select_replicates(rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int]) -> pa.Table:
+    """Select rows of a whole part: replicates first to last (exclusive), cells by number."""
     width = len(part.cells) * part.rows_per_cell
     inside = rows.slice((first - part.first) * width, (last - first) * width)
     at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
@@ -484,12 +482,12 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
-    """Refuse two named tables, in any order of rows, that differ.
+    """Refuse two named tables that differ in a row; row order is ignored.
 
     Raises
     ------
     InputError
-        Naming both and the first row in which they differ.
+        Naming both and the first row that differs.
     """
     schema = kind.schema([one[1].schema, other[1].schema])
     keys = [(name, "ascending") for name in kind.row_keys(schema)]
@@ -511,7 +509,7 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
 
 
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
-    """Ranges and cells that cover what the parts cover, once, in as few pieces as they allow."""
+    """Split the rows of parts into few disjoint pieces: first and last replicate, cells."""
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
     covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}

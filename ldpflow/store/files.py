@@ -1,4 +1,4 @@
-"""Files of a run directory by name, on a local disk or an object store, published atomically."""
+"""Atomic reads and writes of the files of a run, on a local disk or an object store."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from pyarrow import fs
 from ldpflow.errors import DamagedRun, InputError, StorageError, redact
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between tries of a put, beyond those that the object store's own client makes."""
+"""Seconds between attempts of a put, after the retries of the object store's client."""
 
 UNFINISHED = re.compile(r".*\.(\d{1,9})\.[0-9a-f]{8}", re.DOTALL)
-"""Names in RUN/tmp: of the file, the process, a random number."""
+"""Names in RUN/tmp: file name, process id, random number."""
 
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
-"""Error numbers of places that this user can never write to."""
+"""Error numbers of permanently unwritable places."""
 
 LARGEST = 2**29
-"""Most bytes of a file of a run; a sweep's parts have some ten million."""
+"""Maximum bytes of a file of a run. Parts of a sweep have some ten million."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
-"""Types of file systems that have no folders to be made beforehand."""
+"""Types of file systems without folders."""
 
 
 PLACES = "a directory, or an s3:// or gs:// address"
@@ -72,7 +72,7 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
             hint = "The current directory is gone: change to another one."
             raise InputError("out", address, PLACES, hint) from None
     if address.startswith("s3://") and "allow_delayed_open" not in address:
-        # Without it even a small object is a multipart upload instead of one put.
+        # Otherwise even a small object is a multipart upload instead of one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
     try:
         filesystem, base = fs.FileSystem.from_uri(address)
@@ -84,7 +84,7 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no process of this machine has the number."""
+    """Whether no process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -95,7 +95,7 @@ def has_ended(pid: int) -> bool:
 
 
 class LocalFile(io.FileIO):
-    """A file with the two methods of Arrow's files that are used here, without Arrow's threads."""
+    """Local file with the ``size`` and ``read_at`` of Arrow's files, without Arrow's threads."""
 
     def size(self) -> int:
         return os.fstat(self.fileno()).st_size
@@ -110,16 +110,16 @@ class RunFiles:
     Parameters
     ----------
     root : str or path
-        A directory (made on first writing) or a URI that :mod:`pyarrow.fs` understands.
+        A directory (created by the first write) or a URI that :mod:`pyarrow.fs` understands.
     filesystem : pyarrow.fs.FileSystem, optional
         Default: that of ``root``.
 
     Attributes
     ----------
     address : str
-        ``root`` as given, to open the run; it may hold credentials.
+        ``root`` as given, to open the run. It may contain credentials.
     root : str
-        ``root`` for messages and records, credentials replaced.
+        ``root`` without credentials, for messages and records.
 
     Raises
     ------
@@ -128,8 +128,8 @@ class RunFiles:
 
     Notes
     -----
-    A local file is written to RUN/tmp, synced and renamed; an object is serialised in memory and
-    put at once. Either way a reader sees the old file or the new one, never a part of it.
+    A local file is written to RUN/tmp, synced and renamed. An object is serialised in memory and put at
+    once. Either way a reader sees the whole old file or the whole new one.
     """
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
@@ -149,7 +149,7 @@ class RunFiles:
         return f"{self.base}/{name}"
 
     def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
-        """Bytes of a file of the run; None if there is none.
+        """Read a file of the run; None if there is none.
 
         Raises
         ------
@@ -162,8 +162,8 @@ class RunFiles:
                 if size > most:
                     allowed = f"at most {most:,} bytes, the most that a sweep writes"
                     raise DamagedRun(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
-                # Memory of Arrow's own, not of a Python object: Arrow's threads may be the last to free it,
-                # when the interpreter has ended.
+                # Memory of Arrow, not of a Python object: Arrow's threads may free it after the interpreter
+                # has ended.
                 data = pa.allocate_buffer(size)
                 return data.slice(0, file.readinto(memoryview(data)))
         except FileNotFoundError:
@@ -203,14 +203,14 @@ class RunFiles:
         )
 
     def publish(self, name: str, data: pa.Buffer | bytes) -> None:
-        """Write a file of the run atomically, replacing one of that name.
+        """Write or replace a file of the run atomically.
 
         Raises
         ------
         InputError
             If this user can never write to the place.
         StorageError
-            For anything that may pass, such as a full disk; the old file, if any, is intact.
+            For temporary failures such as a full disk. An old file stays intact.
         """
         with self.named_errors():
             if self.local:
@@ -220,14 +220,14 @@ class RunFiles:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turn errors of the system into errors that name the run.
+        """Convert OSErrors into errors that name the run.
 
         Raises
         ------
         InputError
             If this user can never use the place.
         StorageError
-            For anything that may pass.
+            For temporary failures.
         """
         try:
             yield
@@ -241,7 +241,7 @@ class RunFiles:
             raise StorageError(self.root, str(error)) from error
 
     def clear_unfinished(self) -> None:
-        """Remove the unfinished files of processes of this machine that have ended."""
+        """Remove unfinished files of ended processes of this machine."""
         folder = Path(self.base, "tmp")
         if not self.local or folder.is_symlink() or not folder.is_dir():
             return
@@ -266,7 +266,7 @@ class RunFiles:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        # The rename itself survives a power cut only once the folder is synced.
+        # The rename survives a power cut only if the folder is synced.
         descriptor = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -278,13 +278,13 @@ class RunFiles:
             self.filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
         for pause in (*PUT_PAUSES, None):
             try:
-                # No context manager: it would close, and so publish, after a write that failed.
+                # No context manager: it would close, and so publish, after a failed write.
                 stream = self.filesystem.open_output_stream(target)
                 stream.write(data)
                 stream.close()
                 return
             except OSError:
-                # A put twice is harmless: the same name has the same content.
+                # A second put is harmless: equal names have equal content.
                 if pause is None:
                     raise
                 time.sleep(pause)
@@ -298,7 +298,7 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Results in order, computed in threads."""
+    """Map a function over items in threads, results in order."""
     items = list(items)
     if len(items) < 2:
         return [function(item) for item in items]
@@ -307,7 +307,7 @@ def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
 
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Items and results in order, the next few computed in threads while one is used."""
+    """Iterate over items and results in order, and compute the next few in threads."""
     waiting: deque[tuple[Item, Future[Result]]] = deque()
     pool = ThreadPoolExecutor(AHEAD)
     try:
@@ -320,5 +320,5 @@ def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Ite
             item, future = waiting.popleft()
             yield item, future.result()
     finally:
-        # Without waiting: a generator that is given up may be collected anywhere, inside a lock too.
+        # Without waiting: an abandoned generator may be collected anywhere, even inside a lock.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -26,30 +26,30 @@ STALE_SECONDS = 60.0
 
 
 class RunLock:
-    """The right to write to a run, as a context manager.
+    """Exclusive lock on writing to a run, as a context manager.
 
     Parameters
     ----------
     store : RunStore
     command : str, optional
-        What the holder does. Default: this process's command line.
+        Command line of the holder. Default: that of this process.
 
     Attributes
     ----------
     took_over : dict or None
-        Holder (host, pid, started, command) that died without releasing the lock.
+        Earlier holder (host, pid, started, command) that died without releasing the lock.
 
     Raises
     ------
     InputError
-        On entering, if another process holds the lock; names its host and pid.
+        On entering, if another process holds the lock. Names its host and pid.
 
     Notes
     -----
-    On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the
-    holder dies, however it dies. On an object store it is best effort: the object RUN/lock is
-    written anew every 15 s and counts as dead 60 s after its last beat, by the hosts' clocks; two
-    openers in the same instant may both succeed. That costs work, not rows: parts are idempotent.
+    On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
+    On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
+    counts as dead 60 s after its last beat by the hosts' clocks. Two processes that acquire it at one instant
+    may both succeed. That costs work but no rows: parts are idempotent.
     """
 
     def __init__(self, store: RunStore, command: str | None = None) -> None:
@@ -82,7 +82,7 @@ class RunLock:
             self._released.set()
             self._beating.join()
             self._beating = None
-            # Where the network is down the lock goes stale by itself.
+            # If the network is down, the lock goes stale by itself.
             with suppress(OSError):
                 self.store.filesystem.delete_file(self.store.full(FILE))
 
@@ -96,23 +96,23 @@ class RunLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = holder_in(os.pread(descriptor, LARGEST, 0))
+            holder = parse_holder(os.pread(descriptor, LARGEST, 0))
             os.close(descriptor)
-            raise self._refused(holder or {}) from None
-        # A released lock is empty; what is left here is a holder that died.
-        self.took_over = holder_in(os.pread(descriptor, LARGEST, 0))
+            raise self._lock_error(holder or {}) from None
+        # A released lock is empty: a holder that is still named has died.
+        self.took_over = parse_holder(os.pread(descriptor, LARGEST, 0))
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(self.holder).encode())
         self._descriptor = descriptor
 
     def _acquire_object(self) -> None:
         found = self.store.read(FILE, LARGEST)
-        holder = None if found is None else holder_in(found.to_pybytes())
+        holder = None if found is None else parse_holder(found.to_pybytes())
         if holder is not None:
             beat = holder.get("beat")
             fresh = isinstance(beat, (int, float)) and abs(time.time() - beat) < STALE_SECONDS
             if fresh and not dead(holder):
-                raise self._refused(holder)
+                raise self._lock_error(holder)
             self.took_over = holder
         self._beat()
         self._released.clear()
@@ -124,16 +124,16 @@ class RunLock:
 
     def _keep_beating(self) -> None:
         last = time.monotonic()
-        # Not a daemon, so it ends with the main thread: a caller's daemon thread may never release the lock.
+        # No daemon thread: it ends with the main thread, even if the lock is never released.
         while not self._released.wait(1.0) and threading.main_thread().is_alive():
             if time.monotonic() - last < BEAT_SECONDS:
                 continue
             last = time.monotonic()
-            # A missed beat is mended by the next one, or the lock goes stale.
+            # The next beat makes up for a missed one, or the lock goes stale.
             with suppress(OSError, InputError):
                 self._beat()
 
-    def _refused(self, holder: dict[str, Any]) -> InputError:
+    def _lock_error(self, holder: dict[str, Any]) -> InputError:
         return InputError(
             "out",
             self.store.root,
@@ -144,13 +144,13 @@ class RunLock:
 
 
 def dead(holder: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this host that has ended."""
+    """Whether the holder is an ended process of this host."""
     pid = holder.get("pid")
     return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
 
 
-def holder_in(text: bytes) -> dict[str, Any] | None:
-    """Holder that a lock names; None if it is empty or unreadable."""
+def parse_holder(text: bytes) -> dict[str, Any] | None:
+    """Parse the content of a lock; None if it is empty or unreadable."""
     try:
         holder = json.loads(text)
     except (ValueError, RecursionError):

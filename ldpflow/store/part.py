@@ -1,13 +1,13 @@
 """A part: the rows of a range of replicates of one path for a set of cells, as a sealed Parquet file.
 
-A part is complete: every replicate of its range has every cell of its set. So its footer alone says what is
-finished, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from its
-content.
+A part is complete: every replicate of its range has every cell of its set. So its footer alone lists the
+finished rows, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from
+its content.
 
-Parquet's page checksums protect neither the headers of pages nor the footer. So a seal of two SHA-256 sums
-lies before the footer, where Parquet allows any bytes: of the pages, and of that sum and the footer. A scan
-verifies the footers, a reader of rows everything. Statistics are not written: a plain reader would skip rows
-by them.
+Parquet's page checksums protect neither page headers nor the footer. So a seal precedes the footer, where
+Parquet allows any bytes. It is two SHA-256 sums: one of the pages, one of the first sum and the footer. A
+scan verifies footers, a reader of rows verifies both sums. Parts have no statistics, by which plain readers
+would skip rows.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ldpflow.store.schema import Kind, cell_columns, cell_id, conform, declared_
 MAGIC = b"PAR1"
 DIGITS = 64
 SEAL = 2 * DIGITS
-"""Bytes of both sums, in hexadecimal digits."""
+"""Length of both sums in hexadecimal digits."""
 
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """Bytes of a Parquet file with page checksums and a seal."""
+    """Encode a table as a Parquet file with page checksums and a seal."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -60,12 +60,12 @@ def digest(*pieces: memoryview | bytes) -> bytes:
 
 
 def footer_length(end: memoryview | bytes) -> int:
-    """Bytes of a footer with its length and magic, from the last eight bytes of a file."""
+    """Length of a footer with its length field and magic, from the last eight bytes of a file."""
     return int.from_bytes(end[:4], "little") + 8
 
 
 def sealed_length(tail: bytes, size: int) -> int:
-    """Bytes of the seal and the footer of a file of this size, from its last bytes."""
+    """Length of the seal and the footer, from the last bytes of a file and its size."""
     if size < SEAL + 12 or tail[-4:] != MAGIC:
         raise ValueError("not a whole Parquet file (truncated or overwritten)")
     length = footer_length(tail[-8:]) + SEAL
@@ -80,7 +80,7 @@ def read_footer(sealed: bytes) -> pq.FileMetaData:
     if digest(body, footer) != own:
         authors = "another program or a version before 0.3"
         raise ValueError(f"the checksum of its footer does not hold: it was damaged, or {authors} wrote it")
-    # Framed as a file, so that parsing does no I/O of its own.
+    # Framed as a file in memory: parsing does no I/O.
     found = pq.read_metadata(pa.BufferReader(MAGIC + footer))
     for group in range(found.num_row_groups):
         rows = found.row_group(group)
@@ -95,7 +95,7 @@ def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
     Raises
     ------
     ValueError
-        If it is not the file that was written.
+        If it is truncated or a checksum fails.
     """
     view = memoryview(data)
     length = sealed_length(bytes(view[-12:]), len(view))
@@ -110,17 +110,17 @@ METADATA_KEY = b"ldpflow"
 NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
 
 MOST_ROWS = 2**24
-"""Most rows of a part."""
+"""Maximum rows of a part."""
 
 LARGEST_FOOTER = 2**24
 
 PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""Errors that pyarrow and json raise on bytes that are not a part (I/O is done before parsing)."""
+"""Errors of pyarrow and json for bytes that are no part. I/O precedes parsing."""
 
 
 @dataclass(frozen=True)
 class PartMeta:
-    """Origin of a part's rows: metadata in its footer.
+    """Origin of a part's rows, stored in its footer.
 
     Parameters
     ----------
@@ -129,13 +129,13 @@ class PartMeta:
     stream_version : int
         Version of the random streams.
     path_settings : mapping
-        What the path key is made of.
+        Settings that determine the path key.
     versions : mapping of str to str
         Package versions, and the digests of plug-ins.
     described : mapping, optional
-        What the path is, for readers without the code of a plug-in.
+        Description of the path, for readers without the code of a plug-in.
     runs : mapping of str to int
-        Replicates that make one row, by cell id. Default: 1.
+        Replicates per row, by cell id. Default: 1.
     """
 
     seed: int
@@ -148,10 +148,10 @@ class PartMeta:
 
 @dataclass(frozen=True)
 class Part:
-    """A stored part as its footer describes it.
+    """Stored part, as described by its footer.
 
     ``name`` is relative to the run directory, ``last`` exclusive. Every replicate has ``cells``, each of
-    ``rows_per_cell`` rows. ``meta`` is the whole metadata, ``schema`` that of the rows.
+    ``rows_per_cell`` rows. ``meta`` is the whole metadata, ``schema`` the schema of the rows.
     """
 
     kind: Kind
@@ -170,7 +170,7 @@ class Part:
 
     @property
     def runs(self) -> dict[str, int]:
-        """Replicates that make one row, by cell id. Empty if that is one everywhere."""
+        """Replicates per row, by cell id. Empty if all are 1."""
         counts = self.meta.get("runs", ())
         return {cell_id(cell): count for cell, count in zip(self.cells, counts, strict=False)}
 
@@ -181,7 +181,7 @@ class Part:
 
 @dataclass(frozen=True)
 class UnreadablePart:
-    """A file among the parts that cannot be used, and why."""
+    """Unusable file among the parts, and the reason."""
 
     name: str
     reason: str
@@ -189,7 +189,7 @@ class UnreadablePart:
 
 @dataclass(frozen=True)
 class CompleteRows:
-    """Rows in the full schema, sorted by their keys, and what they are complete for."""
+    """Sorted rows in the full schema, and the range and cells for which they are complete."""
 
     kind: Kind
     table: pa.Table
@@ -203,7 +203,7 @@ class CompleteRows:
         return f"part-{self.first}-{self.last}-{self.kind.hash_of(self.cells)}.parquet"
 
     def without(self, cells: Sequence[Mapping[str, Any]]) -> CompleteRows:
-        """Rows of the other cells."""
+        """Drop the rows of some cells."""
         gone = cell_ids(cells)
         kept = tuple(cell for cell in self.cells if cell_id(cell) not in gone)
         mask = [cell in kept for cell in self.cells for _ in range(self.rows_per_cell)]
@@ -212,7 +212,7 @@ class CompleteRows:
 
     @classmethod
     def concatenate(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
-        """Rows of equal cells whose replicates follow each other (not checked)."""
+        """Concatenate rows of equal cells and consecutive replicates (not checked)."""
         table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
         return replace(pieces[0], table=table, last=pieces[-1].last)
 
@@ -228,14 +228,14 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
     ----------
     kind : Kind
     rows : pyarrow.Table
-        In any order; further columns carry their declaration.
+        In any order. Further columns carry their declaration.
     cells : sequence of mappings, optional
-        What every replicate has, of a kind whose rows do not tell.
+        Cells of every replicate, for a kind whose rows do not name them.
 
     Raises
     ------
     ValueError
-        Unless the rows are every replicate of a range with the same cells, each row once.
+        If a replicate of the range lacks a row or has one twice.
     """
     rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
@@ -245,7 +245,7 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
 def check_complete(
     kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None
 ) -> CompleteRows:
-    """:func:`arrange` of rows that are sorted already."""
+    """Check that sorted rows are complete, see :func:`arrange`."""
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in kind.required:
@@ -268,7 +268,7 @@ def check_complete(
 
 
 def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
-    """Bytes of a part. Equal rows and metadata give equal bytes."""
+    """Encode a part. Equal rows and metadata give equal bytes."""
     runs = [meta.runs.get(cell_id(cell), 1) for cell in rows.cells] if meta.runs else []
     footer = {
         rows.kind.version_name: rows.kind.version,
@@ -286,9 +286,9 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
 
 
 def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
-    """Read the footer of a part from the last bytes of the file, ``tail``.
+    """Parse the footer of a part from ``tail``, the last bytes of its file.
 
-    If more last bytes are needed, their number is returned.
+    If the tail is too short, the length that is needed is returned.
 
     Raises
     ------
@@ -316,12 +316,12 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
 def check_part(
     kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
 ) -> Part | UnreadablePart:
-    """Check that name, place, metadata and columns of a part fit together."""
+    """Check name, place, metadata and columns of a part against each other."""
     if meta["path"] != path_key:
         return UnreadablePart(name, f"belongs to path {meta['path']}")
     match = NAME.fullmatch(name.rsplit("/", 1)[-1])
     named, rows_per_cell = kind.named(meta)
-    cells = known_cells(json.dumps(named))
+    cells = parse_cells(json.dumps(named))
     if match is None or match[3] != kind.hash_of(cells):
         return UnreadablePart(name, "its name does not follow from its content")
     first, last = int(match[1]), int(match[2])
@@ -345,17 +345,17 @@ def check_part(
 
 
 @lru_cache(maxsize=64)
-def known_cells(text: str) -> tuple[dict[str, Any], ...]:
-    """Cells of a footer, once in memory for all parts that have them."""
+def parse_cells(text: str) -> tuple[dict[str, Any], ...]:
+    """Parse the cells of a footer. Parts with equal cells share them in memory."""
     return tuple(cell_columns(cell) for cell in json.loads(text))
 
 
 def parse_rows(
     data: pa.Buffer | UnreadablePart, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Rows of a part, checksums verified: in the schema of the part, or some of its columns.
+    """Parse the rows of a part, or some of its columns, and verify the checksums.
 
-    If all columns are read, they are verified to be the rows that the footer names.
+    If all columns are read, range and cells are compared with the footer.
     """
     if isinstance(data, UnreadablePart):
         return data
@@ -378,7 +378,7 @@ Ranges = list[tuple[int, int]]
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Union of ranges as sorted disjoint ones."""
+    """Union of ranges, as sorted disjoint ranges."""
     merged: Ranges = []
     for first, last in sorted(ranges):
         if first >= last:
@@ -391,12 +391,12 @@ def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def intersect(ranges: Ranges, first: int, last: int) -> Ranges:
-    """Part of sorted disjoint ranges that lies in [first, last)."""
+    """Intersection of sorted disjoint ranges with [first, last)."""
     return [(max(a, first), min(b, last)) for a, b in ranges if a < last and first < b]
 
 
 def subtract(first: int, last: int, ranges: Ranges) -> Ranges:
-    """[first, last) without the sorted disjoint ranges."""
+    """Difference of [first, last) and sorted disjoint ranges."""
     left: Ranges = []
     for a, b in intersect(ranges, first, last):
         if first < a:

@@ -1,7 +1,6 @@
 """Provenance of a run's rows: provenance.json, a list of sessions.
 
-A run that is resumed appends a session. A session is recorded when it starts and again when it ends, so that
-a killed one has no end.
+A resumed run appends a session. A session is recorded at its start and at its end. A killed one has no end.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from ldpflow.errors import DamagedRun, InputError, redact
 from ldpflow.store.files import RunFiles
 
 RUN_VERSION = 3
-"""Version of the files of a run; runs of others are refused."""
+"""Version of the files of a run. Runs of other versions are refused."""
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
 LARGEST = 16 * 2**20
-"""Most bytes of provenance.json that are read."""
+"""Maximum bytes of provenance.json."""
 
 TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("session", "command", "started", "ended"), (str,)),
@@ -43,7 +42,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 def versions() -> dict[str, str]:
-    """Versions of ldpflow, Python and the packages that decide or move numbers."""
+    """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -65,7 +64,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Name of the processor; platform.processor() is empty or coarse on Linux."""
+    """Name of the processor. On Linux platform.processor() is empty or coarse."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
             if line.startswith("model name"):
@@ -86,7 +85,7 @@ class Session:
     seed : int
         The study's seed.
     command : str, optional
-        Default: this process's command line.
+        Default: command line of this process.
     """
 
     def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
@@ -106,7 +105,7 @@ class Session:
         }
 
     def end(self, ns_per_step: Mapping[str, float], **more: Any) -> None:
-        """Record the end, with nanoseconds per step and replicate by path key, and further entries."""
+        """Record the end, nanoseconds per step and replicate by path key, and further entries."""
         self.entry.update(more)
         self.entry["ended"] = now()
         self.entry["wall_seconds"] = round(time.monotonic() - self.clock, 3)
@@ -114,7 +113,7 @@ class Session:
         self.record()
 
     def record(self) -> None:
-        """Write the session into provenance.json, in the place of its earlier state."""
+        """Write the session to provenance.json, replacing its earlier state."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
         text = json.dumps(chain_checksums([*others, self.entry]), indent=2)
@@ -122,7 +121,7 @@ class Session:
 
 
 def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
-    """Sessions in the order in which they started.
+    """Read the sessions, in the order of their starts.
 
     Raises
     ------
@@ -150,7 +149,7 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
 
 
 def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sessions with checksums: SHA-256 of the canonical JSON of each and of the checksum before."""
+    """Add checksums: SHA-256 of the previous checksum and the canonical JSON of the session."""
     found: list[dict[str, Any]] = []
     total = ""
     for entry in sessions:
@@ -161,7 +160,7 @@ def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def is_session(entry: object) -> bool:
-    """Whether an entry has the types that a session writes. Further values must be plain."""
+    """Whether an entry has the types of a session. Further values must be plain."""
     if not isinstance(entry, dict):
         return False
     for name, value in entry.items():

@@ -5,7 +5,7 @@
     RUN/study.toml, provenance.json, summary.parquet, trajectories.parquet
     RUN/replicates/, trajectories/   parts of rows, see ldpflow.store.dataset
     RUN/tmp/        unfinished files (local disk only)
-    RUN/set_aside/  parts that could not be used
+    RUN/set_aside/  unusable parts
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_ROWS, Kind, cell_id, cell_keys
 
 RESOLVED = "# Resolved study, hash "
-"""Start of a study.toml that a sweep has written."""
+"""First words of a study.toml that a sweep wrote."""
 
 ORIGIN = b"ldpflow"
-"""Name of the metadata of a summary: the study and the session that it was made from."""
+"""Metadata key of a summary: the study and session that it was computed from."""
 
 Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
 
@@ -48,7 +48,7 @@ SUMMARY_COLUMNS: dict[str, Expected] = {
         pa.types.is_floating,
     ),
 }  # fmt: skip
-"""Columns of summary.parquet since version 0.1.0, which every reader of ours may take for granted."""
+"""Columns that every summary.parquet has had since version 0.1.0."""
 
 TRAJECTORY_COLUMNS: dict[str, Expected] = {
     **dict.fromkeys(("path", "stat"), pa.types.is_string),
@@ -58,7 +58,7 @@ TRAJECTORY_COLUMNS: dict[str, Expected] = {
 
 
 class RunStore(RunFiles):
-    """A run directory: files, see :class:`RunFiles`, and rows (``replicates``, ``trajectories``)."""
+    """A run directory: its files (:class:`RunFiles`) and rows (``replicates``, ``trajectories``)."""
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         super().__init__(root, filesystem)
@@ -75,7 +75,7 @@ class RunStore(RunFiles):
         Raises
         ------
         InputError
-            If it is not the text that a sweep wrote, with its checksum.
+            If it is no text with a valid checksum.
         """
         data = self.read("study.toml", LARGEST)
         if data is None:
@@ -84,11 +84,11 @@ class RunStore(RunFiles):
         return verify_checksum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
-        """Write study.toml, its checksum in the last line."""
+        """Write study.toml with its checksum in the last line."""
         self.publish("study.toml", append_checksum(text).encode())
 
     def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
-        """A summary of the run, checksums verified; None if there is none.
+        """Read and verify a summary of the run; None if there is none.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class RunStore(RunFiles):
     def check_origin(
         self, sessions: Sequence[Mapping[str, Any]], study: str | None, session: str | None
     ) -> None:
-        """Refuse a summary (ValueError) of another study or session, or older than an ended session."""
+        """Raise ValueError for a summary of another study or session, or older than an ended session."""
         text = self.read_study()
         if not sessions and (session is not None and (text is not None or self.replicates.path_keys())):
             raise ValueError("the session that made it is not in provenance.json")
@@ -139,7 +139,7 @@ class RunStore(RunFiles):
             raise ValueError("it was made from another study than study.toml")
 
     def sealed_summary(self, table: pa.Table) -> pa.Buffer:
-        """Bytes of a summary, with the study and session that it is made from."""
+        """Encode a summary with the study and session that it is computed from."""
         sessions = read_sessions(self)
         origin = {
             "study": study_digest(self.read_study()),
@@ -171,7 +171,7 @@ class RunStore(RunFiles):
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Parts that cannot be used or contradict the run, and paths that lack rows of its summary."""
+        """Find unusable or contradictory parts, and paths with fewer rows than the summary counts."""
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
@@ -182,7 +182,7 @@ class RunStore(RunFiles):
                 yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
             for name in ("stream_version", "path_settings", "described"):
                 own, other = part.meta.get(name), first.meta.get(name)
-                # Only parts with rows of a plug-in's components describe their path.
+                # Only parts with rows of plug-in components describe their path.
                 if own != other and None not in (own, other):
                     yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
         by_path: dict[str, list[Part]] = {}
@@ -198,7 +198,7 @@ class RunStore(RunFiles):
                     yield UnreadablePart(f"{kind.folder}/path=p{key}", what)
 
     def expected_counts(self) -> Promised:
-        """Seed of the run, and the replicates of each path and cell that its summaries count."""
+        """Seed of the run, and number of replicates by path and cell in its summaries."""
         files = ("study.toml", "provenance.json", "summary.parquet", "trajectories.parquet")
         infos = self.filesystem.get_file_info([self.full(name) for name in files])
         state = [(info.type, info.size, info.mtime_ns) for info in infos]
@@ -223,7 +223,7 @@ class RunStore(RunFiles):
         return self._promised[1]
 
     def set_aside(self, part: UnreadablePart) -> str:
-        """Move an unusable part to RUN/set_aside, so that plain readers work; returns its new name."""
+        """Move an unusable part to RUN/set_aside, so that plain readers work. Returns its new name."""
         name = f"set_aside/{part.name.removeprefix('replicates/')}"
         self.check_folders(name)
         if self.filesystem.type_name not in OBJECT_STORES:
@@ -232,7 +232,7 @@ class RunStore(RunFiles):
         return name
 
     def check_place(self) -> None:
-        """Refuse a place that holds something else than a run.
+        """Refuse a place that holds anything but a run.
 
         Raises
         ------
@@ -256,13 +256,13 @@ class RunStore(RunFiles):
             raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
 
     def holds_run(self) -> bool:
-        """Whether a sweep has written something here."""
+        """Whether the place holds files of a run."""
         names = ("study.toml", "provenance.json", "summary.parquet", self.replicates.kind.folder)
         infos = self.filesystem.get_file_info([self.full(name) for name in names])
         return any(info.type != fs.FileType.NotFound for info in infos)
 
     def move_aside(self) -> str | None:
-        """Move the run to a free name; returns that name, or None if there is no run.
+        """Move the run to a free name. Returns that name, or None if there is no run.
 
         Raises
         ------

@@ -1,9 +1,9 @@
 """Columns of the stored rows of a run, and ids of their cells.
 
-The columns of the bundled interval methods stand in a frozen order, so that parts of old runs stay readable.
-A method that came later, or from a plug-in, appends nullable columns: its settings, which become part of the
-cell's id, and its diagnostics. Their declarations are stored as metadata of the Arrow fields. Null columns
-are left out of an id, so that old cells keep theirs.
+The columns of the bundled interval methods have a frozen order, so that parts of old runs stay readable. A
+later method, or one of a plug-in, appends nullable columns: its settings, which become part of the cell's
+id, and its diagnostics. Their declarations are stored as metadata of the Arrow fields. An id omits null
+columns, so old cells keep their ids.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ CORE = (
         "settings) or diverged",
     ),
 )
-"""Columns of the rows of every interval method."""
+"""Columns of the rows of all interval methods."""
 
 FINISHED = ("ok", "range_end")
-"""Statuses of rows that have an interval."""
+"""Statuses of rows with an interval."""
 
 FROZEN = (
     "replicate", "n", "method", "beta", "B", "multiplier", "M", "level", "coordinate", "truth", "estimate",
@@ -58,7 +58,7 @@ FROZEN = (
     # Since version 2: regression on the transcript and its diagnostics.
     "degree", "burn_in", "variance", "relaxation_times", "condition", "lack_of_fit",
 )  # fmt: skip
-"""Columns that every part of replicates has, in order. Further ones are appended."""
+"""Columns of all parts of replicates, in order. Further ones are appended."""
 
 SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
 
@@ -87,7 +87,7 @@ TRAJECTORY_CORE = (
     ),
     Column("status", "string", "-", "ok, or diverged: values NaN"),
 )
-"""Columns of the rows of every trajectory; null where a path has no such number."""
+"""Columns of the rows of all trajectories. A column that does not apply to a path is null."""
 
 TRAJECTORY_FROZEN = (
     "replicate", "n", "step", "last_sq", "avg_sq", "avg_pre_sq", "last_exc", "avg_exc", "tail_exc", "loss",
@@ -104,10 +104,10 @@ ARROW = {
 }
 
 DECLARATION = b"ldpflow"
-"""Name of a field's metadata that holds the declaration of a further column."""
+"""Metadata key of an Arrow field for the declaration of a further column."""
 
 Frozen = Mapping[str, Column]
-"""The columns that every part of a kind has, by name and in order."""
+"""Columns of all parts of a kind, by name and in order."""
 
 
 def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
@@ -118,7 +118,7 @@ def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
 BUNDLED = in_order(
     FROZEN, [*CORE, *(column for kind in INTERVAL_METHODS.values() for column in kind.columns())]
 )
-"""The columns of every part of replicates."""
+"""Columns of all parts of replicates."""
 
 MEASURED = in_order(
     TRAJECTORY_FROZEN,
@@ -128,11 +128,11 @@ MEASURED = in_order(
         *(column for kind in MECHANISMS.values() for column in kind.measures),
     ],
 )
-"""The columns of every part of trajectories."""
+"""Columns of all parts of trajectories."""
 
 
 def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
-    """Arrow field of a column; that of a further one carries the declaration."""
+    """Arrow field of a column. The field of a further column carries its declaration."""
     declaration = None if column.name in frozen else {DECLARATION: column.to_json()}
     return pa.field(column.name, ARROW[column.type], metadata=declaration)
 
@@ -143,36 +143,36 @@ def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Sc
     Raises
     ------
     ValueError
-        If one of them is declared differently by another component, or has the name of a frozen column
-        and not its type.
+        If two components declare a column differently, or one has the name of a frozen column and another
+        type.
     """
     return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
 REPLICATES = schema_of()
-"""Schema of the replicates of a run of bundled methods. ``path`` is the Hive partition, not a column."""
+"""Schema of replicates of bundled methods. ``path`` is the Hive partition, not a column."""
 
 TRAJECTORIES = schema_of(frozen=MEASURED)
-"""Schema of the trajectories of a run of bundled components."""
+"""Schema of trajectories of bundled components."""
 
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
-"""Columns that a trajectory may have at a checkpoint."""
+"""Statistics of a trajectory at a checkpoint."""
 
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
-"""Means along a path of many epochs, by what they are the mean of: over a replicate's checkpoints but the
-last, which lie in the middles of equal parts of its steps. In summaries only."""
+"""Statistics of summaries: means along a path of many epochs, and the columns that they average. A mean is
+over all checkpoints but the last, the midpoints of equal parts of the steps."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
-"""Frozen columns that name a cell inside a path. A cell has one row per coordinate."""
+"""Frozen columns that identify a cell within a path. A cell has one row per coordinate."""
 
 
 def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
-    """Declarations of the columns of stored rows or of a summary, by name. Others are left out.
+    """Declared columns of stored rows or of a summary, by name.
 
     Raises
     ------
     ValueError, TypeError
-        If a field's metadata is no declaration, or one of another name or type.
+        If a field's metadata is no declaration, or has another name or type.
     """
     found = {}
     for field in schema:
@@ -193,7 +193,7 @@ def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column
 
 
 def cell_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns that name a cell: frozen ones, then further settings."""
+    """Columns that identify a cell: frozen ones, then further settings."""
     return (*CELL_KEYS, *(column.name for column in further_columns(schema) if column.identifies))
 
 
@@ -201,12 +201,12 @@ PYTHON: dict[str, type] = {"double": float, "int64": int, "int32": int, "string"
 
 
 def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Key columns of a cell in their stored types and order, nulls left out.
+    """Key columns of a cell without nulls, in their stored types and order.
 
     Raises
     ------
     ValueError
-        For a column of the rows that does not identify a cell.
+        For a frozen column that does not identify a cell.
     """
     if wrong := [name for name in cell if name in BUNDLED and name not in CELL_KEYS]:
         raise ValueError(f"not key columns of a cell: {sorted(wrong)}")
@@ -214,7 +214,7 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
     for name in (*CELL_KEYS, *(name for name in cell if name not in CELL_KEYS)):
         value = cell.get(name)
         if name in CELL_KEYS and value is not None:
-            # An integral beta must give the id that its stored float gives.
+            # An integer beta and its stored float must have equal ids.
             columns[name] = PYTHON[BUNDLED[name].type](value)
         elif value is not None:
             columns[name] = tuple(value) if isinstance(value, list) else value
@@ -222,14 +222,14 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cell_id(cell: Mapping[str, Any]) -> str:
-    """Canonical JSON of the key columns, nulls left out."""
+    """Canonical JSON of the key columns without nulls."""
     items = ((k, tuple(v) if isinstance(v, list) else v, type(v)) for k, v in cell.items())
     return id_of(tuple(items))
 
 
 @lru_cache(maxsize=2**16)
 def id_of(items: tuple[tuple[str, Any, type], ...]) -> str:
-    # Cached, since an aggregator asks for them with every batch. By type too, since 1 == 1.0 == True.
+    # Cached, since every batch of an aggregator needs them. The key has types, since 1 == 1.0 == True.
     return canonical_json(cell_columns({name: value for name, value, _ in items}))
 
 
@@ -243,7 +243,7 @@ def short_hash(text: str) -> str:
 
 
 def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
-    """Put a table into a schema: columns in its order, absent ones null.
+    """Convert a table to a schema: columns in its order, absent ones null.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
 
 
 def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Integers that are equal where the values are. Null equals null, and NaN equals NaN."""
+    """Integer codes: equal values have equal codes. Null equals null, and NaN equals NaN."""
     codes = column.combine_chunks().dictionary_encode().indices
     filled: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return filled
@@ -274,20 +274,20 @@ Cell = Mapping[str, Any]
 
 
 class Kind:
-    """A kind of rows: that of replicates, with one row per replicate, cell and coordinate.
+    """Kind of rows. This base class: one row per replicate, cell and coordinate.
 
     Attributes
     ----------
     folder : str
-        Of the parts, below the run directory.
+        Folder of the parts, below the run directory.
     frozen : mapping of str to Column
-        Columns that every part has.
+        Columns of all parts.
     required : tuple of str
         Columns without nulls.
     version_name, version : str, int
-        How the footer names the version of the columns, and the newest one.
+        Name of the columns' version in the footer, and its newest value.
     compression_level : int or None
-        Of zstd.
+        Level of zstd.
     """
 
     folder = "replicates"
@@ -297,18 +297,18 @@ class Kind:
     compression_level: int | None = 3
 
     def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
-        """Schema of several tables of these rows together, and of further columns."""
+        """Common schema of several tables of these rows and further columns."""
         own = (column for schema in of for column in further_columns(schema, self.frozen))
         return schema_of([*further, *own], self.frozen)
 
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
-        """Columns that identify a row inside a path, in the order by which the rows of a part are sorted."""
+        """Columns that identify a row within a path, and by which a part is sorted."""
         return ("replicate", *cell_keys(schema), "coordinate")
 
     def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
-        """Cells that every replicate of a sorted table has; None if replicates differ."""
+        """Cells of every replicate of a sorted table, or None if replicates differ."""
         coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
         if per_replicate % coordinates:
             return None
@@ -323,26 +323,26 @@ class Kind:
         return heads[::coordinates]
 
     def hash_of(self, cells: Sequence[Cell]) -> str:
-        """Hash of a set of cells in the name of a part."""
+        """Hash of a set of cells, for the name of a part."""
         return cell_set_hash(cells)
 
     def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
-        """Entries of the footer on the rows."""
+        """Footer entries that describe the rows."""
         return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
-        """Cells, and rows of each per replicate, that a footer names."""
+        """Cells of a footer, and their rows per cell and replicate."""
         return meta["cells"], int(meta["coordinates"])
 
     def text(self, footer: dict[str, Any]) -> str:
-        """Footer as JSON."""
+        """JSON of a footer."""
         return canonical_json(footer)
 
 
 class TrajectoryRows(Kind):
     """One row per replicate and checkpoint. A cell is a list of checkpoints, in users or in steps.
 
-    One checkpoint would be no cell: ``clipped`` is a mean since the checkpoint before.
+    A single checkpoint is no cell: ``clipped`` is a mean since the previous checkpoint.
     """
 
     folder = "trajectories"
@@ -384,14 +384,14 @@ SUMMARY_RATES = (
     "coverage", "failure_share", "coverage_failures_as_misses", "lower_miss", "upper_miss",
     "bias_eliminated_coverage", "power",
 )  # fmt: skip
-"""Shares of the summary, each with its MCSE and the ends of its interval."""
+"""Shares in the summary, each with its MCSE and interval."""
 
 SUMMARY_MEANS = (
     "length", "bias", "relative_bias", "empirical_se", "skewness", "mse", "model_se",
     "relative_error_model_se", "length_relative", "standardised_bias", "length_ratio", "bias_effect",
     "length_effect", "variability_effect", "shape_effect", "coverage_together", "coverage_left",
 )  # fmt: skip
-"""Measures of the summary, each with its MCSE."""
+"""Measures in the summary, each with its MCSE."""
 
 SUMMARY_OTHERS = (
     "path", "problem", "mechanism", "algorithm", "protocol", "dimension", "privacy_notion", "privacy_unit",
@@ -409,4 +409,4 @@ RESERVED = frozenset(
         *SUMMARY_OTHERS,
     }
 )
-"""Columns of rows, of trajectories and of their summaries, whatever the components."""
+"""Columns of rows, trajectories and summaries that no component may declare."""

@@ -15,7 +15,7 @@ from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, nearest, plain_values
 from ldpflow.simulators.families import ACTING, PARTS, family_of
-from ldpflow.simulators.simulator import Cell, Plan, Simulator
+from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
 from ldpflow.study.entry import (
     GROUPS,
     PILOT_VALUES,
@@ -382,12 +382,12 @@ class Study:
     def method_settings(self) -> list[Any]:
         return combinations(self.method)
 
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[PathPlan]:
         """The simulators, and the cells wanted from each in the order n, method, level."""
         return self._plans
 
     @cached_property
-    def _plans(self) -> list[Plan]:
+    def _plans(self) -> list[PathPlan]:
         plans = []
         for parts in self.products():
             acting = next(parts[table] for table in ACTING if table in parts)
@@ -415,7 +415,7 @@ class Study:
                 for values in itertools.product(*(chosen[name] for name in (*names, table))):
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
-    def make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> Plan:
+    def make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
@@ -430,9 +430,9 @@ class Study:
                 hint = f"A row of {most.method.kind} is made of {most.runs} replicates."
                 raise InputError("replicates", self.replicates, f"at least {most.runs}", hint)
         if self.trajectory is None:
-            return Plan(simulator, cells)
+            return PathPlan(simulator, cells)
         points = self.trajectory
-        return Plan(simulator, cells, simulator.checkpoints(users, points.first, points.points))
+        return PathPlan(simulator, cells, simulator.checkpoints(users, points.first, points.points))
 
     def warnings(self) -> list[str]:
         """Warnings of settings that run but break the theory of a method."""
@@ -470,7 +470,7 @@ class Study:
                     if method.applies(simulator):
                         used = True
                     else:
-                        reasons.setdefault(method.lacking(simulator), {})[name_of(simulator)] = None
+                        reasons.setdefault(method.unmet_need(simulator), {})[name_of(simulator)] = None
             for reason, names in reasons.items():
                 share = "is left out with" if used else "makes no interval in this study; it is left out with"
                 found.append(f"{kind} {share} {enumerate_some(names)}: {reason}")

@@ -1,4 +1,4 @@
-"""Checks of a plug-in: what an author should know before a long sweep tells it.
+"""Checks of a plug-in, to run before a long sweep.
 
 Shapes, the true value and the unbiasedness of the private gradient by simulation, the sensitivity that a
 mechanism's noise rests on, and the contract on bits: equal for one replicate and for many, and in another
@@ -77,7 +77,7 @@ class Draws:
     data : ndarray, shape (count, variates of the problem)
         Record i is made from row i.
     noise : ndarray, shape (count, variates of the mechanism)
-        Row i is what the i-th application of the mechanism draws.
+        Row i has the draws of the i-th application of the mechanism.
     """
 
     data: Array
@@ -316,7 +316,7 @@ def method_times(method: Any) -> str:
 
 
 def method_shapes(method: Any) -> str:
-    """Limits have the shape of the record, and the lower ones are lower."""
+    """Check that limits have the shape of the record, and lower limits lie below upper ones."""
     nested = True
     simulator = path_of(mechanism=Laplace())
     for replicates, group in groupby(LEVELS, method.runs):
@@ -408,7 +408,7 @@ def law_draws(law: DataLaw) -> str:
 
 
 def law_truth(law: DataLaw) -> str:
-    """Compiled draws lie below quantiles as often as they should."""
+    """Check the share of compiled draws below quantiles."""
     for tau in (0.1, 0.5, 0.9):
         problem = quantile_of(law, tau)
         g = gradients(problem, NoMechanism(), problem.truth())
@@ -459,7 +459,7 @@ RANGE = (-4.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Finding:
+class ComponentFinding:
     """One check of one component.
 
     Parameters
@@ -469,7 +469,7 @@ class Finding:
     check : str
     passed : bool
     detail : str
-        What was found, or why nothing could be.
+        Finding, or the reason why the check could not run.
     """
 
     component: str
@@ -482,7 +482,7 @@ class Finding:
         return f"{verdict:5}  {self.component}: {self.check}" + (f": {self.detail}" if self.detail else "")
 
 
-def check_plugin(source: str) -> list[Finding]:
+def check_plugin(source: str) -> list[ComponentFinding]:
     """Check every component that a plug-in registers, with its default settings.
 
     Parameters
@@ -492,8 +492,8 @@ def check_plugin(source: str) -> list[Finding]:
 
     Returns
     -------
-    list of Finding
-        In the order of the checks; a check that raises is a finding that did not pass.
+    list of ComponentFinding
+        In the order of the checks. A check that raises counts as failed.
 
     Raises
     ------
@@ -518,8 +518,8 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
     return found
 
 
-def check_component(kind: type[Settings], source: str) -> Iterator[Finding]:
-    """All checks of one component; after a failure to make it, or to run it, none."""
+def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
+    """Run all checks of one component, or none if it cannot be made or run."""
     made: list[Any] = []
     first = find(kind, "default settings", lambda: made.append(default_of(kind)))
     yield first
@@ -533,14 +533,14 @@ def check_component(kind: type[Settings], source: str) -> Iterator[Finding]:
     yield find(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
 
 
-def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Finding:
-    """What a check finds; an exception in it is a finding too."""
+def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
+    """Run a check and return its finding. An exception is a finding."""
     try:
-        return Finding(kind.__name__, name, True, check() or "")
+        return ComponentFinding(kind.__name__, name, True, check() or "")
     except Wrong as wrong:
-        return Finding(kind.__name__, name, False, str(wrong))
+        return ComponentFinding(kind.__name__, name, False, str(wrong))
     except Exception as error:
-        return Finding(kind.__name__, name, False, one_message(error, kind))
+        return ComponentFinding(kind.__name__, name, False, one_message(error, kind))
 
 
 def one_message(error: Exception, kind: type) -> str:
@@ -555,7 +555,7 @@ def one_message(error: Exception, kind: type) -> str:
 
 
 def default_of(kind: type[Settings]) -> Any:
-    """A component with its default settings; of a protocol that needs a range with one around 0."""
+    """Make a component with default settings, and a range around 0 if a protocol needs one."""
     ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
     return kind.model_validate({"range": RANGE} if ranged else {})
 

@@ -96,7 +96,7 @@ ERROR_RATE = 1e-4
 
 
 class Wrong(Exception):
-    """A check that failed, and what was found."""
+    """Failed check, with its finding."""
 
 
 def path_of(
@@ -156,7 +156,7 @@ def runs(component: Any) -> str:
 
 
 def lanes_agree(component: Any) -> None:
-    """Row 5 alone is row 5 among many."""
+    """Check that row 5 is equal alone and among many."""
     alone = rows_of(component, range(5, 6))
     among = [row for row in rows_of(component, range(LANES)) if row["replicate"] == 5]
     if bits(alone) != bits(among):
@@ -173,7 +173,7 @@ def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) 
 
 
 def near(sample: Array, what: str) -> str:
-    """Whether means of a sample are 0 within what chance explains, at ERROR_RATE over the coordinates."""
+    """Test that the means of a sample are 0, at ERROR_RATE over the coordinates."""
     count, d = sample.shape
     mean = sample.mean(axis=0)
     error = sample.std(axis=0, ddof=1) / math.sqrt(count)

@@ -12,7 +12,7 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.practice.audit.distinguishing import (
     Claim,
-    Counts,
+    OutcomeCounts,
     Pair,
     choose_event,
     claim_of,
@@ -34,7 +34,7 @@ def test_limits_are_clopper_and_pearsons(count):
 
 
 def test_bounds_from_counts():
-    counts = Counts(7300, 10_000, 2700, 10_000)
+    counts = OutcomeCounts(7300, 10_000, 2700, 10_000)
     low, high = lower_limit(7300, 10_000, 0.005), upper_limit(2700, 10_000, 0.005)
     for claim, expected in (
         (Claim("pure", 1.0), math.log(low / high)),
@@ -43,7 +43,7 @@ def test_bounds_from_counts():
     ):
         assert lower_bounds(counts, claim, 0.99) == pytest.approx(expected)
         for count in (0, 100):
-            assert lower_bounds(Counts(count, 100, count, 100), claim, 0.99) <= 0.0
+            assert lower_bounds(OutcomeCounts(count, 100, count, 100), claim, 0.99) <= 0.0
 
 
 def response(rng, epsilon, bit, count, flip=1.0):

@@ -31,7 +31,7 @@ from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
-from ldpflow.numerics.tree import Tree, tree_cost
+from ldpflow.numerics.tree import NoiseTree, tree_cost
 from ldpflow.practice.audit.bundled import BUNDLED, audit, audit_mechanism, extreme_pairs
 from ldpflow.practice.audit.paths import audit_data_set
 from tests.audit.unclipped import Unclipped
@@ -242,6 +242,6 @@ def test_trees_in_reshuffled_orders_are_accounted_for_by_a_bound():
     )
     # A record enters the prefix nodes that contain its step; the first one all of [1, 1], [1, 2], [1, 4].
     first = (1.0 + 0.75**2 + 0.75**6) / 12
-    assert tree_cost([Tree(12.0, left=True)], 4, 4, 0.25, fixed=True) == pytest.approx(first)
+    assert tree_cost([NoiseTree(12.0, left=True)], 4, 4, 0.25, fixed=True) == pytest.approx(first)
     assert math.sqrt(plan.cost) / plan.sigma == pytest.approx(0.504, abs=5e-4)
     assert math.sqrt(first) / plan.sigma == pytest.approx(0.313, abs=5e-4)

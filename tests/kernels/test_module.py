@@ -14,7 +14,7 @@ import pytest
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import exp, register_array
 from ldpflow.numerics import kernels as module
-from ldpflow.numerics.specialise import Case, Part, specialise
+from ldpflow.numerics.specialise import Case, KernelPart, specialise
 from tests.kernels.loads import loads
 
 FLOATS = "void(float64[::1], float64[::1])"
@@ -40,7 +40,10 @@ def fill(kernel, values, out):
         out[i] = square[i] + TABLE[0]
 
 
-PARTS = {"part": Part(shifted, Case((("SHIFT", 2),))), "other": Part(shifted, Case((("SHIFT", 3),)))}
+PARTS = {
+    "part": KernelPart(shifted, Case((("SHIFT", 2),))),
+    "other": KernelPart(shifted, Case((("SHIFT", 3),))),
+}
 
 
 def test_every_function_is_written_once_with_its_origin():
@@ -71,7 +74,7 @@ def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
 
 def test_the_digest_follows_constants_parts_and_what_is_imported(monkeypatch):
     digest = module.kernel_digest(fill, Case(tuple(PARTS.items())))
-    other = {**PARTS, "other": Part(shifted, Case((("SHIFT", 4),)))}
+    other = {**PARTS, "other": KernelPart(shifted, Case((("SHIFT", 4),)))}
     assert module.kernel_digest(fill, Case(tuple(other.items()))) != digest
     module.module_of.cache_clear()
     specialise.cache_clear()

@@ -9,7 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
-from ldpflow.numerics.specialise import Part
+from ldpflow.numerics.specialise import KernelPart
 from ldpflow.simulators import finite_sum_kernel as finite
 from ldpflow.simulators import one_pass as running
 from ldpflow.simulators import one_pass_kernel as assembly
@@ -23,7 +23,7 @@ def uncompiled(case):
     def plain(value):
         if isinstance(value, tuple):
             return tuple(plain(item) for item in value)
-        if isinstance(value, Part):
+        if isinstance(value, KernelPart):
             own = namespace if value.case is None else uncompiled(value.case)
             return bound(value.function, own)
         return bound(value, namespace)

@@ -17,7 +17,7 @@ from scipy import stats
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
-from ldpflow.practice.privacy.page import Design, privacy_page, sampled_pair
+from ldpflow.practice.privacy.page import CollectionDesign, privacy_page, sampled_pair
 from tests.oracles import secret_sample
 
 GRID = 1e-3
@@ -31,7 +31,7 @@ def losses():
 def sampled(kind, settings, rate, delta, reports=1):
     """epsilon at delta of the page, for one of the invited."""
     mechanism = MECHANISMS[kind](**settings)
-    design = Design(reports=reports, response_rate=rate, secret_sample=True, delta=delta)
+    design = CollectionDesign(reports=reports, response_rate=rate, secret_sample=True, delta=delta)
     return privacy_page(kind, settings, mechanism.privacy(), design).guarantees[-1].epsilon_at_delta
 
 
@@ -89,7 +89,7 @@ def second_threshold(earlier):
 def claimed(epsilon, rate, reports=1):
     """epsilon of the page for a secret sample."""
     statement = MECHANISMS["randomized_response"](epsilon=epsilon).privacy()
-    design = Design(reports=reports, response_rate=rate, secret_sample=True)
+    design = CollectionDesign(reports=reports, response_rate=rate, secret_sample=True)
     return privacy_page("randomized_response", {}, statement, design).guarantees[-1].epsilon
 
 
@@ -135,7 +135,7 @@ def test_a_random_number_of_responders_breaks_it():
 def test_a_response_rate_alone_gives_no_number(kind, shuffled):
     settings = {"mu": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
     users = 10**6 if shuffled else None
-    design = Design(response_rate=0.3, shuffled=shuffled, users=users)
+    design = CollectionDesign(response_rate=0.3, shuffled=shuffled, users=users)
     page = privacy_page(kind, settings, MECHANISMS[kind](**settings).privacy(), design)
     found = {guarantee.scope: guarantee for guarantee in page.guarantees}
     assert "shuffled_sampled" not in found
@@ -147,13 +147,13 @@ def test_a_response_rate_alone_gives_no_number(kind, shuffled):
 
 def test_a_secret_sample_of_everybody_is_refused():
     with pytest.raises(InputError, match="secret_sample"):
-        Design(secret_sample=True)
+        CollectionDesign(secret_sample=True)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.3])
 def test_a_sample_of_whom_delta_hides_all(rate):
     """A person is drawn with probability at most delta: epsilon is 0."""
-    design = Design(response_rate=rate, secret_sample=True, shuffled=True, users=10**6, delta=0.3)
+    design = CollectionDesign(response_rate=rate, secret_sample=True, shuffled=True, users=10**6, delta=0.3)
     statement = MECHANISMS["laplace"](epsilon=1.0).privacy()
     for guarantee in privacy_page("laplace", {}, statement, design).guarantees:
         if "sampled" in guarantee.scope:

@@ -13,7 +13,7 @@ import pytest
 from ldpflow.components.mechanisms import MECHANISMS, PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.practice.privacy import releases
-from ldpflow.practice.privacy.page import Design, privacy_page, sampled_pair
+from ldpflow.practice.privacy.page import CollectionDesign, privacy_page, sampled_pair
 from tests.oracles import laplace_losses, nonresponse
 
 BUDGETS = (0.25, 1.0, 3.0)
@@ -21,7 +21,7 @@ BUDGETS = (0.25, 1.0, 3.0)
 
 def page(kind, settings, **design):
     mechanism = MECHANISMS[kind](**settings)
-    return privacy_page(kind, settings, mechanism.privacy(), Design(**design))
+    return privacy_page(kind, settings, mechanism.privacy(), CollectionDesign(**design))
 
 
 def library_epsilon(kind, budget, reports, delta):
@@ -258,7 +258,7 @@ def test_shuffling_is_refused_where_it_is_not_proved():
     twice = page("laplace", {"epsilon": 1.0}, shuffled=True, users=10**6, reports=2)
     assert "one report a user" in twice.guarantees[-1].unproved
     central = PrivacyStatement("(eps, delta)-DP (central)", epsilon=1.0, delta=1e-7)
-    own = privacy_page("dp_gd", {}, central, Design(shuffled=True, users=10**6))
+    own = privacy_page("dp_gd", {}, central, CollectionDesign(shuffled=True, users=10**6))
     assert own.guarantees[-1].unproved
     assert "not against the curator" in own.text()
 

@@ -17,7 +17,7 @@ from ldpflow.numerics.accounting import (
     zcdp_noise_multiplier,
 )
 from ldpflow.numerics.constants import workdps
-from ldpflow.numerics.tree import Tree, touched_nodes, tree_cost
+from ldpflow.numerics.tree import NoiseTree, touched_nodes, tree_cost
 from tests.oracles import momentum
 
 CASES = [(8.0, 1e-6, 2000, 100, 400), (2.0, 1e-5, 1000, 1, 20_000)]
@@ -72,7 +72,7 @@ def test_the_tree_transcript_is_a_composition_of_gaussians():
     """rho z RDP of the trees, against the library's composition of the same Gaussian releases."""
     n, steps, alpha = 8, 64, 1 / 8
     v = 4.0 * touched_nodes(steps, n)
-    cost = tree_cost([Tree(v, left=True)], steps, n, alpha, fixed=True)
+    cost = tree_cost([NoiseTree(v, left=True)], steps, n, alpha, fixed=True)
     sigma = zcdp_noise_multiplier(2.0, 1e-5, cost)
     worst = 0.0
     for first in range(1, n + 1):

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ldpflow.numerics.accounting import zcdp_epsilon, zcdp_noise_multiplier, zcdp_printed_multiplier
-from ldpflow.numerics.tree import Tree, compose, cost_bound, touched_nodes, tree_cost
+from ldpflow.numerics.tree import NoiseTree, compose, cost_bound, touched_nodes, tree_cost
 from tests.oracles import momentum
 
 
@@ -79,13 +79,13 @@ def test_no_record_touches_more_nodes_than_counted():
 
 
 def single(n, steps):
-    return [Tree(4.0 * touched_nodes(steps, n))]
+    return [NoiseTree(4.0 * touched_nodes(steps, n))]
 
 
 def reduced(n, steps, scale):
     v1, v2 = 3 * math.log2(n), 4 * steps / n * math.log2(n)
     residual = v2 * scale**2 / 4
-    return [Tree(4 * v2, 4 * v1, early=2 * n), Tree(residual, after=n), Tree(residual)]
+    return [NoiseTree(4 * v2, 4 * v1, early=2 * n), NoiseTree(residual, after=n), NoiseTree(residual)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def reduced(n, steps, scale):
 def test_cost_of_the_first_algorithm(n, steps, c):
     cost = tree_cost(single(n, steps), steps, n, 1 / n, fixed=True)
     assert cost == pytest.approx(c, abs=6e-4)
-    left = [Tree(4.0 * touched_nodes(steps, n), left=True)]
+    left = [NoiseTree(4.0 * touched_nodes(steps, n), left=True)]
     assert 0.1 <= tree_cost(left, steps, n, 1 / n, fixed=True) <= 0.16
 
 
@@ -119,7 +119,7 @@ def test_cost_is_the_oracles_and_below_its_bound(seed):
     n, steps = rng.randint(1, 20), rng.randint(1, 140)
     alpha = rng.uniform(1 / n, 1) if seed else 1.0 / n
     left, levels, after, early = rng.random() < 0.5, rng.randint(1, 6), rng.randint(0, n), 2 * n
-    tree = Tree(2.0, 0.5, early=early, levels=levels, left=left, after=after)
+    tree = NoiseTree(2.0, 0.5, early=early, levels=levels, left=left, after=after)
 
     def variance(name, y, z):
         size = z - y + 1

@@ -14,7 +14,7 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.results.design import Rows, places_of, products
+from ldpflow.results.design import StoredDesign, places_of, products
 from ldpflow.store.provenance import chain_checksums
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
@@ -139,7 +139,7 @@ def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path
 
 def rows_of(study, kept):
     """The rows that a run of some of the cells of a study has, without a run."""
-    rows = object.__new__(Rows)
+    rows = object.__new__(StoredDesign)
     rows.name, rows.seed, rows.paths = study.name, study.seed, {}
     rows.cells, rows.counts, rows.runs = {}, {}, {}
     for plan in study.plans():

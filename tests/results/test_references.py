@@ -9,7 +9,7 @@ import pytest
 
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.results import references as module
-from ldpflow.results.design import Design
+from ldpflow.results.design import RunDesign
 from ldpflow.results.references import (
     TITLES,
     bibtex,
@@ -39,7 +39,7 @@ STUDY = {
 
 
 def paragraph(study, summary, sessions):
-    return study_paragraph(Design(study, True, ()), summary, sessions)
+    return study_paragraph(RunDesign(study, True, ()), summary, sessions)
 
 
 def test_every_bundled_kind_has_references_and_every_entry_is_used():
@@ -65,7 +65,7 @@ def test_a_component_names_its_papers_itself(monkeypatch):
     assert unreferenced(study) == []
     assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
     assert "@misc{doe2026," in bibtex(study)
-    text = study_paragraph(Design(study, True, ()), pa.table({"replicates": pa.array([], pa.int64())}), [])
+    text = study_paragraph(RunDesign(study, True, ()), pa.table({"replicates": pa.array([], pa.int64())}), [])
     assert "halves: Chen et al., 2020, Doe, 2026)." in text
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.simulators.simulator import Plan
+from ldpflow.simulators.simulator import PathPlan
 from ldpflow.study import Study, bundled_studies, load_study
 from tests.studies import BASE, changed
 
@@ -101,7 +101,7 @@ def test_gamma_beyond_beta_warns_and_runs() -> None:
     assert all("gamma < beta" in warning for warning in study.warnings())
 
 
-def memory(plan: Plan) -> int:
+def memory(plan: PathPlan) -> int:
     return plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes
 
 

@@ -5,5 +5,5 @@ from ldpflow.settings import find_components
 
 __all__ = ["ALGORITHMS", "Algorithm", "BaseAlgorithm"]
 
-# In the order of the kinds, which that of columns follows, whichever module defines them.
+# Sorted by kind: the order of columns follows it.
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = dict(sorted(find_components(__name__, BaseAlgorithm).items()))

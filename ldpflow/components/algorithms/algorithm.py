@@ -43,7 +43,7 @@ class BaseAlgorithm(Settings):
     """Family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the algorithm itself is private, its budget among its settings; the mechanism is none."""
+    """Whether the algorithm itself is private, with a budget in its settings and mechanism none."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Further numbers that the kernel records (PathRecord.extras): columns of trajectories."""
@@ -54,12 +54,12 @@ class BaseAlgorithm(Settings):
     theta0: float = 0.0
 
     def cautions(self, problem: Any, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings for which the theory says nothing at this n."""
+        """Warnings about resolved settings that the theory does not cover at this n."""
         return []
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """None without noise, or with noise of a given size."""
+        """No budget is missing without noise, or with a given noise multiplier."""
         if given.get("noise") == ("none",) or "noise_multiplier" in given:
             return []
         return super().missing_settings(given)
@@ -81,19 +81,19 @@ class Algorithm(BaseAlgorithm):
     """Whether the output is the average of the second half of the iterates."""
 
     counts_in_mechanism: ClassVar[bool] = False
-    """Whether the kernel records what the mechanism counts instead of :attr:`measures`."""
+    """Whether the kernel records the counts of the mechanism instead of :attr:`measures`."""
 
     def step_exponent(self) -> float:
         """gamma of step sizes that fall like i^(-gamma), 0 for constant steps, NaN if unknown."""
         return math.nan
 
     def in_units(self, units: Units) -> Self:
-        """The algorithm in the unit of the data, its steps and start being given in another one.
+        """Convert steps and start from ``units`` to the unit of the data.
 
         Raises
         ------
         InputError
-            If it is not known which of its settings have a unit.
+            If the algorithm does not declare which settings have a unit.
         """
         hint = "Give its steps and start in the unit of the data."
         raise InputError("problem.units", units.model_dump(), f"nothing with {self.kind}", hint)
@@ -110,7 +110,7 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def step_factors(self) -> tuple[float, ...]:
-        """Factor of every coordinate's steps; empty for equal steps."""
+        """Factor of every coordinate's steps, empty for equal steps."""
         return ()
 
     def start(self, dimension: int) -> tuple[float, ...]:
@@ -122,7 +122,7 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def with_users(self, horizon: int | None) -> Self:
-        """The algorithm with the settings that follow from n alone and are in no key.
+        """Fill in the settings that follow from n alone and are in no key.
 
         Raises
         ------
@@ -132,12 +132,12 @@ class Algorithm(BaseAlgorithm):
         return self
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        """The algorithm with the settings that follow from problem and n.
+        """Fill in the settings that follow from problem and n.
 
         Raises
         ------
         InputError
-            If there are none.
+            If no values are possible.
         """
         return self
 
@@ -150,11 +150,11 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def perturbed_paths(self) -> int:
-        """Number of further, perturbed paths on the path's records."""
+        """Number of perturbed paths that share the path's records."""
         return 0
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism of one path; an algorithm that carries its privacy has its own."""
+        """Mechanism of one path. An algorithm that carries its privacy has its own."""
         return mechanism
 
     def records_per_step(self) -> int:
@@ -166,7 +166,7 @@ class Algorithm(BaseAlgorithm):
         return n // self.records_per_step()
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
-        """Steps at which a trajectory of n users is kept; None for log-spaced numbers of users."""
+        """Steps of a trajectory of n users, or None for log-spaced numbers of users."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:

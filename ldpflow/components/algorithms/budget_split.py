@@ -1,15 +1,15 @@
 """Multiplier bootstrap with a split budget.
 
 Fang, Xu and Yang (2018, Journal of Machine Learning Research 19(78)) bootstrap SGD online by running
-B perturbed paths beside the path itself,
+B perturbed paths next to the path itself,
 
     theta_i^(k) = theta_{i-1}^(k) - eta_i w_i^(k) g(X_i, theta_{i-1}^(k)),   k = 1..B,
 
 with weights w >= 0 of mean and variance 1, here Exponential(1). Under local privacy every path asks
-the user about another gradient: B + 1 answers, each of which gets eps/(B + 1), so that one record is
+the user about another gradient: B + 1 answers, each with eps/(B + 1), so that one record is
 eps-LDP in total (sequential composition). Dette and Graw, Section 1, name this as the reason for a
-bootstrap that needs one path only. They speak of B paths with eps/B; the path that is the estimate
-needs its own share, so it is B + 1 here.
+bootstrap that needs one path only. They speak of B paths with eps/B. The path of the estimate needs
+a share too, hence B + 1 here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
 WEIGHT = Variate("exponential")
-"""w_i of a perturbed path: drawn after the noise of the mechanism, from the same stream."""
+"""w_i of a perturbed path, drawn from the mechanism's stream after its noise."""
 
 
 class BudgetSplit(DecayingSteps):
     """LDP-SGD with perturbed paths, each with a share of the budget.
 
-    A replicate costs as many paths as it has: meant for n up to about 10^5.
+    A replicate costs B + 1 paths: meant for n up to about 10^5.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class BudgetSplit(DecayingSteps):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """w_i A(g) of a perturbed path; ``answer`` is the mechanism's A, the last plane holds the weight."""
+    """w_i A(g) of a perturbed path. ``answer`` is the mechanism's A, the last plane holds the weight."""
     kernel.answer(g, noise, at, lane, mechanism, counts)
     for j in range(kernel.D):
         g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

@@ -2,7 +2,7 @@
 
 DP-AMBSSGD: Varshney, Thakurta and Jain (2022), Algorithms 2 and 3.
 
-A pass of T steps. Step t takes n = floor(N/T) records: s of them say privately how large residuals are
+A pass of T steps. Step t takes n = floor(N/T) records: s of them estimate the size of residuals privately
 (DP-STAT), the other b make a clipped, noisy mean gradient:
 
     gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
@@ -11,8 +11,8 @@ A pass of T steps. Step t takes n = floor(N/T) records: s of them say privately 
 and the output is the average of the second half. DP-STAT goes up the grid Delta 2^i, Delta = B 2^-M, with
 noisy counts of the residuals below, noise of variance M alpha^2.
 
-Corrected (the default): M queries, the last grid point for free; it stops at a count >= s - Gamma, Gamma =
-alpha sqrt(2 M log(M/beta)); the two sets are disjoint. As printed: M + 1 queries; it stops at a count >=
+Corrected (the default): M queries, the last grid point for free. It stops at a count >= s - Gamma, Gamma =
+alpha sqrt(2 M log(M/beta)). The two sets are disjoint. As printed: M + 1 queries. It stops at a count >=
 s, which for residuals all below fails with probability 1/2 at every further doubling, so that the mean
 square of gamma is set by B and not by the data; the record at the seam is in both sets. The printed grid,
 Delta = B/N^200, is doublings = ceil(200 log2 N).
@@ -174,7 +174,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     s, b, overlap = int(settings.s), int(settings.b), int(settings.overlap)
     finest, doublings, queries = settings.finest, int(settings.doublings), int(settings.queries)
     spread, level = settings.spread, settings.level
-    fixed = settings.fixed  # zeta where it is not adaptive
+    fixed = settings.fixed  # zeta if it is not adaptive
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
     noise = np.empty((queries + kernel.D) * LANES)

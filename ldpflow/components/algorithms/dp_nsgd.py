@@ -5,8 +5,8 @@
     n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
-Print leaves the root without noise when the depth is floor(log2 T), and takes T/N for the number of
-visits; here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
+The paper leaves the root without noise if the depth is floor(log2 T), and takes T/N for the number of
+visits. Here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
 with low(t) the lowest set bit of t,
 
     n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)},
@@ -29,7 +29,14 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
 from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.streams import LANES
-from ldpflow.numerics.tree import Tree, chi_mean, cost_bound, mean_prefix_discount, touched_nodes, tree_cost
+from ldpflow.numerics.tree import (
+    NoiseTree,
+    chi_mean,
+    cost_bound,
+    mean_prefix_discount,
+    touched_nodes,
+    tree_cost,
+)
 
 
 class DpNsgd(MomentumAlgorithm):
@@ -52,7 +59,7 @@ class DpNsgd(MomentumAlgorithm):
 
     @model_validator(mode="after")
     def without_budget(self) -> Self:
-        if self.noise == "none":  # one path, whatever budgets the private ones have
+        if self.noise == "none":  # one path for all budgets of the private ones
             for name in ("epsilon", "delta", "calibration"):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self
@@ -64,7 +71,7 @@ class DpNsgd(MomentumAlgorithm):
         if self.noise == "independent":
             # ceil(T/M) visits, each of cost M/T.
             return -(-steps // batches) * batches / steps
-        tree = Tree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
+        tree = NoiseTree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
@@ -80,7 +87,7 @@ class DpNsgd(MomentumAlgorithm):
             variance = epochs * alpha / (2.0 - alpha)
         else:
             v = 4.0 * touched_nodes(steps, batches)
-            tree = Tree(v, left=self.calibration == "exact")
+            tree = NoiseTree(v, left=self.calibration == "exact")
             cost = cost_bound(tree, steps, batches, alpha, fixed=self.order == "fixed")
             sigma = zcdp_noise_multiplier(self.epsilon, self.delta, cost)
             variance = alpha * alpha * v * mean_prefix_discount(steps.bit_length(), alpha)

@@ -1,4 +1,4 @@
-"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), a logarithmic step each.
+"""Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), in O(log N) per step.
 
 A gradient is split at the epoch's anchor A_e = w_{eN+1}:
 
@@ -7,19 +7,19 @@ A gradient is split at the epoch's anchor A_e = w_{eN+1}:
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
 With X[a, b] = sum of (1 - alpha)^(b - t) X_t read from noisy nodes, B = (1 - alpha)^N and the paper's
-gamma called ``cross`` here, the momentum is put together again as alpha (P_t + r[1, t]), where
+gamma called ``cross`` here, the momentum is rebuilt as alpha (P_t + r[1, t]), where
 
     t < N:        P_t = G[1, t]
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
     t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
 
-This recursion is ours; it equals the paper's sum over all earlier windows (Algorithm 4, corrected:
+This recursion is ours. It equals the paper's sum over all earlier windows (Algorithm 4, corrected:
 its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
 
 Without noise it is the momentum exactly if all epochs have one order (the paper's Lemma 17); with fresh
-orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise take one way in both modes: a
-reshuffled momentum that is computed otherwise is no function of the released nodes. Print lacks L in the
-noise of Delta and r; it is there in the proof and here.
+orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise follow one recursion in both modes:
+otherwise a reshuffled momentum would be no function of the released nodes. The printed algorithm lacks L in
+the noise of Delta and r. The proof and this module have it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ldpflow.numerics.accounting import zcdp_noise_multiplier
 from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
 from ldpflow.numerics.tree import (
-    Tree,
+    NoiseTree,
     chi_mean,
     cost_bound,
     mean_prefix_discount,
@@ -58,7 +58,7 @@ from ldpflow.numerics.tree import (
 
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
-    """V1 and V2: bounds of the nodes that one record enters, ending at step 2M or before, and all.
+    """Bounds of the number of nodes that one record enters: V1 up to step 2M, V2 in all.
 
     V1 = max(3 log2 M, 2 floor(log2 M) + 3) (print: the first, too small for M < 6),
     V2 = 4 ceil(T/M) log2 M (print: T/M).
@@ -87,22 +87,22 @@ class DpNsgdReduced(MomentumAlgorithm):
     least_epochs: ClassVar[int] = 4
     printed_constant: ClassVar[float] = 4.0
 
-    def trees(self, batches: int, steps: int) -> list[Tree]:
+    def trees(self, batches: int, steps: int) -> list[NoiseTree]:
         """Trees of the released sums: G early and late, Delta, r."""
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
         if self.calibration != "exact":
             return [
-                Tree(4.0 * v2, 4.0 * v1, early=2 * batches),
-                Tree(residual, after=batches),
-                Tree(residual),
+                NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches),
+                NoiseTree(residual, after=batches),
+                NoiseTree(residual),
             ]
         # No window is longer than M, so no node above its level is ever read, or drawn.
         levels = batches.bit_length()
         return [
-            Tree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
-            Tree(residual, levels=levels, after=batches),
-            Tree(residual, left=True),
+            NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
+            NoiseTree(residual, levels=levels, after=batches),
+            NoiseTree(residual, left=True),
         ]
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:

@@ -4,13 +4,13 @@ Central model: a curator holds N records and releases all iterates under (epsilo
 replacing one record. Sigma follows from the budget by accounting for the whole transcript.
 
 Theorems 6 and 9 of Tran and Cutkosky (2022) set the steps T of momentum algorithms without constants and, in
-Theorem 9, without logarithms; at practical sizes the noise of Algorithm 2 is far above the gradient then.
+Theorem 9, without logarithms. At practical sizes the noise of Algorithm 2 is far above the gradient then.
 ``balanced`` minimises the bound of the descent lemma,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
 with the noise of this budget, from the variances of ldpflow.numerics.tree and upper bounds of the
-accountant's c. The first term falls like q^-1/2; the noise grows like q^1/2 (Algorithm 1) and q^1/4
+accountant's c. The first term falls like q^-1/2, the noise grows like q^1/2 (Algorithm 1) and q^1/4
 (Algorithm 2). Gap and L are bounds: shorter or longer runs may do better.
 """
 
@@ -39,14 +39,14 @@ DIGITS = 40
 
 
 def first_theorem_steps(n: int, d: int, epsilon: float, delta: float) -> float:
-    """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta)), solved; not rounded."""
+    """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta)), unrounded."""
     with workdps(DIGITS):
         target = mpf(epsilon) * n**2 / mp.sqrt(d * mp.log(1 / mpf(delta))) * mp.log(2)
         return float(mp.exp(mp.lambertw(target).real))
 
 
 def reduced_theorem_steps(n: int, d: int, epsilon: float) -> float:
-    """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3); not rounded."""
+    """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3), unrounded."""
     with workdps(DIGITS):
         return float(mp.cbrt(mpf(n) ** 7 * mpf(epsilon) ** 4 / mpf(d) ** 2))
 
@@ -85,7 +85,7 @@ MEMORY_BUDGET = 2**30
 
 
 def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
-    """Middles of ``points`` equal parts of 1..T, whose means estimate those over all steps, and T."""
+    """Middles of ``points`` equal parts of 1..T, for means over all steps, and T."""
     middles = {max(1, (2 * i + 1) * steps // (2 * points)) for i in range(points)}
     return tuple(sorted(middles | {steps}))
 
@@ -182,7 +182,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
 
     def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
-        """Schedule and noise; :func:`plan_of` caches it."""
+        """Schedule and noise, cached by :func:`plan_of`."""
         at = self.schedule(problem, n)
         sigma, cost = self.multiplier(problem, n, at)
         return RunPlan(
@@ -214,7 +214,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         return 8 * n * (problem.dimension + 1) * copies + self.memory(problem, n)
 
     def check(self, problem: FiniteSumProblem, n: int) -> None:
-        """Refuse an n that does not go with the settings, or does not fit into memory."""
+        """Refuse an n that contradicts the settings, or does not fit into memory."""
         self.schedule(problem, n)
         total, mebi = self.memory_of_data(problem, n), 2**20
         if total > MEMORY_BUDGET:
@@ -276,11 +276,11 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
 
     @abstractmethod
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        """T of the utility theorem, not rounded; a batch of b counts as one record with b epsilon."""
+        """Unrounded T of the utility theorem. A batch of b counts as one record with b epsilon."""
 
     @abstractmethod
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
-        """E||noise|| of the momentum along a run of so many epochs, late in it."""
+        """E||noise|| of the momentum late in a run of ``epochs`` epochs."""
 
     @abstractmethod
     def cost(self, batches: int, steps: int, alpha: float) -> float:

@@ -12,7 +12,7 @@ Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): constant s
 DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail averaging of shuffled records, gradients
 clipped at zeta with noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes it
 private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Simulated records are
-exchangeable and not shuffled; a file's are. Without a shuffler it is ``tail_sgd`` under ``clipped_gaussian``.
+exchangeable and not shuffled, a file's are. Without a shuffler it is ``tail_sgd`` under ``clipped_gaussian``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
 
 
 def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
-    """theta_1 <= .. <= theta_Q: the iterates of several quantiles, sorted by exchanges of neighbours."""
+    """Sort the iterates of several quantiles, theta_1 <= .. <= theta_Q, by exchanges of neighbours."""
     for k in range(kernel.D):
         for j in range(kernel.D):
             if k > 0 and j > 0:
@@ -99,7 +99,7 @@ def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """LDP-SGD of LANES replicates (see one_pass), the variates of CHUNK steps drawn together.
 
-    What the mechanism counts goes to extras.
+    extras holds the counts of the mechanism.
     """
     c, gamma, start, radius = settings.c, settings.gamma, settings.theta0, settings.radius
     times, marks, centre = record.times, record.marks, record.centre
@@ -296,7 +296,7 @@ class DpSsgd(TailSgd):
         assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
         found = []
         eigenvalues = problem.lambdas
-        if problem.stored_records():  # of which the two ends are known: the least one as often as it may be
+        if problem.stored_records():  # only the two ends are known: the least one repeated
             eigenvalues = (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
         inverse = sum(1.0 / v for v in eigenvalues)
         share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon

@@ -5,7 +5,7 @@
 A study gives the size s of a batch, or the number T of batches (rounds): then s = floor(n/T) at every n.
 
 With ``noise = "record"`` each record's gradient goes through the mechanism before it is averaged
-(local; the Laplace scale is Delta/eps: the paper prints Delta eps in this place). With
+(local, with Laplace scale Delta/eps, which the paper misprints as Delta eps). With
 ``noise = "batch"`` a curator averages the raw gradients and adds A's noise once, divided by s (Song,
 Chaudhuri and Sarwate, 2013): eps-DP, but central, not local. With mechanism ``none`` both are plain
 mini-batch SGD.
@@ -69,7 +69,7 @@ class MinibatchSgd(CoordinateSteps):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The default batch size, if the axes name neither that nor rounds."""
+        """Add the default batch size, if the axes name neither batch_size nor rounds."""
         given = axes if "rounds" in axes else {"batch_size": (BATCH_SIZE,), **axes}
         return {name: given[name] for name in cls.model_fields if name in given}
 
@@ -134,7 +134,7 @@ class MinibatchSgd(CoordinateSteps):
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """Mini-batch SGD of LANES replicates (see one_pass).
 
-    Time counts steps; a step consumes s records, and s or 1 draws of noise.
+    Time counts steps. A step consumes s records, and s or 1 draws of noise.
     """
     c, gamma, s, once = settings.c, settings.gamma, int(settings.batch_size), settings.once > 0.0
     times, marks, centre = record.times, record.marks, record.centre

@@ -81,7 +81,7 @@ class PrivateRegression(OnePassRegression):
         return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        """A run without loss: 1/alpha-GDP."""
+        """Guarantee of a run: (epsilon, delta)-DP and, without loss, 1/alpha-GDP."""
         epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
@@ -122,12 +122,12 @@ class MinibatchRegression(PrivateRegression):
         return made if horizon is None else min(made, n // self.records(horizon))
 
     def records(self, horizon: int) -> int:
-        """Records of one step; those left over after T steps are not used."""
+        """Records of one step. Those left over after T steps are not used."""
         assert self.iterations is not None
         return horizon // self.iterations
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
-        """Every step; the last one has all users."""
+        """Every step. The last one has all users."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)
 
@@ -150,7 +150,7 @@ class MinibatchRegression(PrivateRegression):
         """Records of a step that set the threshold, and that make the gradient."""
 
     def scale(self, problem: LeastSquares) -> float:
-        """R."""
+        """R, the scale of ||x||."""
         if self.radius is not None:
             return self.radius
         square = problem.trace() if self.radius_of == "trace" else problem.radius_square()
@@ -166,7 +166,7 @@ class MinibatchRegression(PrivateRegression):
         return b / (problem.radius_square() + (b - 1) * problem.largest())
 
     def with_schedule(self, problem: LeastSquares, horizon: int) -> Self:
-        """iterations, eta and radius filled in, and checked."""
+        """Fill in and check iterations, eta and radius."""
         found = self.model_copy(update={"radius": self.scale(problem)})
         if self.iterations is None:
             found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})
@@ -182,7 +182,7 @@ class MinibatchRegression(PrivateRegression):
         return found
 
     def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
-        """The smallest even T that forgets the start, for the step length that goes with it."""
+        """Smallest even T that forgets the start, with the step length of that T."""
         with constants.workdps(30):
             ratio = mpf(1)
             if problem.error_variance() > 0.0:
@@ -216,12 +216,12 @@ class MinibatchRegression(PrivateRegression):
         ]
 
     def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
-        """The guarantee; a run is 1/alpha-GDP too if it is ``exact``."""
+        """Guarantee of a run, which is 1/alpha-GDP too if ``exact``."""
         if self.noise_multiplier is None and abs(epsilon - self.epsilon) < 1e-9 * self.epsilon:
             epsilon = self.epsilon  # without rounding
         mu = 1.0 / self.alpha() if exact else None
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """No intervals are built on the few steps of such a path."""
+        """NaN: a path of so few steps has no intervals."""
         return nan_matrix(problem.dimension)

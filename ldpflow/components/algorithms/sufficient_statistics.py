@@ -4,7 +4,7 @@
 
 For privacy x is scaled to norm at most X and y cut at Y. Replacing a record moves A by at most sqrt(2) X^2/N
 in Frobenius norm and v by 2 X Y/N. Each gets half of the budget: noise multiplier sqrt(2) alpha, E
-symmetric with N(0, s^2) on the diagonal and N(0, s^2/2) beside it, s = 2 X^2 alpha/N, and e with standard
+symmetric with N(0, s^2) on the diagonal and N(0, s^2/2) off it, s = 2 X^2 alpha/N, and e with standard
 deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. One step makes the estimate.
 """
 
@@ -103,13 +103,13 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """The estimates of LANES replicates (see one_pass); there is one step.
+    """Compute the estimates of LANES replicates in one step (see one_pass).
 
     Noise in the order of its stream: the lower triangle of E by rows, then e.
     """
     n, x_bound, y_bound = int(settings.n), settings.x_bound, settings.y_bound
     moment_noise, cross_noise, ridge = settings.moment_noise, settings.cross_noise, settings.ridge
-    size = kernel.D  # a name of its own: these loops are not to be written out
+    size = kernel.D  # a name of its own keeps these loops from being unrolled
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
     nothing = register_array(kernel.STATE)

@@ -1,4 +1,4 @@
-"""Bootstrap of the average: of blocks of one path, and from perturbed paths.
+"""Bootstrap intervals around the average, from blocks of one path or from perturbed paths.
 
 **BB**, multiplier block bootstrap (Dette and Graw, Algorithm 2, eq. 11 and 12)
 
@@ -13,7 +13,7 @@ standard error.
 
     S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
 
-with thetabar*(1), ..., thetabar*(B) the first B replications of BB with the same blocks and multipliers.
+with thetabar*(1), ..., thetabar*(B) the first B replications of BB with equal blocks and multipliers.
 Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible. It
 shares BB's variance, and is too short where BB is.
 
@@ -21,8 +21,8 @@ shares BB's variance, and is too short where BB is.
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. A perturbed path weighs the privacy noise of its own answers, which
-has variance E w^2 S_LDP = 2 S_LDP where the estimate has S_LDP, and S_LDP itself is that of eps/(B + 1).
+With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too: its
+variance is E w^2 S_LDP = 2 S_LDP, that of the estimate S_LDP. S_LDP is that of the budget eps/(B + 1).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ldpflow.components.intervals.record import PathRecord, PathSource
 from ldpflow.numerics import constants, register_array
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
 
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
@@ -140,9 +140,9 @@ class BlockBootstrap(PathIntervalMethod):
     def outer_values(
         self, record: PathRecord, n: int, deviations: Array, sd: Array, tails: Sequence[float]
     ) -> Array:
-        """Values of :meth:`replicates` in order, without some between the quantiles for these tails.
+        """Sorted values of :meth:`replicates` that the quantiles of these tails need.
 
-        Those near 0 need not be put in order, two thirds of them all: while enough are left at either end.
+        Leaves out values near 0, about two thirds, if enough remain at either end.
         """
         count = self.B
         needed, z = tail_values(count, tuple(tails))
@@ -162,8 +162,7 @@ class BlockBootstrap(PathIntervalMethod):
     ) -> Array:
         """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count).
 
-        Sums nearer to 0 than ``limit``, shape (d, R), are left out; some of them, or zeros, stand at the
-        end of rows that are shorter than others.
+        Leaves out sums nearer to 0 than ``limit``, shape (d, R). Such sums, or zeros, fill up shorter rows.
         """
         from ldpflow.numerics.streams import lane_states
 
@@ -181,7 +180,7 @@ class BlockBootstrap(PathIntervalMethod):
 
 
 def in_lanes(values: Array) -> Array:
-    """Values of the last axis's replicates in LANES lanes, zeros in those that are left, as one axis."""
+    """Pad the replicates of the last axis with zeros to LANES lanes, and flatten."""
     lanes = values.shape[-1]
     if lanes < LANES:
         padded = np.zeros((*values.shape[:-1], LANES))
@@ -192,16 +191,16 @@ def in_lanes(values: Array) -> Array:
 
 @cache
 def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
-    """The compiled kernel that draws multipliers of this law and sums the blocks."""
+    """Compile the kernel that draws multipliers of this law and sums the blocks."""
     from ldpflow.numerics.samplers import flip_sign, next_draw, unit
 
     law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
     case = Case((("following", next_draw), ("unit", unit), ("with_sign", flip_sign), ("multiplier", law)))
 
-    def adding(blocks: int) -> Part:
-        return Part(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
+    def adder(blocks: int) -> KernelPart:
+        return KernelPart(add_blocks, case.with_values({"BLOCKS": blocks}), "inlined")
 
-    case = case.with_values({"add_group": adding(GROUP), "add_block": adding(1)})
+    case = case.with_values({"add_group": adder(GROUP), "add_block": adder(1)})
     return compile_kernel(multiplier_sums, case, SIGNATURE)
 
 
@@ -216,7 +215,7 @@ def rademacher(kernel, word):  # type: ignore[no-untyped-def]
 
 
 def position(count: int, p: float) -> tuple[int, float]:
-    """Where the empirical p-quantile of ``count`` values lies: after which one, and how far on."""
+    """Index of the value below the empirical p-quantile of ``count`` values, and the fraction beyond it."""
     place = (count - 1) * p
     low = min(int(place), count - 2)
     return low, place - low
@@ -224,9 +223,9 @@ def position(count: int, p: float) -> tuple[int, float]:
 
 @lru_cache(maxsize=256)
 def tail_values(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
-    """Values needed from either end, and how many standard errors from 0 on that many are likely to lie.
+    """Number of values needed at either end, and the distance from 0 beyond which as many are likely to lie.
 
-    0 standard errors where too few would be left out.
+    The distance is in standard errors. It is 0 if too few values would be left out.
     """
     needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
     share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
@@ -236,7 +235,7 @@ def tail_values(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
 def quantile(outer: Array, count: int, p: float) -> Array:
     """Empirical p-quantile of ``count`` values, Hyndman and Fan's type 7 (R's and NumPy's).
 
-    ``outer`` has them in order along its last axis, without some between the quantiles that are asked for.
+    ``outer`` holds them sorted along its last axis. Values between the tails may be missing.
     """
     low, fraction = position(count, p)
     if p > 0.5:
@@ -247,10 +246,10 @@ def quantile(outer: Array, count: int, p: float) -> Array:
 
 
 def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # type: ignore[no-untyped-def]
-    """out[x] = sum_j eps_j^(k) D_j for k = 1..B but those nearer to 0 than limit[x], kept[x] of them.
+    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B, of at least limit[x] in absolute value.
 
-    x is coordinate and lane. Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is
-    a prefix of B = 1000. One multiplier serves all coordinates.
+    kept[x] is their number, x is coordinate and lane. Multipliers are drawn for k = 1, j = 1..m, then k = 2,
+    and so on: B = 500 is a prefix of B = 1000. One multiplier serves all coordinates.
     """
     size = out.shape[0]
     m = deviations.shape[0] // size
@@ -270,14 +269,14 @@ def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # typ
             value = total[x] * factor
             at = kept[x]
             out[x, at] = value
-            # No branch: nothing could predict it.
+            # No branch: it would be mispredicted.
             kept[x] = at + (NONE if abs(value) < limit[x] else ONE)
 
 
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
-    """Add eps_i D_i of as many blocks as ``kernel.BLOCKS`` from j on, one after the other.
+    """Add eps_i D_i of ``kernel.BLOCKS`` blocks from block j on, in order.
 
-    Slices: an index from 0 on needs no test for a negative one, which would become a gather.
+    Slices are indexed from 0: a test for negative indices would become a gather.
     """
     first = total[:LANES]
     D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]
@@ -349,8 +348,8 @@ class PerturbedBootstrap(PathIntervalMethod):
     cites = ("fang2018",)
     around_average = True
 
-    def lacking(self, source: PathSource) -> str:
-        reason = super().lacking(source)
+    def unmet_need(self, source: PathSource) -> str:
+        reason = super().unmet_need(source)
         return reason or (
             "" if source.algorithm.perturbed_paths() else "it takes the perturbed paths of budget_split"
         )

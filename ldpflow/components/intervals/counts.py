@@ -1,12 +1,11 @@
 """Records of protocols that make no path, and intervals from them.
 
-**inversion** of the test of F(x) = tau on a private histogram: x is kept while |F^(x) - tau| <= z se(x),
-where F^ is the unbiased estimate at the edges and se its standard error were F(x) = tau. That is a test of
-F(x) = tau whatever the density is.
+**inversion** of the test of F(x) = tau on a private histogram: the points x with |F^(x) - tau| <= z se(x).
+F^ is the unbiased estimate at the edges, se its standard error under F(x) = tau. The test needs no density.
 
 **fieller**, from the local logistic fit of protocol ``rounds``: {x : (a + b u - logit tau)^2 <= z^2 Var(a +
 b u)}, u the place of x in the window of the fit. Thresholds of a round are conditionally independent given
-the past and the last round is fresh data, as in adaptive regression; no proof is claimed.
+the past and the last round is fresh data, as in adaptive regression. No proof is claimed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsRecord(Record):
-    """R replicates of a protocol at one n; ``quantiles`` are theta*, those at ``taus``, length d."""
+    """Record of R replicates of a protocol at one n. ``quantiles``, length d, are theta* at ``taus``."""
 
     seed: int
     replicates: NDArray[np.int64]
@@ -41,7 +40,7 @@ class CountsRecord(Record):
         return self.quantiles
 
     def finite(self, n: int) -> NDArray[np.bool_]:
-        # Nothing can overflow; what has no estimate is undefined.
+        # Nothing can overflow. A replicate without an estimate has an undefined interval.
         return np.ones(len(self.replicates), dtype=bool)
 
 

@@ -1,4 +1,4 @@
-"""Base classes of interval methods, which are pure functions of a record; settings that several have."""
+"""Base classes and common settings of interval methods, which are pure functions of a record."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ class IntervalMethod(Settings):
     group: ClassVar[str] = "method"
 
     undefined_where: ClassVar[str] = ""
-    """When a replicate that has not diverged has no interval, as in ``there are fewer than two blocks``."""
+    """Condition under which a finite replicate has no interval, e.g. ``there are fewer than two blocks``."""
 
     around_average: ClassVar[bool | None] = None
-    """Whether the estimate is the average of all iterates of one path: ``explain`` then says what bias it
-    has if the path does not arrive. If a class does not say (None), the estimates of a run decide."""
+    """Whether the estimate is the average of all iterates of one path. ``explain`` then reports its bias if
+    the path does not arrive. With None the estimates of a run decide."""
 
     record: ClassVar[type[Record]]
     cites: ClassVar[tuple[str, ...]] = ()
@@ -125,7 +125,7 @@ class IntervalMethod(Settings):
 
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        """Warnings of the diagnostics in a row of the summary; ``vector``: theta has several coordinates."""
+        """Warnings from the diagnostics of a summary row. ``vector``: theta has several coordinates."""
         return cautions(cls.diagnostics, row)
 
     @classmethod
@@ -134,11 +134,11 @@ class IntervalMethod(Settings):
         return {}
 
     def applies(self, source: Any) -> bool:
-        """Whether a simulator makes what this method needs; a study leaves out other cells."""
-        return not self.lacking(source)
+        """Whether a simulator makes the records that this method needs. A study leaves out other cells."""
+        return not self.unmet_need(source)
 
-    def lacking(self, source: Any) -> str:
-        """Reason why a simulator does not make what this method needs, or ""."""
+    def unmet_need(self, source: Any) -> str:
+        """Reason why a simulator does not make the records that this method needs, or ""."""
         made: type[Record] | None = source.interval_record()
         if made is None:
             return "intervals cannot be made from its results"
@@ -159,8 +159,8 @@ class IntervalMethod(Settings):
     def reads_truth(self) -> bool:
         """Whether intervals are computed from theta*, or from the asymptotic covariance there.
 
-        Such a method is a yardstick that no data can have: nothing recommends it. Others get a record
-        whose ``truth`` is refused.
+        Such a method is a yardstick, impossible with real data and never recommended. Other methods get a
+        record whose ``truth`` is refused.
         """
         return False
 
@@ -169,7 +169,7 @@ class IntervalMethod(Settings):
         return 1
 
     def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
-        """Which replicates have not diverged as far as the method looks, shape (R,)."""
+        """Mask of the replicates that have not diverged by the last time the method reads, shape (R,)."""
         finite: NDArray[np.bool_] = record.finite(n)
         return finite
 
@@ -177,39 +177,39 @@ class IntervalMethod(Settings):
     def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
         """Intervals after n users, for every level in (0, 1).
 
-        The record is of the class :attr:`record` and holds what this method asked for. If a row is made of
-        several :meth:`runs`, its replicates are those of whole rows, in order.
+        The record is of the class :attr:`record` and holds the times and sums that this method declares. If
+        a row takes several :meth:`runs`, the record holds the replicates of whole rows, in order.
         """
 
     def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals that a record may keep for further methods: not to be changed."""
+        """Intervals that the record may cache for other methods. Do not modify them."""
         return self.intervals(record, n, levels)
 
 
 class PathIntervalMethod(IntervalMethod):
-    """Interval method on path records, which says at which times it needs them.
+    """Interval method on path records, with the times at which it reads them.
 
-    A method around others returns them from :meth:`nested` and needs what they need.
+    A method around others returns them from :meth:`nested` and inherits their needs.
     """
 
     record: ClassVar[type[Record]] = PathRecord
 
     def nested(self) -> tuple[PathIntervalMethod, ...]:
-        """Methods that this one holds."""
+        """Methods whose results this one uses."""
         return ()
 
     def used_components(self) -> tuple[Settings, ...]:
         return self.nested()
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Step indices in 1, ..., steps at which S is needed, in increasing order: by default the last."""
+        """Increasing step indices in 1, ..., steps at which S is needed (default: the last step)."""
         found = np.array([steps], dtype=np.int64)
         for method in self.nested():
             found = np.union1d(found, method.times(steps, algorithm))
         return found
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
-        """The times that these levels need."""
+        """Times that these levels need."""
         return self.times(steps, algorithm)
 
     def times_settings(self) -> tuple[object, ...]:
@@ -217,7 +217,7 @@ class PathIntervalMethod(IntervalMethod):
         return tuple((method.kind, *method.times_settings()) for method in self.nested())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        """Upper bound of the number of times, on which a study is refused."""
+        """Upper bound of the number of times. A study with too many is refused."""
         return sum(method.count_times(steps, algorithm) for method in self.nested()) or 1
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
@@ -236,9 +236,9 @@ class PathIntervalMethod(IntervalMethod):
     def reads_truth(self) -> bool:
         return any(method.reads_truth() for method in self.nested())
 
-    def lacking(self, source: PathSource) -> str:
-        reasons = [method.lacking(source) for method in self.nested()]
-        if reason := first_reason(super().lacking(source), *reasons):
+    def unmet_need(self, source: PathSource) -> str:
+        reasons = [method.unmet_need(source) for method in self.nested()]
+        if reason := first_reason(super().unmet_need(source), *reasons):
             return reason
         names = [name for name in self.steps_read() if isnan(getattr(source.algorithm, name)())]
         if not names:
@@ -273,9 +273,9 @@ def first_reason(*reasons: str | None) -> str | None:
 class Variance:
     """Estimate V of Sigma in sqrt(steps) (average - theta*) -> N(0, Sigma)."""
 
-    value: Array  # diagonal of V, shape (d, R); without an interval unless positive
-    degrees: float = inf  # of Student's t; infinite for the normal quantile
-    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R); NaN for no interval
+    value: Array  # diagonal of V, shape (d, R), without an interval if not positive
+    degrees: float = inf  # of Student's t, infinite for the normal quantile
+    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R), NaN for no interval
     diagnosis: dict[str, Array] = field(default_factory=dict)  # as of Intervals
 
 
@@ -286,7 +286,7 @@ class VarianceMethod(PathIntervalMethod):
 
     @abstractmethod
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        """Estimate after some steps; None with too few batches, for example."""
+        """Estimate V after ``steps`` steps, or None, for example with too few batches."""
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
@@ -298,15 +298,15 @@ class VarianceMethod(PathIntervalMethod):
         return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
-@lru_cache(maxsize=4096)  # every batch asks
+@lru_cache(maxsize=4096)  # called for every batch
 def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
     return int(method.level_times(steps, algorithm, levels)[-1])
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
-    """Columns of the rows of some methods: diagnostics, and the settings that one of them has.
+    """Columns of the rows of several methods: diagnostics, and settings that at least one of them has.
 
-    A setting that all of them lack is left out: rows of a method that gained a setting stay as they were.
+    Leaves out a setting that is None in all of them: rows from before a new setting stay unchanged.
     """
     once = dict.fromkeys(methods)
     kinds = dict.fromkeys(type(method) for method in once)
@@ -326,7 +326,7 @@ def average(record: PathRecord, steps: int) -> Array:
 
 
 def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
-    """Limits estimate -+ half width, one pair per level; shapes (L, d, R)."""
+    """Limits estimate -+ half width, one pair per level, shapes (L, d, R)."""
     widths = np.empty((len(half_widths), *estimate.shape))
     for at, half_width in enumerate(half_widths):
         widths[at] = half_width
@@ -334,13 +334,13 @@ def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Arr
 
 
 def undefined_intervals(estimate: Array, levels: Sequence[float]) -> Intervals:
-    """An estimate without se and limits."""
+    """Intervals whose se and limits are NaN."""
     nothing = np.full((len(levels), *estimate.shape), np.nan)
     return Intervals(estimate, np.full_like(estimate, np.nan), nothing, nothing)
 
 
 def positive_or_nan(variance: Array) -> Array:
-    """The variance if it is positive and finite, else NaN: what has no interval has no se."""
+    """Variance if positive and finite, else NaN: a replicate without an interval has no se."""
     return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
 
 
@@ -361,9 +361,9 @@ def normal_intervals(
 
 
 def in_order(terms: Array) -> Array:
-    """Sum along the first axis, one after the other: bits do not depend on the number of replicates.
+    """Sum sequentially along the first axis, so that bits do not depend on the number of replicates.
 
-    numpy.sum adds whole rows one after the other, but single numbers in pairs.
+    numpy.sum adds whole rows sequentially, but single numbers in pairs.
     """
     if terms[0].size == 1:
         result: Array = np.add.accumulate(terms, axis=0)[-1]

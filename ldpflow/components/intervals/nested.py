@@ -1,11 +1,11 @@
-"""Methods that hold another one, their base, and take its standard error or covariance.
+"""Interval methods around a base method, whose standard error or covariance they use.
 
 **SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
 
     s = floor((1 - k) n), m = n - s;   (S(n) - S(s))/m -+ z sqrt(V/m)
 
 with V any estimate of Sigma from the whole run. With k = 1 it is the average. The limit variance is 1/k
-times as large; early iterates, and most of the bias that they carry, are left out.
+times as large. Early iterates, and most of their bias, are left out.
 
 **ACS**, asymptotic confidence sequence: intervals that hold at every n at once, in the limit
 
@@ -14,7 +14,7 @@ times as large; early iterates, and most of the bias that they carry, are left o
 
 Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), for averaged SGD Xie, Jin, Liang and Zhang (2024).
 Centre and V are those of any method with a standard error: half widths are its se times sqrt(n) m_n. The
-sequence is tightest at t_opt, which has to be chosen before looking; there it is sqrt(y)/z times as long as
+sequence is tightest at t_opt, which has to be chosen before looking. There it is sqrt(y)/z times as long as
 the interval for one n. It protects against looking early and often, and not against bias.
 
 **joint**, ellipsoids around the average of a vector
@@ -23,7 +23,7 @@ the interval for one n. It protects against looking early and often, and not aga
     volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
 
 V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch means' sum_k n_k (X_k -
-Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees; or batch means' over M - 1
+Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees. Or V is batch means' over M - 1
 with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
 projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
 """
@@ -71,7 +71,7 @@ from ldpflow.settings import OneOf, Setting
 
 
 def methods() -> dict[str, type[Any]]:
-    """Interval methods by kind, those of plug-ins included."""
+    """Interval methods by kind, with those of plug-ins."""
     from ldpflow.components.intervals import INTERVAL_METHODS
 
     return INTERVAL_METHODS
@@ -82,7 +82,7 @@ def is_plugin(method: type[Any]) -> bool:
 
 
 def base_of(*bundled: str) -> OneOf:
-    """The methods that may be a base: some of the bundled ones, and all that plug-ins bring."""
+    """Allowed bases: these bundled methods, and all suitable methods of plug-ins."""
 
     def can_be_base(method: type[Any]) -> bool:
         return issubclass(method, PathIntervalMethod) and not issubclass(method, Nested)
@@ -95,9 +95,9 @@ def base_of(*bundled: str) -> OneOf:
 
 
 class Nested(PathIntervalMethod):
-    """Base class of methods around another one, whose kind a subclass declares as ``base``.
+    """Base class of methods around a base method of the kind ``base``.
 
-    The settings below are the base's; those that are not given have the base's defaults.
+    The settings below are those of the base (default: the base's defaults).
     """
 
     PASSED_ON: ClassVar = ("M", "block_rule", "block_c", "degree", "burn_in", "variance", "small_run")
@@ -111,25 +111,25 @@ class Nested(PathIntervalMethod):
     variance: StepVariance | None = None
     small_run: SmallRun | None = None
 
-    # Travels to other processes with its source.
+    # Pickled with its source for other processes.
     _of_plugin: PathIntervalMethod | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def settings_of_the_base(self) -> Nested:
         kind = methods()[self.base]
-        for name in self.passed_on():
+        for name in self.base_settings():
             if name not in kind.model_fields:
                 raise ValueError(f"{self.base} has no setting {name}")
         if is_plugin(kind):
-            self._of_plugin = kind.model_validate({"kind": self.base, **self.passed_on()})
+            self._of_plugin = kind.model_validate({"kind": self.base, **self.base_settings()})
             if self._of_plugin.runs(0.9) > 1:
                 raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
         else:
             self.base_method()
         return self
 
-    def passed_on(self) -> dict[str, Any]:
-        """Settings of the base that are given."""
+    def base_settings(self) -> dict[str, Any]:
+        """Settings for the base that are not None."""
         return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
 
     def base_method(self) -> PathIntervalMethod:
@@ -137,7 +137,7 @@ class Nested(PathIntervalMethod):
         if self._of_plugin is not None:
             return self._of_plugin
         method: PathIntervalMethod = methods()[self.base].model_validate(
-            {"kind": self.base, **self.passed_on()}
+            {"kind": self.base, **self.base_settings()}
         )
         return method
 
@@ -145,7 +145,7 @@ class Nested(PathIntervalMethod):
         return (self.base_method(),)
 
     def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
-        """Intervals of the base, with those of its diagnostics that this method has, and its se."""
+        """Intervals of the base with the diagnostics that both methods have, and its se."""
         found = self.base_method().intervals_once(record, n, levels)
         se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
         if found.se is None and np.isfinite(found.lower).any():
@@ -177,7 +177,7 @@ class SuffixAverage(Nested):
     base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
 
     def suffix_start(self, steps: int) -> int:
-        """s, exact: the share is the decimal that was typed."""
+        """Exact s, from the share as a decimal number."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -343,7 +343,7 @@ class JointRegion(Nested):
         return Intervals(estimate, se, *limits, diagnosis)
 
     def covariance(self, record: PathRecord, steps: int) -> tuple[Array, int | None] | None:
-        """V, shape (d, d, R), and M if the quantile is Hotelling's; None without enough steps."""
+        """V, shape (d, d, R), and M if the quantile is Hotelling's, or None with too few steps."""
         base = self.base_method()
         d = len(record.origin)
         if isinstance(base, TranscriptCovariance):
@@ -373,9 +373,9 @@ def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> A
 
 
 def cholesky(matrix: Array) -> tuple[Array, Array]:
-    """L and D with matrix = L D L', L unit lower triangular; shapes (d, d, R) and (d, R).
+    """Factors of matrix = L D L', L unit lower triangular, shapes (d, d, R) and (d, R).
 
-    D is NaN from the first pivot on that is not positive: the matrix is not positive definite.
+    If the matrix is not positive definite, D is NaN from the first pivot that is not positive.
     """
     d = len(matrix)
     lower, pivots = np.zeros(matrix.shape), np.empty(matrix.shape[1:])
@@ -403,10 +403,10 @@ def forward(lower: Array, vector: Array) -> Array:
 
 
 def root(x: Array, order: int) -> Array:
-    """x^(1/order) of positive x, by Newton's method from above: the same bits on every processor."""
+    """x^(1/order) of positive x, by Newton's method from above, with equal bits on every processor."""
     _, exponent = np.frexp(x)
     y: Array = np.ldexp(np.ones_like(x), -(-exponent // order))
-    # Far from the root a step takes off one part in ``order``; from above it is never left.
+    # Far from the root a step divides y by about order/(order - 1). Iterates stay above the root.
     for _ in range(8 + 2 * order):
         power = np.ones_like(y)
         for _ in range(order - 1):
@@ -435,7 +435,7 @@ def critical_value(level: float, dimension: int, batches: int | None) -> float:
 
 @lru_cache(maxsize=1024)
 def unit_volume(dimension: int, steps: int, q: float) -> float:
-    """Volume where det V = 1: pi^(d/2)/Gamma(d/2 + 1) (q/n)^(d/2)."""
+    """Volume for det V = 1: pi^(d/2)/Gamma(d/2 + 1) (q/n)^(d/2)."""
     with constants.workdps(40):
         half = mpf(dimension) / 2
         return float(mp.pi**half / mp.gamma(half + 1) * (mpf(q) / steps) ** half)

@@ -15,9 +15,9 @@ users are left over. A run on n/K users has K^gamma times the bias of one on n u
     interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
 
 Each of B independent estimates without median bias is as likely above as below, so all of them are on one
-side with probability 2^(1 - B); the two values of B are mixed to make it alpha. Row r takes replicates rB*,
-..., rB* + B* - 1 of the path as its runs (the first B of them), and a coin of its own that is addressed by
-path, level and r but not by n, so that looking at several n tosses it once.
+side with probability 2^(1 - B). Mixing the two values of B makes it alpha. Row r takes replicates rB*, ...,
+rB* + B* - 1 of the path as its runs (the first B of them). Its coin is addressed by path, level and r, and
+serves all n.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class ConvexHull(PathIntervalMethod):
         return MOST_RUNS
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals at levels with one B*; coins, and so estimates, differ between levels."""
+        """Intervals at levels with one B*. Coins, and so estimates, differ between levels."""
         steps = record.steps(n)
         most = self.runs(levels[0])
         if any(self.runs(level) != most for level in levels):
@@ -154,7 +154,7 @@ def hull_times(steps: int, runs: Iterable[int]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def hull_size(level: float) -> tuple[int, float]:
-    """B* and the probability p of B* - 1; the level is the decimal that was typed."""
+    """B* and the probability p of B* - 1, from the level as a decimal number."""
     with constants.workdps(40):
         alpha = 1 - mpf(repr(level))
         exponent = mp.log(2 / alpha, 2)

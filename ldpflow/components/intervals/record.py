@@ -1,4 +1,4 @@
-"""Records: what is kept of replicates for interval methods."""
+"""Records of replicates, the input of interval methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Record(ABC):
         The study's seed.
     replicates : ndarray of int64, shape (R,)
     words : str
-        What the record holds, in a few words: a method says with it what it takes.
+        Short description of the record in messages.
     """
 
     words: ClassVar[str] = "records of another kind"
@@ -40,21 +40,21 @@ class Record(ABC):
     @property
     @abstractmethod
     def truth(self) -> Array:
-        """theta*, shape (d,); NaN where it is not known."""
+        """theta*, shape (d,), NaN if unknown."""
 
     def without_truth(self) -> Self:
-        """The record for methods that need no truth: its :attr:`truth` is refused."""
+        """Equal record whose :attr:`truth` raises :class:`TruthRefused`."""
         record = object.__new__(class_without_truth(type(self)))
         record.__dict__.update(self.__dict__)
         return cast("Self", record)
 
     @abstractmethod
     def finite(self, n: int) -> NDArray[np.bool_]:
-        """Which replicates have not diverged after n users, shape (R,)."""
+        """Mask of the replicates that have not diverged after n users, shape (R,)."""
 
 
 class TruthRefused(LdpflowError):
-    """A method that does not declare it asks for the truth."""
+    """Error of a method that reads the truth without declaring it."""
 
 
 def refuse_truth(record: Record) -> Array:
@@ -66,7 +66,6 @@ def refuse_truth(record: Record) -> Array:
 
 @cache
 def class_without_truth(kind: type[Record]) -> type[Record]:
-    """Subclass of a record's class whose truth is refused."""
     return type(kind.__name__, (kind,), {"truth": property(refuse_truth)})
 
 
@@ -112,7 +111,7 @@ class PathRecord(Record):
     times : ndarray of int64, shape (T,)
         Sorted step indices.
     origin : ndarray, shape (d,)
-        Fixed beforehand (theta*); prefix sums are of theta_i - origin, against cancellation.
+        Fixed beforehand (theta*). Prefix sums are of theta_i - origin, against cancellation.
     prefix_sums : ndarray, shape (T, d, R)
         S(t) = sum_{i <= t} (theta_i - origin).
     iterates : ndarray, shape (T, d, R)
@@ -139,7 +138,7 @@ class PathRecord(Record):
     computed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Result of ``compute``, kept under the key for further methods."""
+        """Result of ``compute``, cached under the key for other methods."""
         if key not in self.computed:
             self.computed[key] = compute()
         result: T = self.computed[key]
@@ -162,9 +161,9 @@ class PathRecord(Record):
         return self.finite_at(self.steps(n))
 
     def finite_at(self, time: int) -> NDArray[np.bool_]:
-        """Which replicates have not diverged by a recorded time, shape (R,)."""
+        """Mask of the replicates that have not diverged by a recorded time, shape (R,)."""
 
-        # One coordinate that overflows spoils the replicate's others at the next step.
+        # An overflow in one coordinate reaches the replicate's others at the next step.
         def finite() -> NDArray[np.bool_]:
             found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
             return found
@@ -172,7 +171,7 @@ class PathRecord(Record):
         return self.once(("finite", time), finite)
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:
-        """S at recorded times or 0, shape (len(times), d, R); S(0) = 0."""
+        """S at recorded times, shape (len(times), d, R), with S(0) = 0."""
         times = np.asarray(times, dtype=np.int64)
         rows = self.times.searchsorted(times)
         same = self.times.take(rows, mode="clip") == times
@@ -205,21 +204,21 @@ class PathRecord(Record):
 
 
 def join_records(records: Sequence[PathRecord]) -> PathRecord:
-    """One record of the replicates of several with equal times."""
+    """Join the replicates of records with equal times."""
     first = records[0]
     if len(records) == 1:
         return first
 
-    def together(parts: Sequence[Array]) -> Array:
+    def join_lanes(parts: Sequence[Array]) -> Array:
         return np.concatenate(parts, axis=-1)
 
     return replace(
         first,
         replicates=np.concatenate([record.replicates for record in records]),
-        prefix_sums=together([record.prefix_sums for record in records]),
-        iterates=together([record.iterates for record in records]),
+        prefix_sums=join_lanes([record.prefix_sums for record in records]),
+        iterates=join_lanes([record.iterates for record in records]),
         running_sums={
-            name: together([record.running_sums[name] for record in records]) for name in first.running_sums
+            name: join_lanes([record.running_sums[name] for record in records]) for name in first.running_sums
         },
-        extras={name: together([record.extras[name] for record in records]) for name in first.extras},
+        extras={name: join_lanes([record.extras[name] for record in records]) for name in first.extras},
     )

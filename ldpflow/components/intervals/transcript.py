@@ -1,14 +1,13 @@
 """Regression on the private transcript: TR, TR-BM and TRC.
 
-TR and TR-BM have no proof; docs/transcript_regression.md names the prior work: regressing on a transcript
-is old, its use for an unbiased root of private reports is ours.
+TR and TR-BM have no proof. Regression on a transcript is old, its use for an unbiased root of private reports
+is ours (prior work: docs/transcript_regression.md).
 
 The transcript shows x_i = theta_{i-1} and A_i = (theta_{i-1} - theta_i)/eta_i, the private gradient, with
-E[A_i | past] = R(theta_{i-1}). So R is fitted by a polynomial P and theta* is estimated by its root, which
-has no bias from a curvature of R that P describes, where the average has one. Where P does not describe R,
-as beyond the end of a law's support, the root is biased too, and one run seldom shows it
-(docs/transcript_regression.md says how often). All of it is post-processing of what was released: no
-privacy cost.
+E[A_i | past] = R(theta_{i-1}). So a polynomial P is fitted to R and theta* is estimated by its root. Unlike
+the average, the root has no bias from a curvature of R that P describes. If P does not describe R, for
+example beyond the end of a law's support, the root is biased too, and one run seldom shows it
+(docs/transcript_regression.md says how often). Post-processing of released values costs no privacy.
 
 **TR**: the points nearest the root where P^2 = z^2 S v' M^-1 v (a score set, as Fieller's), both arms times
 K/(K - 4), at most 2, with K = P'(root) sum eta_i the run's length in relaxation times: least squares in an
@@ -17,10 +16,10 @@ autoregression overstates the slope by about 4/K.
 **TR-BM**: TR's root, and batch means' standard error times sqrt(kappa) and a t quantile, with
 kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2)) the price of the root against the average.
 
-Vectors: linear regression, and a quadratic one where d is small, with intervals that are linear in the
-error. A scalar fit is tested by its next power, a vector's by the two halves of the run: the iterates
-spread less and less, so where the degree does not suffice the slopes that an early and a late half see
-differ. The argument is the limit theory of least squares with adaptive regressors (Lai and Wei, 1982).
+Vectors have a linear fit, or a quadratic one for small d, with intervals that are linear in the error. A
+scalar fit is tested by its next power, a vector's by the two halves of the run: the iterates spread less and
+less, so the slopes of the early and the late half differ if the degree does not suffice. The argument is the
+limit theory of least squares with adaptive regressors (Lai and Wei, 1982).
 
 **TRC**, the average's covariance from the slope of the transcript
 
@@ -30,7 +29,7 @@ differ. The argument is the limit theory of least squares with adaptive regresso
 with S the covariance of A_i given the past, and the small-run factor f = K/(K - 4), at most 2, K =
 sum eta_i / (B^-1)_jj. The idea of regressing SGD's increments on its iterates for the sandwich is that of
 Ni and Huo (2026), "trajectory regression", whose weights are not reproduced here: the fit is the unweighted
-one of TR. TRC stays around the average, and keeps its bias. Vectors have a fit of degree 1; a scalar one of
+one of TR. TRC stays around the average, and keeps its bias. Vectors have a fit of degree 1, scalars one of
 degree 2 or 1.
 """
 
@@ -80,7 +79,7 @@ from ldpflow.settings import Setting
 
 Diagnosis = dict[str, Array]
 
-ILL = 1e6  # condition from which on rounding may be seen
+ILL = 1e6  # condition above which rounding may show
 
 summary = partial(Summary, shown=False, reference="regression on the transcript alone")
 
@@ -145,7 +144,7 @@ LATE = 32
 
 
 class TranscriptMethod(PathIntervalMethod):
-    """Base of the methods that fit the transcript: the steps and the sums that a fit takes.
+    """Base class of methods that fit the transcript, with the steps and sums of a fit.
 
     Parameters
     ----------
@@ -168,7 +167,7 @@ class TranscriptMethod(PathIntervalMethod):
 
     @abstractmethod
     def order(self) -> int:
-        """Highest power in the sums of a scalar: one above the degree at least, for the test of the fit."""
+        """Highest power in the sums of a scalar: at least the degree plus 1, for the test of the fit."""
 
     def first(self, steps: int) -> int:
         """i0: the regression uses steps i0 + 1, ..., steps."""
@@ -177,12 +176,12 @@ class TranscriptMethod(PathIntervalMethod):
         return max(1, ceil(Fraction(self.burn_in[:-1]) * steps))
 
     def middle(self, steps: int) -> int:
-        """Where the run has half its relaxation times at gamma = 1/2: a mean of square roots."""
+        """Step at half the relaxation times of the run for gamma = 1/2: a mean of square roots."""
         first = self.first(steps)
         return (first + steps + 2 * isqrt(first * steps)) // 4
 
     def too_short(self, steps: int, dimension: int) -> bool:
-        """Whether there are fewer steps than parameters and two; for a vector, in the early half."""
+        """Whether a fit has fewer steps than parameters plus two, for a vector in the early half."""
         first = self.first(steps)
         if not self.fits_vector(dimension):
             return steps - first < self.order() + 2
@@ -209,13 +208,13 @@ class TranscriptMethod(PathIntervalMethod):
             return ("transcript_linear",) if self.fit_degree(dimension) == 1 else ("transcript_quadratic",)
         return ("transcript_cubic", "transcript_quartic") if self.order() > 3 else ("transcript_cubic",)
 
-    def checked_vector_fit(
+    def diagnose_vector_fit(
         self, record: PathRecord, steps: int, known: bool
     ) -> tuple[VectorFit, Array, Diagnosis]:
         """Fit of a vector, S with shape (d, d, R), and the diagnosis.
 
         K by coordinate is sum eta_i/(J^-1)_jj. The test of the fit compares dP_j/dx_j at the root in the
-        late half of the run with the early: a t statistic, N(0, 1) where the degree suffices.
+        late half of the run with the early: a t statistic, N(0, 1) if the degree suffices.
         """
         first, middle = self.first(steps), self.middle(steps)
         degree = self.fit_degree(len(record.origin))
@@ -249,7 +248,7 @@ class TranscriptMethod(PathIntervalMethod):
         slope: Array,
         variance: Array,
     ) -> Diagnosis:
-        """K = slope sum eta_i with the slope in the unit of theta, the condition, and t of the next power."""
+        """Diagnosis: K = slope sum eta_i (slope in the unit of theta), condition, and t of the next power."""
         degree = self.fit_degree(1)
         length = step_sums(record, self.first(steps), steps)[coordinate]
         return {
@@ -280,7 +279,7 @@ class Regression(TranscriptMethod):
 
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        """What is wrong with the fit in a row of the summary, and what would help."""
+        """Warnings about the fit in a summary row, with remedies."""
         degree = row["degree"]
         lost, short, poor, early = (
             row.get(k) or 0.0 for k in ("failure_share", "too_short", "poor_fit", "early_steps")
@@ -300,8 +299,8 @@ class Regression(TranscriptMethod):
             )
         if poor > CAUTIOUS:
             if vector and not row.get("separate"):
-                # A longer burn-in alone would silence the test and leave a bias from curvature in place; a
-                # larger n leaves it too, in standard errors, where steps fall like i^-.51.
+                # A longer burn-in alone would silence the test and keep a bias from curvature. A larger n
+                # keeps it too, in standard errors, if steps fall like i^-.51.
                 remedy = "take smaller steps (c)"
                 if degree < 2:
                     remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
@@ -367,13 +366,13 @@ class Regression(TranscriptMethod):
     ) -> tuple[PolynomialFit, Array, Array, Array, Diagnosis]:
         """Fit of a coordinate, root u and slope P'(u) there, S, and the diagnosis, shapes (R,).
 
-        The diagnosis has the root's move, in its standard errors, to that of the later steps alone.
+        The diagnosis includes the shift of the root, in standard errors, in a fit to the later steps.
         """
         fit, variance = self.scalar_fit(record, steps, coordinate, known)
         u, slope = fit.sound_root(self.degree)
         diagnosis = self.scalar_checks(record, steps, coordinate, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
-        # The smallest power of two from 1/32 of the steps on: sums start again there, so this fit costs none.
+        # Smallest power of two of at least 1/32 of the steps. Sums restart there: the fit needs no others.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
             late = polynomial_fit(record, second, steps, self.order(), coordinate)
@@ -384,7 +383,7 @@ class Regression(TranscriptMethod):
 
 
 def join_diagnoses(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """Diagnosis of a vector from those of its coordinates."""
+    """Join the diagnoses of a vector's coordinates."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -406,7 +405,7 @@ def step_sum(record: PathRecord, first: int, steps: int) -> float:
 
 
 def step_sums(record: PathRecord, first: int, steps: int) -> Array:
-    """:func:`step_sum` by coordinate, whose steps may have factors of their own, shape (d, 1)."""
+    """:func:`step_sum` of each coordinate, times its step factor, shape (d, 1)."""
     factors = record.algorithm.step_factors() or (1.0,) * len(record.origin)
     return step_sum(record, first, steps) * np.array(factors)[:, None]
 
@@ -462,7 +461,7 @@ class TranscriptRegression(Regression):
         return Intervals(estimate[None], se[None], lower[:, None], upper[:, None], diagnosis)
 
     def vector_intervals(self, record: PathRecord, steps: int, levels: Sequence[float]) -> Intervals:
-        fit, variance, diagnosis = self.checked_vector_fit(record, steps, self.variance == "known")
+        fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")
         relaxation_times = diagnosis["relaxation_times"]
         estimate = record.origin[:, None] + fit.root
         se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
@@ -495,7 +494,7 @@ class TranscriptRegressionBatchMeans(Regression):
         """
         steps, d = record.steps(n), len(record.origin)
         if self.fits_vector(d):
-            fit, _, diagnosis = self.checked_vector_fit(record, steps, known=False)
+            fit, _, diagnosis = self.diagnose_vector_fit(record, steps, known=False)
             root = fit.root
         else:
             roots, diagnoses = [], []
@@ -593,6 +592,6 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
 
     def matrix(self, record: PathRecord, steps: int) -> tuple[Array, Diagnosis]:
         """V = B^-1 S B^-T, shape (d, d, R), without the small-run factor, and the fit's diagnosis."""
-        fit, variance, diagnosis = self.checked_vector_fit(record, steps, self.variance == "known")
+        fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")
         half = product(fit.inverse, variance)
         return product(half, fit.inverse.transpose(1, 0, 2)), diagnosis

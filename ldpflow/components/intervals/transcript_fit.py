@@ -1,7 +1,7 @@
 """Least squares of the private gradient A on the iterates before it, for R replicates at once.
 
-The sums are of x = theta_{i-1} - origin. Nothing but + - * / and sqrt, element by element and in a fixed
-order: the same bits on every processor.
+The sums are of x = theta_{i-1} - origin. All operations are + - * / and sqrt, element by element and in a
+fixed order: bits are equal on every processor.
 
 **Polynomial**, scalar theta: the fit, its root and the ends of its score set. With m and s the mean and
 standard deviation of x, u = (x - m)/s, v(u) = (1, u, u^2, ...) and M = sum v v' = L D L' (L unit lower
@@ -15,8 +15,8 @@ with C the covariance of x along the path.
 **Quadratic**, a vector of few coordinates: A_j = P_j(x) + error with P_j a quadratic polynomial. The root
 of P has no bias from the curvature of R, and its covariance is J^-1 S J^-T v' M^-1 v with J the derivative
 of P at the root, v = (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) there and M = sum v v'. There are 1
-+ d (d + 3)/2 regressors. Coordinates are scaled by their root mean square; the fit does not depend on the
-origin but for rounding.
++ d (d + 3)/2 regressors. Coordinates are scaled by their root mean square. The fit depends on the origin
+by rounding only.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ LOSS = 1e9
 REACH = 50.0
 """Range, in standard deviations of the path, in which a root of a cubic is searched."""
 
-# Where the ends of the score set are looked for, in half widths of the interval that is linear in
-# the error: eight points to each of the first two, then in steps of a quarter, to 71.
+# Search points for the ends of the score set, in half widths of the interval that is linear in the
+# error: eight for each of the first two half widths, then each a quarter further, to 71.
 MARCH = tuple([j / 8.0 for j in range(1, 17)] + [2.0 * 1.25**j for j in range(1, 17)])
 
 
 @dataclass(frozen=True)
 class PolynomialFit:
-    """Fits of all degrees up to the order."""
+    """Polynomial fits of all degrees up to the order."""
 
     count: int  # N, steps in the fit
     mean: Array  # m in the unit of theta, shape (R,)
@@ -73,7 +73,7 @@ class PolynomialFit:
         return ratio
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
-        """t statistic of the next power: N(0, 1) in the limit where the degree suffices."""
+        """t statistic of the next power: N(0, 1) in the limit if the degree suffices."""
         k = degree + 1
         t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
         return np.where(self.sound[k], t, np.nan)
@@ -99,7 +99,7 @@ class PolynomialFit:
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
-        """u with P(u) = 0 on the increasing branch through the mean, and P'(u); NaN without one."""
+        """Root u of P on the increasing branch through the mean, and P'(u), or NaN without a root."""
         b = self.monomials(degree)
         if degree == 3:
             return cubic_root(b)
@@ -109,12 +109,12 @@ class PolynomialFit:
         return u, np.where(b[1] > 0.0, slope, np.nan)
 
     def sound_root(self, degree: int) -> tuple[Array, Array]:
-        """:meth:`root`, NaN where too few digits are left."""
+        """:meth:`root`, or NaN if too few digits are left."""
         u, slope = self.root(degree)
         return np.where(self.sound[degree], u, np.nan), slope
 
     def leverage(self, u: Array, degree: int) -> Array:
-        """v(u)' M^-1 v(u): P(u) has this variance where S is 1."""
+        """v(u)' M^-1 v(u), the variance of P(u) for S = 1."""
         total = np.zeros_like(u)
         for k, q in enumerate(self.basis(u, degree)):
             total = total + q * q / self.pivots[k]
@@ -125,8 +125,8 @@ class PolynomialFit:
     ) -> tuple[Array, Array]:
         """Distances, in u, from the root down and up to the nearest points with P^2 = z^2 S v' M^-1 v.
 
-        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. The shapes are (L, R); NaN
-        if there is no such point within 71 half widths of the interval that is linear in the error.
+        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. Shapes are (L, R). A
+        distance beyond 71 half widths of the interval that is linear in the error is NaN.
         """
         z2 = critical * critical
         half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
@@ -146,14 +146,14 @@ SIGNATURE = (
 
 @cache
 def ends_kernel() -> Callable[..., None]:
-    """:func:`find_ends`, compiled."""
+    """Compile :func:`find_ends`."""
     return compile_kernel(find_ends, Case((("excess", excess),)), SIGNATURE)
 
 
 def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]
-    """found[level, side] = t where P^2 - z^2 S v' M^-1 v at u -+ t changes its sign, NaN if nowhere.
+    """Find t at which P^2 - z^2 S v' M^-1 v changes its sign at u -+ t, or NaN: found[level, side].
 
-    Along the march in half widths to the first point outside, then fifty halvings.
+    Follows the march to the first point outside, then bisects fifty times.
     """
     values = np.empty(pivots.shape[0])
     for level in range(z2.shape[0]):
@@ -184,7 +184,7 @@ def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march,
 
 
 def excess(lower, pivots, coefficients, at, r, variance, z2, values):  # type: ignore[no-untyped-def]
-    """P^2 - z^2 S v' M^-1 v of one replicate; ``values`` is where q_0, ..., q_degree go."""
+    """P^2 - z^2 S v' M^-1 v of one replicate. Writes q_0, ..., q_degree to ``values``."""
     fitted = 0.0
     leverage = 0.0
     power = 1.0
@@ -228,7 +228,7 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
     """Least squares of A on 1, x, ..., x^order, from sums over ``count`` steps.
 
     ``sums``, shape (3 order + 2, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order and sum A^2;
-    ``gross`` what they were before a subtraction.
+    ``gross`` are their values before a subtraction.
     """
     ones = np.ones_like(sums[0])
     powers = [count * ones, *sums[: 2 * order]]
@@ -297,7 +297,7 @@ class LinearFit:
         return sandwich(self.inverse, covariance) * self.leverage
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
-        """B_jj, which no point changes, and its variance if S_jj is 1."""
+        """B_jj, equal at all points, and its variance for S_jj = 1."""
         return diagonal(self.slope), self.spread
 
 
@@ -367,7 +367,7 @@ def apply(matrix: Array, vector: Array) -> Array:
 def invert(matrix: Array) -> tuple[Array, Array]:
     """Inverse by Gauss-Jordan elimination without exchanges, and the pivots, shape (d, R).
 
-    For matrices that are, or estimate, positive definite ones; a pivot that vanishes makes NaN.
+    For positive definite matrices and estimates of them. A zero pivot makes NaN.
     """
     d = len(matrix)
     left = matrix.copy()
@@ -405,7 +405,7 @@ class QuadraticFit:
 
     @cached_property
     def scaled_root(self) -> Array:
-        """u with P(u) = 0, by Newton's method from the mean of u; NaN where it does not converge."""
+        """Root u of P by Newton's method from the mean of u, or NaN without convergence."""
         u = self.mean
         for _ in range(NEWTON_STEPS):
             inverse, _ = invert(self.derivative(u))
@@ -416,12 +416,12 @@ class QuadraticFit:
 
     @cached_property
     def root(self) -> Array:
-        """The root in the unit of theta, around the origin; shape (d, R)."""
+        """Root in the unit of theta, relative to the origin, shape (d, R)."""
         return self.unit * self.scaled_root
 
     @cached_property
     def inverse(self) -> Array:
-        """J^-1 at the root, in the unit of theta; shape (d, d, R)."""
+        """J^-1 at the root, in the unit of theta, shape (d, d, R)."""
         inverse, _ = invert(self.derivative(self.scaled_root))
         scaled: Array = self.unit[:, None] * inverse
         return scaled
@@ -457,7 +457,7 @@ class QuadraticFit:
         return total / self.count
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
-        """dP_j/dx_j at a point (d, R) in the unit of theta, and its variance where S_jj is 1."""
+        """dP_j/dx_j at a point (d, R) in the unit of theta, and its variance for S_jj = 1."""
         u = point / self.unit
         slope = diagonal(self.derivative(u)) / self.unit
         variance = np.stack([self.form(slopes(u, j)) for j in range(len(u))])
@@ -527,7 +527,7 @@ PLACES = {2: [0, 1, 2, 3, 6, 7, 8, 10], 3: list(range(11)), 4: [0, 1, 2, 3, 4, 5
 
 
 def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
-    """Sums over the steps first + 1, ..., last, and what they were before subtracting: (count, d, R)."""
+    """Sums over the steps first + 1, ..., last, and their values before subtraction: (count, d, R)."""
 
     def at(time: int) -> Array:
         return np.concatenate([record.running(name, time) for name in names])

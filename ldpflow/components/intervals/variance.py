@@ -1,7 +1,7 @@
 """Methods that estimate the variance of the average, from batches, blocks or self-normalisation.
 
 V estimates Sigma in sqrt(n) (thetabar - theta*) -> N(0, Sigma); the interval is thetabar -+ z sqrt(V/n), with
-Student's t in the place of z where the degrees of freedom of V are known.
+Student's t instead of z if the degrees of freedom of V are known.
 
 **BM**, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)
 
@@ -9,7 +9,7 @@ Student's t in the place of z where the degrees of freedom of V are known.
     V = (1/M) sum_k n_k (X_k - Xbar)^2
 
 with X_k the mean over batch k of length n_k = e_k - e_{k-1}, Xbar the mean over e_0 + 1..n. Dette and Graw
-do not state M; floor(n^(1/4)) reproduces their Table 2.
+do not state M, but floor(n^(1/4)) reproduces their Table 2.
 
 **EBS**, equal batches (Singh, Shukla and Vats, 2025)
 
@@ -19,7 +19,7 @@ do not state M; floor(n^(1/4)) reproduces their Table 2.
 
 beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"), X_k the mean of batch k, thetabar that of all n
 iterates. The second line is the authors' adjustment for the rest. Their default c = .1 makes batches shorter
-than what a path remembers, about n^gamma/(c_step G) steps; 3n^0.75 is for that case. The t option, t with
+than the memory of a path, about n^gamma/(c_step G) steps. Use 3n^0.75 in that case. The t option, t with
 a - 1 degrees, is ours.
 
 **NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
@@ -27,8 +27,8 @@ a - 1 degrees, is ours.
     a_k = floor(c k^(2/(1 - gamma))), k = 1, 2, ...;  block k = a_k, ..., a_(k+1) - 1
     V = n^-1 sum_k (S(e_k) - S(e_(k-1)) - L_k m)^2,   m = S(n)/n
 
-with e_k the last step of block k and L_k its length. Step 1 is always a start; starts that are zero or
-equal are dropped. The last block ends at n, finished or not. Ours is the t option: block sums are nearly
+with e_k the last step of block k and L_k its length. Step 1 is always a start. Starts that are zero or
+equal are dropped. The last block ends at n, complete or not. Ours is the t option: block sums are nearly
 independent with variance L_k Sigma, so E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2, and Satterthwaite's
 degrees of freedom are nu, less one for the mean: V nu/(nu - 1) and t with nu - 1 degrees, a real number.
 
@@ -52,7 +52,7 @@ There is no t option: squares of overlapping blocks are dependent, their degrees
 
 A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b: with the usual r = 3 and kappa = 1/2 positive and
 as large. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces and V_(b/r) is
-BM's formula on the pieces, around the same mean. With few batches V_L can be negative: undefined then.
+BM's formula on the pieces, around BM's mean. With few batches V_L can be negative: undefined then.
 
 **SN**, self-normalisation or random scaling (Liu, Hu, Ding, Jiang and Kong, 2023; Lee, Liao, Seo and Shin,
 2022)
@@ -105,7 +105,7 @@ from ldpflow.settings import Setting
 def asymptotic_covariance(path: PathSource) -> tuple[tuple[float, ...], ...]:
     """Sigma = G^-1 S G^-1 per step, by rows (Polyak and Ruppert; Dette and Graw, Theorem 3.1).
 
-    NaN where the limit law is not known. S is the covariance of the steps at theta*.
+    NaN if the limit law is not known. S is the covariance of the steps at theta*.
     """
     with constants.workdps(40):
         curvature = path.problem.curvature()
@@ -170,7 +170,7 @@ class BlockVariance(VarianceMethod):
 
     @abstractmethod
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
-        """The step before the first block, then the last one of every block."""
+        """Step before the first block, then the last step of every block."""
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         ends = np.unique(self.ends(steps, algorithm.step_exponent()))
@@ -203,7 +203,7 @@ class BatchMeans(BlockVariance):
         return self.M if self.M is not None else constants.floor_power(steps, 0.25)
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
-        """e_0, ..., e_M, with floors that round first within 1e-9 of an integer."""
+        """e_0, ..., e_M. A value within 1e-9 of an integer is rounded to it."""
         return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
 
     def times_settings(self) -> tuple[object, ...]:
@@ -225,7 +225,7 @@ class BatchMeans(BlockVariance):
 
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M; shape (d, R)."""
+    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M, shape (d, R)."""
 
     def variance() -> Array:
         sums = record.sums_at(ends)
@@ -239,7 +239,7 @@ def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=256)
 def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
-    """e_0, ..., e_m in exact arithmetic; gamma is the decimal that was typed."""
+    """e_0, ..., e_m in exact arithmetic, with gamma as a decimal number."""
     with constants.workdps(40):
         power = 1 / (1 - mpf(repr(gamma)))
         return tuple(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps) for k in range(m + 1))
@@ -274,7 +274,7 @@ class EqualBatches(BlockVariance):
         return self
 
     def size(self, steps: int, gamma: float) -> int:
-        """b."""
+        """Batch length b."""
         return batch_size(steps, gamma, self.block_rule, self.block_c)
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
@@ -290,9 +290,9 @@ class EqualBatches(BlockVariance):
         return steps // self.size(steps, algorithm.step_exponent()) + 1
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        """Batches shorter than four times what a path remembers, n^gamma/(c G) steps.
+        """Warning of batches shorter than four times the memory of a path, n^gamma/(c G) steps.
 
-        c G is the smallest of a coordinate's own step constant and curvature.
+        c G is the smallest product of a coordinate's step constant and curvature.
         """
         steps, gamma = source.steps(n), source.algorithm.step_exponent()
         own = [row[j] for j, row in enumerate(source.problem.curvature())]
@@ -320,7 +320,7 @@ class EqualBatches(BlockVariance):
 
 @lru_cache(maxsize=1024)
 def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
-    """b in exact arithmetic, at least 1; gamma, c and powers are the decimals that were typed."""
+    """Batch length b >= 1 in exact arithmetic, with gamma, c and powers as decimal numbers."""
     if rule in ("half", "third"):
         with constants.workdps(40):
             g = mpf(repr(gamma))
@@ -345,7 +345,7 @@ def equal_ends(steps: int, size: int) -> NDArray[np.int64]:
 
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
-    """V from the full batches of ``size`` steps, at least two, and the rest; shape (d, R)."""
+    """V from at least two full batches of ``size`` steps and the rest, shape (d, R)."""
 
     def variance() -> Array:
         count, rest = divmod(steps, size)
@@ -389,7 +389,7 @@ class IncreasingBlocks(BlockVariance):
 
 @lru_cache(maxsize=256)
 def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
-    """Starts in 1, ..., steps in exact arithmetic; gamma and c are the decimals that were typed."""
+    """Starts in 1, ..., steps in exact arithmetic, with gamma and c as decimal numbers."""
     starts = [1]
     with constants.workdps(40):
         power = 2 / (1 - mpf(repr(gamma)))
@@ -468,7 +468,7 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
 
     def between_ends(name: str) -> Array:
-        """Differences over the blocks, shape (blocks, count, d, R); the sums are 0 at time 0."""
+        """Differences over the blocks, shape (blocks, count, d, R). The sums are 0 at time 0."""
         at = record.running_at(name, ends[1:])
         at[1:] -= at[:-1].copy()
         return at
@@ -490,7 +490,7 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
-    """q = sum l^2 and v = sum l over all steps, from the blocks' lengths; exact integers."""
+    """q = sum l^2 and v = sum l over all steps, exact integers from the blocks' lengths."""
     whole = [int(length) for length in lengths]
     q = sum(length * (length + 1) * (2 * length + 1) // 6 for length in whole)
     return q, sum(length * (length + 1) // 2 for length in whole)

@@ -104,8 +104,8 @@ class Cells(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g), g holding the bits 1{X <= theta_q}: cell 0 lies below theta_1, cell Q above theta_Q.
 
-    One uniform U: the own cell where U < p', else the cell that follows it by the number of the
-    interval of length q' in which U lies.
+    One uniform U: the own cell if U < p'. Otherwise the number of the interval of length q' that holds U is
+    the distance to the reported cell, cyclically.
     """
     cell = np.float64(kernel.D)
     for j in range(kernel.D):
@@ -120,7 +120,7 @@ def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no
 
 
 def randomise_probability(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g), g holding P(X <= theta_q): the report lies below theta_q where U < q q' + (p' - q') g_q."""
+    """A(g), g holding P(X <= theta_q): the report lies below theta_q if U < q q' + (p' - q') g_q."""
     u = noise[at]
     other = (1.0 - mechanism.keep) / kernel.D
     gap = mechanism.keep - other

@@ -1,9 +1,9 @@
-"""Clipping and Gaussian noise: A(g) = clip(g) + (2 zeta/mu) N(0, I), mu-GDP whatever the gradient is.
+"""Clipping and Gaussian noise: A(g) = clip(g) + (2 zeta/mu) N(0, I), mu-GDP for every gradient.
 
-    clip(g) = g min(1, zeta/||g||),   clip(0) = 0, and 0 for what is not finite
+    clip(g) = g min(1, zeta/||g||),   clip(0) = 0, and 0 if g is not finite
 
 The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu: replacing the
-record moves clip(g) by at most 2 zeta, alpha times that is the standard deviation. A(g) is biased for
+record moves clip(g) by at most 2 zeta, and the standard deviation is alpha times that. A(g) is biased for
 clipped gradients. Simulated noise is seeded floating point: no protection.
 """
 
@@ -55,11 +55,11 @@ class ClippedGaussian(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) in place; counts[lane] is the number of clipped gradients."""
+    """A(g) in place. counts[lane] is the number of clipped gradients."""
     square = 0.0
     for j in range(kernel.D):
         square += g[j * LANES + lane] * g[j * LANES + lane]
-    # Infinite, not undefined, at 0; a norm that is not finite leaves nothing.
+    # Infinite, not undefined, at 0. A norm that is not finite gives 0.
     factor = min(1.0, mechanism.clip / np.sqrt(square))
     factor = factor if square < np.inf else 0.0
     counts[lane] += 1.0 if factor < 1.0 else 0.0

@@ -1,13 +1,13 @@
-"""Randomised response among users of whom some lie, not all answer, and each may answer several times.
+"""Randomised response with liars, drop-out and several answers of a user.
 
-The private bit is drawn directly. With F the distribution function of the value, tau the level of the
-quantile and r_1, r_0 the probabilities that a user answers whose value is at most the quantile, or above it,
-those who answer have
+The private bit is drawn directly. F is the distribution function of the value, tau the level of the quantile.
+A user answers with probability r_1 if the value is at most the quantile, else r_0. The distribution function
+among the responders is
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
-A share lambda of them sends one bit whatever the value. An honest user answers a times with eps/a; the
-mean of the answers is debiased. Reports of 1 among the a are at least j with probability
+A share lambda of them sends a fixed bit. An honest user answers a times with eps/a, and the mean of the
+answers is debiased. At least j of the a reports are 1 with probability
 
     (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
 """
@@ -111,7 +111,7 @@ def tails(count: int, p: mpf) -> list[mpf]:
 
 
 def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) where g holds F(theta): as many reports of 1 as have U below their probability."""
+    """A(g), g holding F(theta): the number of reports of 1 is that of the probabilities above U."""
     below = min(g[lane], mechanism.tau)
     above = max(g[lane] - mechanism.tau, 0.0)
     share = mechanism.below * below + mechanism.above * above

@@ -3,7 +3,7 @@
 Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
 between users: user k is promised mu_k, the whole transcript is max_k mu_k-GDP (parallel composition).
-Budgets must not depend on data; random ones are drawn from public randomness. Simulated noise is seeded
+Budgets must not depend on data. Random ones are drawn from public randomness. Simulated noise is seeded
 floating point: no protection.
 """
 
@@ -23,7 +23,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
-# One extremely small budget would throw any iterate away.
+# One extremely small budget would move an iterate out of reach.
 Budget = Annotated[float, Field(ge=1e-3, le=1e6), MU]
 
 
@@ -56,7 +56,7 @@ class Gaussian(Mechanism):
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """mu, unless a list of budgets is given."""
+        """mu, if there is no list of budgets."""
         return (
             [] if "budgets" in given else [name for name in super().missing_settings(given) if name == "mu"]
         )

@@ -44,7 +44,7 @@ class PrivacyStatement:
     Raises
     ------
     InputError
-        If the notion names a parameter that is not given, or what is given is impossible.
+        If the notion names a missing parameter, or a value is impossible.
     """
 
     notion: str
@@ -98,7 +98,7 @@ class Mechanism(Settings):
         return False
 
     def reads_bit(self) -> bool:
-        """Whether ``randomise`` reads the sign of a gradient alone: a problem's ``gradient_bit`` will do."""
+        """Whether ``randomise`` reads only the sign of a gradient, so that ``gradient_bit`` suffices."""
         return False
 
     @abstractmethod
@@ -115,4 +115,4 @@ class Mechanism(Settings):
 
     @abstractmethod
     def privacy(self) -> PrivacyStatement:
-        """The guarantee for one record, each record being used once."""
+        """Guarantee for one record that is used once."""

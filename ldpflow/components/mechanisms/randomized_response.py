@@ -90,7 +90,7 @@ def bit_values(problem: Problem) -> tuple[float, float]:
 
 
 def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b where U < p else 1 - b.
+    """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b if U < p else 1 - b.
 
     b = 1{g > 0}; ``keep`` is p, ``one`` and ``zero`` are the values of A(g) for report = 1 and 0.
     """
@@ -99,7 +99,7 @@ def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped
 
 
 def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) where g holds P(b = 1 | theta): a report of 1 where U < (1 - p) + (2p - 1) P(b = 1)."""
+    """A(g), g holding P(b = 1 | theta): the report is 1 if U < (1 - p) + (2p - 1) P(b = 1)."""
     p = mechanism.keep
     report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
     g[lane] = mechanism.one if report else mechanism.zero

@@ -40,9 +40,9 @@ SMALLEST = 100
 
 @dataclass(frozen=True)
 class ColumnLaw(StandardLaw):
-    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
+    """Law of a column of N = ``size`` values. ``dropped`` counts the records without a value.
 
-    ``sparsities`` are s_j, ``median`` is Q(1/2); ``spacing`` is that of a lattice of values, or 0 (see
+    ``sparsities`` are s_j, ``median`` is Q(1/2). ``spacing`` is that of a lattice of values, or 0 (see
     :func:`lattice_spacing`).
     """
 
@@ -59,7 +59,7 @@ class ColumnLaw(StandardLaw):
 
     @classmethod
     def of_text(cls, text: str) -> ColumnLaw:
-        """Read what :meth:`text` wrote."""
+        """Read the output of :meth:`text`."""
         size, dropped, *numbers = text.split()
         spacing, median, *sparsities = map(float.fromhex, numbers)
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
@@ -99,7 +99,7 @@ class ColumnLaw(StandardLaw):
         return np.clip(found, 0, len(self.p) - 2)
 
     def quantiles(self, u: Floats) -> Floats:
-        """Q(u) for u in [0, 1]; above 1/2 from the upper knot of the cell, as kernels draw."""
+        """Q(u) for u in [0, 1], above 1/2 from the upper knot of the cell, as kernels draw."""
         j = self.cell(np.minimum(u, 1.0 - u))
         d = np.minimum(u, 1.0 - u) - self.p[j]
         k = len(self.p) - 2 - j
@@ -136,7 +136,7 @@ class ColumnLaw(StandardLaw):
         return table.reshape(-1)
 
     def cdf_values(self, x: Floats) -> Floats:
-        """F(x); 0 and 1 outside the range."""
+        """F(x), or 0 and 1 outside the range."""
         x = np.clip(x, self.q[0], self.q[-1])
         j = np.clip(np.searchsorted(self.q, x, side="right") - 1, 0, len(self.q) - 2)
         d = x - self.q[j]

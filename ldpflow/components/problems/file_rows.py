@@ -2,7 +2,7 @@
 
 The population is the file: a record is row floor(u N), u uniform on (0, 1) with 52 bits (off by less than
 N 2^-52 in probability). theta* is the root of the mean of the bounded gradient w s(z, y) x over the rows,
-z = x' theta, by Newton's method; s rises in z, so that the root minimises a convex function. G and S are the
+z = x' theta, by Newton's method. s rises in z, so that the root minimises a convex function. G and S are the
 means of w s' x x' and of w^2 s^2 x x' there. Every mean is rounded once, elementary functions are ldpflow's
 own, and linear systems are solved with 40 digits: bits are equal on every machine.
 """
@@ -36,7 +36,7 @@ HALVINGS = 40  # of one step
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns that make x, and y, of a file, each of shape (N,)."""
+    """Columns of x, and y, of a file, each of shape (N,)."""
 
     columns: list[Floats]
     y: Floats
@@ -68,7 +68,7 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read what :meth:`text` wrote."""
+        """Read the output of :meth:`text`."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):
@@ -119,7 +119,7 @@ def second_moments(columns: list[Floats], weight: Floats) -> Matrix:
 
 
 def solve(left: Matrix, right: list[float]) -> list[float] | None:
-    """Solution of a linear system with 40 digits, if there is one."""
+    """Solution of a linear system with 40 digits, or None."""
     with constants.workdps(40):
         try:
             solution = mp.lu_solve(matrix(left), matrix(right))
@@ -129,7 +129,7 @@ def solve(left: Matrix, right: list[float]) -> list[float] | None:
 
 
 def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
-    """Least and largest eigenvalue of second moments."""
+    """Refuse dependent columns, and return the least and largest eigenvalue of second moments."""
     eigenvalues = np.linalg.eigvalsh(np.array(moments))
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     if low <= 1e-9 * high:
@@ -178,7 +178,7 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     covariance = second_moments(columns, (weight * s) * (weight * s))
     typical = mean(np.abs(weight * s))
     least = np.linalg.eigvalsh(np.array(curvature))[0]
-    # Where classes can be separated theta grows without end, and s' vanishes with the gradient.
+    # For separable classes theta grows without end, and s' vanishes with the gradient.
     if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
         hint = (
             "Newton's method found none: classes that a plane separates, or residuals that are all cut off, "
@@ -207,7 +207,7 @@ def descend(
 
 
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of one chunk with rows drawn with replacement; ``parameters`` is the table by rows."""
+    """Fill the planes of one chunk with rows, drawn with replacement from the table ``parameters``."""
     count = parameters.shape[0] // (kernel.D + 1)
     drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
     fill_uniform(state, 0.0, drawn)

@@ -74,11 +74,11 @@ class FiniteSumProblem(BaseProblem):
 
     @abstractmethod
     def lipschitz_of_loss(self) -> float:
-        """G: sup ||grad l||, all that privacy needs, because h cancels between neighbours."""
+        """G = sup ||grad l||, which suffices for privacy: h cancels between neighbours."""
 
     @abstractmethod
     def smoothness_of_loss(self) -> float:
-        """L: Lipschitz constant of grad l, all that privacy needs."""
+        """L, the Lipschitz constant of grad l, which suffices for privacy."""
 
     def lipschitz(self) -> float:
         """sup ||grad f||, h included."""
@@ -200,7 +200,7 @@ def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
 
 
 def all_records(kernel, state, variates, law, n, rows, targets):  # type: ignore[no-untyped-def]
-    """n records of every lane; a lane's lie together, rows[(lane * n + i) * d + j]."""
+    """Draw n records of every lane, contiguous by lane: rows[(lane * n + i) * d + j]."""
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     for i in range(n):
         if i % CHUNK == 0:

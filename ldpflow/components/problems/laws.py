@@ -32,7 +32,7 @@ class Variate:
 
 @dataclass(frozen=True)
 class Component:
-    """One law of a mixture and its weight; weights need not sum to 1."""
+    """One law of a mixture and its weight. Weights need not sum to 1."""
 
     weight: float
     law: Law
@@ -61,7 +61,7 @@ class Law:
 
     @property
     def parameter(self) -> float:
-        """Degrees of freedom or shape; 0 for a law without."""
+        """Degrees of freedom or shape, or 0 for a law without."""
         return next((a for a in (self.df, self.shape) if a is not None), 0.0)
 
     @property
@@ -108,7 +108,7 @@ class Law:
         return self.standard_density(self.standard_quantile(tau)) / self.scale
 
     def slope_at_quantile(self, tau: float) -> float:
-        """Derivative of the density at the tau-quantile; the mean of both sides at a kink."""
+        """Derivative of the density at the tau-quantile, or the mean of both sides at a kink."""
         if self.table is not None:
             return self.table.slope(tau) / self.scale**2
         with constants.workdps(60):
@@ -155,7 +155,7 @@ class Mixture(StandardLaw):
             law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
         ]
         low, high = min(ends), max(ends)
-        # Rounded ends: a little further out the bracket is certain.
+        # The ends are rounded: the margin keeps the root inside the bracket.
         margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
         return find_root(lambda z: self.cdf(z) - t, low - margin, high + margin)
 

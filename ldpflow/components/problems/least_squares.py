@@ -102,7 +102,7 @@ class LeastSquares(Problem):
         return self.d
 
     def data_key(self) -> str:
-        """Every sigma, w* and H has equal standard variates."""
+        """Key without sigma, w* and H, which share standard variates."""
         simulated = ("kind", "d", "design", "errors")
         names = simulated if self.file is None else ("sha256", "target", "features")
         return canonical_json({name: getattr(self, name) for name in names})
@@ -169,7 +169,7 @@ class LeastSquares(Problem):
     def tail(self) -> tuple[float, float]:
         """K_2 and a of the tail condition, for the normal law and (a = 1) the Laplace law.
 
-        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law; the bounded laws are below it. A standard
+        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law, an upper bound for the bounded laws. A standard
         Laplace variate has E exp(|v|/K) = 2 at K = sqrt(2).
         """
         heavy = "laplace" in (self.design, self.errors)
@@ -206,16 +206,16 @@ class LeastSquares(Problem):
         return self.population.table
 
     @cached_property
-    def population(self) -> Population:
+    def population(self) -> FileMoments:
         assert self.file is not None and self.target is not None
         columns, y = read_columns(self.file, self.target, self.features)
         if len(y) > MOST_ROWS:
             raise InputError("problem.file", f"{len(y):,} records", f"at most {MOST_ROWS:,}")
-        return Population(columns, y, self.file)
+        return FileMoments(columns, y, self.file)
 
 
-class Population:
-    """Least squares on all records of a file; sums are exactly rounded."""
+class FileMoments:
+    """Least squares on all records of a file, with exactly rounded sums."""
 
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
         moments = second_moments(columns, np.ones(len(y)))
@@ -247,7 +247,7 @@ def round_to_three_digits(value: float, towards: Any) -> float:
 
 
 def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """<x, theta> - y of one lane's record; the last plane holds the error."""
+    """<x, theta> - y of one lane's record. The last plane holds the error."""
     r = -problem.error_scale * data[kernel.D * STRIDE + at]
     for j in range(kernel.D):
         x = problem.scales[j] * data[j * STRIDE + at]

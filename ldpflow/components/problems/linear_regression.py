@@ -129,7 +129,7 @@ class LinearRegression(BoundedRegression):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = -psi_c(r) times the weight, times x; the last plane holds e."""
+    """g((x, y), theta) = -psi_c(r) times the weight, times x. The last plane holds e."""
     residual = data[kernel.D * STRIDE + at]
     square = 0.0
     for j in range(kernel.D):
@@ -139,7 +139,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
     score = max(-problem.huber, min(problem.huber, residual))
     clip = problem.clip
     if clip > 0.0:
-        # C0/(|psi| ||x||) is infinite, not undefined, where psi is 0.
+        # C0/(|psi| ||x||) is infinite, not undefined, for psi = 0.
         factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
     else:
         factor = min(1.0, 2.0 / square)

@@ -112,7 +112,7 @@ class LogisticRegression(BoundedRegression):
         return fit_rows(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
 
     def last_column(self, rows: Rows) -> Array:
-        """A number that is below every probability for y = 1 and above for y = 0."""
+        """Number below every probability for y = 1, above every one for y = 0."""
         return np.where(self.labels(rows) == 1.0, -1.0, 2.0)
 
     def moment(self, power: int) -> Matrix:
@@ -143,7 +143,7 @@ def bernoulli(z: mpf) -> mpf:
 
 @lru_cache(maxsize=256)
 def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
-    """Eigenvalues of E u^power p* (1 - p*) x x' along theta* and across it; takes seconds."""
+    """Eigenvalues of E u^power p* (1 - p*) x x' along theta* and across it (takes seconds)."""
     return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),))
 
 
@@ -170,7 +170,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
 
 
 def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
-    """E[u (log(1 + e^z) - y z)] minus the same at z*, over y given x, z = x' theta, square = ||x||^2."""
+    """E[u (log(1 + e^z) - y z)] less its value at z*, over y given x, z = x' theta, square = ||x||^2."""
     p = 1.0 / (1.0 + exp(-truth))
     # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     here = max(z, 0.0) + log(1.0 + exp(-np.abs(z))) - p * z

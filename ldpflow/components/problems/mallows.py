@@ -2,7 +2,7 @@
 
 A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
 u(x) = min(1, 2/||x||^2), which leaves theta* in place (the conditional mean of s at theta* is 0
-whatever u is), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
+for every u), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
 x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
 radius and an angle.
 """
@@ -73,7 +73,7 @@ class BoundedRegression(Problem):
 
     @model_validator(mode="after")
     def check_rows(self) -> Self:
-        """Read the file, or its moments, and fill in what follows from its rows."""
+        """Read the file or its moments, and fill in the settings that follow from its rows."""
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")
@@ -98,7 +98,7 @@ class BoundedRegression(Problem):
 
     @property
     def fit(self) -> Fit | None:
-        """theta*, G and S of the rows of a file; None for simulated records."""
+        """theta*, G and S of the rows of a file, or None for simulated records."""
         return None if self.moments is None else Fit.of_text(self.moments)
 
     def rows(self) -> Rows:
@@ -126,7 +126,7 @@ class BoundedRegression(Problem):
         return self.moment(2) if fit is None else fit.covariance
 
     def row_weights(self, rows: Rows) -> Array:
-        """u(x) of every row; 1 if gradients are clipped."""
+        """u(x) of every row, or 1 if gradients are clipped."""
         if self.clip is not None:
             return np.ones(len(rows.y))
         square = rows.square_norms()
@@ -134,7 +134,7 @@ class BoundedRegression(Problem):
         return result
 
     def row_limits(self, rows: Rows) -> Array:
-        """Largest score of every row that is not clipped; infinite without clipping."""
+        """Largest score of every row that is not clipped, infinite without clipping."""
         if self.clip is None:
             return np.full(len(rows.y), math.inf)
         result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
@@ -162,7 +162,7 @@ class BoundedRegression(Problem):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The digest of the file and what follows from its rows, if the axes name one case."""
+        """Add the digest of the file and the results of its rows, if the axes name one case."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):
             return axes
@@ -208,7 +208,7 @@ def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
 
 
 def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
-    """E f(||x||) for x ~ N(0, I_d) in mpmath; f is not smooth at the radii ``kinks``."""
+    """E f(||x||) for x ~ N(0, I_d) in mpmath, f not smooth at the radii ``kinks``."""
     # The chi density is below 1e-25 of its peak beyond sqrt(d) + 11.
     last = mp.sqrt(d) + 11
     inner = [k for k in kinks if 0 < k < last]
@@ -223,9 +223,9 @@ def weight(r: Any) -> Any:
 
 
 def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """Eigenvalues of E f(r, t) x x' along a direction and across it, t the cosine with it; f is even in t.
+    """Eigenvalues of E f(r, t) x x' along a direction and across it, f even in the cosine t.
 
-    E f r^2 t^2 and E f r^2 (1 - t^2)/(d - 1).
+    They are E f r^2 t^2 and E f r^2 (1 - t^2)/(d - 1).
     """
     if d == 1:
         return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)

@@ -43,7 +43,7 @@ class NonconvexLogistic(BinaryProblem):
         return self.bound**2 / 4.0 + 2.0 * self.penalty
 
     def gap(self) -> float:
-        """log 2: the loss at 0; it is never below 0."""
+        """log 2, the loss at 0: a loss is never negative."""
         return math.log(2.0)
 
     def convex(self) -> bool:

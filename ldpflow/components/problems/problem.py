@@ -19,7 +19,7 @@ class Units(InputModel):
     """Location and scale in which a study gives its steps and its start.
 
     A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
-    the data. Path and key are those of a study that gives these numbers itself.
+    the data. Path and key equal those of a study with the converted numbers.
 
     Parameters
     ----------
@@ -86,16 +86,16 @@ class BaseProblem(Settings):
         """Numbers that the problem's kernel functions read by name from their argument ``problem``."""
 
     def in_own_unit(self) -> tuple[Self, Units | None]:
-        """The problem without its setting ``units``, and these units; None without them."""
+        """Problem without its setting ``units``, and these units or None."""
         units: Units | None = getattr(self, "units", None)
         return (self if units is None else self.model_copy(update={"units": None})), units
 
     def caution(self) -> str | None:
-        """A warning about settings that change what is estimated, or None."""
+        """A warning about settings that change the estimand, or None."""
         return None
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: every mechanism and step size has the users of the problem."""
+        """Key of the ``data`` streams: all mechanisms and step sizes share the users of a problem."""
         return canonical_json(self.key_settings())
 
 
@@ -115,11 +115,11 @@ class Problem(BaseProblem):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d; NaN if unknown."""
+        """theta*, length d, NaN if unknown."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
-        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta; may be infinite."""
+        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta, possibly infinite."""
 
     @abstractmethod
     def l2_sensitivity(self) -> float:
@@ -158,11 +158,11 @@ class Problem(BaseProblem):
         return None
 
     def gradient_values(self) -> tuple[float, float] | None:
-        """The two values (low < 0 < high) of a scalar gradient that is a bit, if it is one."""
+        """Both values (low < 0 < high) of a scalar gradient that takes only two, or None."""
         return None
 
     def levels(self) -> tuple[float, ...] | None:
-        """tau_1 < .. < tau_Q, if theta* are these quantiles of one value: iterates are kept in order then."""
+        """tau_1 < .. < tau_Q, if theta* are these quantiles of one value (iterates stay sorted), or None."""
         return None
 
     def bit_law(self) -> str | None:

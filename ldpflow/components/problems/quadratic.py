@@ -54,7 +54,7 @@ class Quadratic(Problem):
         return {"bound": self.bound, "curvatures": self.curvatures, "minimiser": self.truth()}
 
     def gradient_bound(self) -> float:
-        """C0 with ||x||_2 <= C0: half the sensitivity; the gradient itself is unbounded."""
+        """C0 with ||x||_2 <= C0, half the sensitivity. The gradient itself is unbounded."""
         return self.bound * math.sqrt(self.dimension)
 
     def l1_sensitivity(self) -> float:

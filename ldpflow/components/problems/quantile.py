@@ -48,16 +48,16 @@ Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-OF_COLUMN = ("file", "column", "missing", "jitter")  # settings that say how a column is read
+OF_COLUMN = ("file", "column", "missing", "jitter")  # settings for reading a column
 
 
 def law_names() -> tuple[str, ...]:
-    """Names of the laws of a record, those of plug-ins included."""
+    """Names of the laws of a record, with those of plug-ins."""
     return (*BUNDLED_LAWS, *DATA_LAWS)
 
 
 def check_parameter(law: str, df: float | None, shape: float | None) -> None:
-    """Refuse a df or a shape that the law does not have, or lacks."""
+    """Refuse a missing or superfluous df or shape."""
     if (law == "student_t") != (df is not None):
         raise ValueError("df must be given with law = 'student_t' and with no other law")
     if (law in SHAPES) != (shape is not None):
@@ -78,7 +78,7 @@ def plugin_law(kind: str, df: float | None, shape: float | None) -> DataLaw:
 
 
 class MixturePart(InputModel):
-    """One law of a mixture, which is a bundled one."""
+    """Bundled law in a mixture."""
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     law: SimpleLaw = "normal"
@@ -200,7 +200,7 @@ class Quantile(QuantileProblem):
         return self
 
     def check_column(self) -> None:
-        """Read the column or its table, and fill in what follows from them."""
+        """Read the column or its table, and fill in the settings that follow."""
         if (self.location, self.scale) != (0.0, 1.0):
             raise ValueError(
                 "law = 'empirical' has the unit of its column: location and scale go with others"
@@ -220,12 +220,12 @@ class Quantile(QuantileProblem):
         self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
-        """The file's name is no part of a key: its digest is."""
+        """Settings with the digest of the file, without its name."""
         return {name: value for name, value in super().key_settings().items() if name != "file"}
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """The digest of the file and the law of its column, if the axes name one."""
+        """Add the digest of the file and the law of its column, if the axes name one."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
         several = [name for name in OF_COLUMN if len(axes.get(name, ())) > 1]
@@ -293,13 +293,13 @@ def gradient(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
 
 
 def gradient_bit(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """1{X <= theta}, the bit b that says which of its two values the gradient takes."""
+    """1{X <= theta}, the bit b that determines the gradient."""
     x = problem.location + problem.scale * data[at]
     g[lane] = 1.0 if x <= theta[lane] else 0.0
 
 
 def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """P(X <= theta) = F((theta - location)/scale), in the place of the gradient."""
+    """P(X <= theta) = F((theta - location)/scale), instead of the gradient."""
     z = (theta[lane] - problem.location) * problem.inverse_scale
     if kernel.SHAPED:
         g[lane] = kernel.cdf(z, problem.shape)

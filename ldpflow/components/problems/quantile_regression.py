@@ -115,7 +115,7 @@ class QuantileRegression(Problem):
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x.
 
-    The residual is e + x' (beta_tau - theta); the last plane holds e, those before it the covariates.
+    The residual is e + x' (beta_tau - theta). The last plane holds e, those before it the covariates.
     """
     tau = problem.tau
     bound = problem.bound

@@ -83,13 +83,13 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
 
 
 def gradient_bit(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """1{X <= theta_q}, the bits that say in which cell between the iterates X lies."""
+    """1{X <= theta_q}, the bits that determine the cell of X between the iterates."""
     x = problem.location + problem.scale * data[at]
     for j in range(kernel.D):
         g[j * LANES + lane] = 1.0 if x <= theta[j * LANES + lane] else 0.0
 
 
 def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """P(X <= theta_q) = F((theta_q - location)/scale), in the place of the gradient."""
+    """P(X <= theta_q) = F((theta_q - location)/scale), instead of the gradient."""
     for j in range(kernel.D):
         g[j * LANES + lane] = kernel.cdf((theta[j * LANES + lane] - problem.location) * problem.inverse_scale)

@@ -26,7 +26,7 @@ class SigmoidLoss(BinaryProblem):
         return self.bound**2 / (6.0 * math.sqrt(3.0))
 
     def gap(self) -> float:
-        """1/2: the loss at 0; it is never below 0."""
+        """1/2, the loss at 0: a loss is never negative."""
         return 0.5
 
 

@@ -1,7 +1,7 @@
 """Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
 
-They work on mpmath numbers, so that what is computed from them and rounded once (the true parameter, the
-curvature) has equal bits on every machine. Not for inner loops.
+They work on mpmath numbers: a result that is rounded once (the true parameter, the curvature) has equal bits
+on every machine. Not for inner loops.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SHAPES: dict[str, tuple[float, float]] = {
 """Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
 
 DOUBLINGS = 1024
-"""Quantiles are looked for between -2^DOUBLINGS and 2^DOUBLINGS."""
+"""Quantiles are searched between -2^DOUBLINGS and 2^DOUBLINGS."""
 
 Formula = Callable[[Any, Any], Any]
 
 
 class StandardLaw(ABC):
-    """Law of a standard variate Z; numbers are those of mpmath, in its working precision."""
+    """Law of a standard variate Z, in mpmath numbers of the working precision."""
 
     @abstractmethod
     def cdf(self, z: Any) -> Any:
@@ -201,7 +201,7 @@ class DataLaw(Settings, StandardLaw):
 
     @abstractmethod
     def cdf(self, z: Any) -> Any:
-        """P(Z <= z); z is a number of mpmath with 40 digits, and so should be what is returned."""
+        """P(Z <= z). Argument and result are mpmath numbers with 40 digits."""
 
     @abstractmethod
     def density(self, z: Any) -> Any:

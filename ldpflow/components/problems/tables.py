@@ -1,8 +1,8 @@
 """Tables of users: Parquet and CSV files, and tables in memory, with a message for every fault.
 
-A file is a regular one of limited size, opened only to compute rows. Names in .parquet or .pq are of
-Parquet; everything else is CSV with a header, in UTF-8. Records are data of people: no message shows a value
-of the file; it names the first record that is wrong, and its line.
+A file is a regular one of limited size, opened only to compute rows. Files named .parquet or .pq are Parquet,
+all others CSV with a header, in UTF-8. Records are personal data: a message shows no value of the file, only
+the number and the line of the first faulty record.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_VALUES = 10_000_000
 """Most values of a column that is read by itself."""
 
 MOST_LINES = 2_000_000
-"""Records up to which lines are looked for: a message may take a second or two."""
+"""Largest record number whose line a message looks up, in a second or two."""
 
 EXACT = 2.0**53  # integers up to here are doubles
 FIELDS = ("problem.file", "problem.column")
@@ -55,7 +55,7 @@ CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
 @contextmanager
 def data_files_closed() -> Iterator[None]:
-    """Open no data file inside: settings that a run has stored may name any file of this machine."""
+    """Context that opens no data file: stored settings may name any file of this machine."""
     token = CLOSED.set(True)
     try:
         yield
@@ -64,7 +64,7 @@ def data_files_closed() -> Iterator[None]:
 
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
-    """Refuse what is not a regular file of at most :data:`LARGEST_BYTES`, and any inside
+    """Refuse a file that is not regular or exceeds :data:`LARGEST_BYTES`, and any file inside
     :func:`data_files_closed`.
     """
     if CLOSED.get():
@@ -85,7 +85,7 @@ def digest_of(file: str) -> str:
 
 
 def file_stamp(file: str) -> tuple[int, int]:
-    """Time of change and size of a file; zeros for one that cannot be read, which its reader refuses."""
+    """Time of change and size of a file, or zeros if it cannot be read."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -94,7 +94,7 @@ def file_stamp(file: str) -> tuple[int, int]:
 
 
 class Unusable(Exception):
-    """What a value of a column is instead of a number, and the number of its record, from 1."""
+    """Error of a value that is no number: its description, and its record number from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +116,12 @@ class UserTable:
 
     @cached_property
     def parquet(self) -> bool:
-        """Whether values have types of Parquet and Arrow; False for the texts of a CSV file."""
+        """Whether values have types of Parquet and Arrow, False for the texts of a CSV file."""
         return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns; those of a CSV file are inferred from its first block."""
+        """Names and types of the columns, for a CSV file inferred from its first block."""
         if self.file is not None:
             check_data_file(self.file, self.field)
         try:
@@ -168,7 +168,7 @@ class UserTable:
                 before += len(block)
 
     def sample(self) -> Any:
-        """First records, columns as their types are inferred."""
+        """First records, with inferred types."""
         if self.table is not None:
             return self.table.slice(0, SAMPLE)
         if self.parquet:
@@ -178,7 +178,7 @@ class UserTable:
             return reader.read_next_batch()
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records of some columns, of a CSV file as text; an empty line of a single column is no value."""
+        """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
         if self.table is not None:
             yield from self.table.select(names).to_batches()
         elif self.parquet:
@@ -256,7 +256,7 @@ class UserTable:
         return text if found is None else f"{text} (line {found[0]:,} of {Path(self.path).name})"
 
     def describe_ragged_line(self) -> str:
-        """First record with more or fewer fields than the header; empty without one."""
+        """Describe the first record with more or fewer fields than the header, or return ""."""
         records = self.lines()
         _, header = next(records, (0, []))
         for line, fields in records:
@@ -267,7 +267,7 @@ class UserTable:
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
-    """Texts, integers, floating-point numbers or decimals as doubles; ``start`` records came before."""
+    """Convert texts, integers, floats or decimals to doubles, after ``start`` earlier records."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -379,7 +379,7 @@ def read_column(
 
 
 def choose_column(table: UserTable, column: str | None, field: str) -> str:
-    """Name of the column to read, whose type can hold numbers; texts of a CSV file are read later."""
+    """Name of the column to read, of a type that can hold numbers. Texts of CSV are parsed later."""
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
     numeric: list[str] = [name for name, kind in kinds.items() if is_numeric(kind)]
     if column is None:
@@ -423,9 +423,9 @@ def identify_file(
     d: int = 0,
     most: int = MOST_FEATURES,
 ) -> tuple[str, int] | None:
-    """Digest of a problem's file, and number of its columns that make x; None without a file.
+    """Digest of a problem's file, and number of its columns that make x, or None without a file.
 
-    While data files stay closed these are the ``sha256`` and ``d`` that were stored when it was read.
+    Inside :func:`data_files_closed` these are the stored ``sha256`` and ``d``.
     """
     if file is None:
         if target is not None or features is not None:
@@ -440,7 +440,7 @@ def identify_file(
 
 
 def check_digest(file: str, sha256: str | None) -> str:
-    """Digest of a file, which must be ``sha256`` if that is given."""
+    """Digest of a file, refused if it differs from a given ``sha256``."""
     digest = digest_of(file)
     if sha256 not in (None, digest):
         raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
@@ -466,7 +466,7 @@ def feature_names(
 def read_columns(
     file: str, target: str, features: tuple[str, ...] | None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Columns that make x, and y, as they stand in the file."""
+    """Columns of x, and y, with the values of the file."""
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
     columns = table.columns(names, "problem.file")
@@ -497,7 +497,7 @@ def read_records(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
 
-    Binary labels may be any two numbers; the smaller becomes -1, the larger 1.
+    Binary labels may be any two numbers. The smaller becomes -1, the larger 1.
     """
     columns, y = read_columns(file, target, features)
     # Scaled by the largest entry first: squares must not overflow.
@@ -516,10 +516,10 @@ def read_records(
 
 
 def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of one chunk with stored records, in every lane's own order (a kernel's function).
+    """Fill the planes of one chunk with stored records, in the order of each lane.
 
-    state: records taken so far, then the orders, flat over (place, lane); parameters: the table, row by
-    row. Behind its end the last record stands, for no step to use.
+    ``state`` holds the number of records taken, then the orders, flat over (place, lane). ``parameters`` is
+    the table by rows. Past the end the last record repeats, which no step uses.
     """
     first = np.int64(state[0])
     count = (state.shape[0] - 1) // LANES

@@ -1,4 +1,4 @@
-"""Replicates of a protocol: from key words to F^ at edges or local fits, and from those to intervals."""
+"""Simulation of protocols: F^ at the edges or local fits of replicates, and their intervals."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Call a kernel function that fills arrays; ``kernel.NAME`` in it stands for the part of this name.
+    """Compile and call a kernel function that fills arrays.
 
-    The arguments are arrays, numbers and named tuples of those.
+    ``kernel.NAME`` in it is the part NAME. Arguments are arrays, numbers and named tuples of these.
     """
     signature = numba.void(*map(numba.typeof, arguments))
     compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
@@ -49,7 +49,7 @@ class Histograms:
         """
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
-        # Of the design the variances read what does not depend on the law.
+        # The variances read only the parts of the design that do not depend on the law.
         design = self.protocol.design(np.linspace(0.0, 1.0, len(self.edges)), 1)
         levels = np.array(taus, dtype=np.float64), np.array(z, dtype=np.float64)
         reports = self.values, self.received, self.edges
@@ -90,10 +90,10 @@ def edge_cdf(law: Law, edges: Array) -> Array:
 
 
 def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
-    """Replicates of a one-shot protocol from the exact law of its counts.
+    """Simulate replicates of a one-shot protocol from the exact law of its counts.
 
-    ``law`` is that of the values of n users, at most 2^52; ``tau`` the level of the quantile where drop-out
-    depends on the value and at which liars aim; ``keys``, shape (replicates, 2), words of counter streams.
+    ``law`` is that of the values of n <= 2^52 users. ``tau`` is the level of the quantile at which liars aim
+    and the probability of an answer changes. ``keys``, shape (replicates, 2), are words of counter streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)
@@ -108,7 +108,7 @@ def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[
 
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
-    """Place of the tau-quantile in the range, in bins."""
+    """Position of the tau-quantile in the range, in bins."""
     low, high = protocol.ends
     return (law.quantile(tau) - low) / (high - low) * k
 
@@ -119,7 +119,7 @@ def line_quantile(cdf: Array, edges: Array, tau: float) -> float:
 
 
 def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
-    """Variance of F^ at the tau-quantile per answer, between the variances at the edges next to it."""
+    """Variance of F^ per answer at the tau-quantile, interpolated between the nearest edges."""
     cdf = edge_cdf(law, protocol.edges(k))
     place = bins_below(protocol, law, tau, k)
     j = min(max(math.floor(place), 0), k - 1)
@@ -134,10 +134,10 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 
 
 def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
-    """Replicates of ``rounds``; arguments as in :func:`run_one_shot`."""
+    """Simulate replicates of ``rounds``, with arguments as in :func:`run_one_shot`."""
     design = protocol.design(n, tau)
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
     call(search_all, estimate, fits, received, keys, population_of(law), design, protocol.budget())
-    # Where nothing was learnt within the window there is no estimate either.
+    # No estimate if the window holds no information.
     estimate[~np.isfinite(estimate)] = math.nan
     return Searches(protocol, estimate, fits, received, design.logit)

@@ -1,9 +1,9 @@
 """Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
 
-Every ``draw`` has the arguments (values, key0, key1, honest, liars, design, budget): it fills ``values``
-with F^ at the inner edges and returns how many questions went unasked. Every ``spread`` has (out, isotonic,
-tau, design, budget): the variance of F^ at the inner edges per user, were the distribution function tau
-there.
+Every ``draw`` has the arguments (values, key0, key1, honest, liars, design, budget). It fills ``values``
+with F^ at the inner edges and returns the number of unasked questions. Every ``spread`` has the arguments
+(out, isotonic, tau, design, budget). It fills ``out`` with the variance of F^ per user at the inner edges
+if F = tau there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANSWERS, LIES = 0, 1  # stages of the address
 
 
 def collect(kernel, values, received, empty, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
-    """F^ of every replicate; ``kernel.draw`` draws the protocol's counts.
+    """Simulate F^ of every replicate. ``kernel.draw`` draws the protocol's counts.
 
     Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): reports,
     and questions that no user was asked. ``keys``, shape (replicates, 2), are key words of counter streams.
@@ -36,13 +36,13 @@ def collect(kernel, values, received, empty, keys, users, answer, liars, design,
             values[r] = np.nan
 
 
-HONEST, ONES = 2, 4  # further stages of the address; the liars' is the one after HONEST
-TRUTHS = 16  # stages of bits that are answered about several times
+HONEST, ONES = 2, 4  # further stages of the address, that of liars is HONEST + 1
+TRUTHS = 16  # stages of bits with several answers
 
 
 @jit
 def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-untyped-def]
-    """Honest users and liars at each of several questions, in two stages of the address."""
+    """Split honest users and liars evenly over ``count`` questions, in two stages of the address."""
     asked = np.empty(count)
     lying = np.empty(count)
     split_evenly(asked, key0, key1, stage, turn, honest)
@@ -62,8 +62,8 @@ def add_up(values, masses):  # type: ignore[no-untyped-def]
 def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type: ignore[no-untyped-def]
     """Reports of 1 among all answers of users whose bit is 1 with probability ``truth``.
 
-    ``chance`` is the probability of a report of 1. Answers of one user are about the same bit: with
-    several of them, the bits are drawn first. The stages from ``stage + TRUTHS`` on are theirs.
+    ``chance`` is the probability of a report of 1. Several answers of a user share one bit: the bits are
+    drawn first, in the stages from ``stage + TRUTHS`` on.
     """
     if budget.answers == 1.0:
         return binomial(key0, key1, index, stage, turn, users, chance)
@@ -75,7 +75,7 @@ def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type:
 
 @jit
 def draw_thresholds(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """A random edge per user and the randomised bit 1{value below it}; no user: F^ = 1/2."""
+    """F^ from the randomised bits 1{value < edge} at a random edge per user, 1/2 without users."""
     k = values.shape[0]
     asked, lying = split(k, key0, key1, HONEST, 0, honest, liars)
     empty = 0
@@ -100,12 +100,12 @@ def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-un
 
 
 GRR_REPORTS = 2
-GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages where users answer several times
+GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages of several answers
 
 
 @jit
 def several_answers(reports, key0, key1, users, design, budget):  # type: ignore[no-untyped-def]
-    """All answers of users who answer several times about their bin.
+    """Draw the reports of users who answer several times about their bin.
 
     GRR is the own bin with probability 1 - k q', else a uniform one of all k bins.
     """
@@ -142,7 +142,7 @@ def draw_grr(values, key0, key1, honest, liars, design, budget):  # type: ignore
 
 @jit
 def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins); of several answers the mean's."""
+    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins), for the mean of all answers."""
     k = design.chances.shape[0]
     total = budget.odds + k - 1.0
     width = total / budget.excess
@@ -162,7 +162,7 @@ def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # typ
     """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q).
 
     Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a
-    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n in the place of n.
+    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n instead of n.
     """
     k = out.shape[0]
     a = budget.answers
@@ -177,7 +177,7 @@ def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # typ
 
 @jit
 def draw_oue(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Frequencies moved to the sum 1 by the same amount each, then added up."""
+    """F^ from frequencies that are shifted equally to the sum 1."""
     k = design.bins.shape[0]
     found = np.empty(k)
     frequencies(found, key0, key1, 0, honest, liars, design.bins, design.lie, budget)
@@ -223,7 +223,7 @@ def transform(x):  # type: ignore[no-untyped-def]
 
 @jit
 def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
-    """Debiased mean of the signs of every row, each user at a random row; returns the empty rows.
+    """Debiased mean of the signs of every row, each user at a random row. Returns the empty rows.
 
     ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
     ``lie``: a liar's report.
@@ -325,7 +325,7 @@ TREE_LEVELS = 5  # the stage after those of unary encoding
 
 @jit
 def share_rest(found, first, total):  # type: ignore[no-untyped-def]
-    """Move the children from ``first`` on to this sum, all by the same amount."""
+    """Shift the children from ``first`` on equally, to the sum ``total``."""
     rest = total
     for j in range(FAN_OUT):
         rest -= found[first + j]
@@ -335,9 +335,9 @@ def share_rest(found, first, total):  # type: ignore[no-untyped-def]
 
 @jit
 def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
-    """Least squares: masses of the leaves closest to the estimates of all nodes, with this total.
+    """Fit the masses of the leaves, with this total, to the estimates of all nodes by least squares.
 
-    ``found`` holds the levels 1..h and is overwritten; the last level's part is the result. Two
+    ``found`` holds the levels 1..h and is overwritten. Its last level is the result. Two
     passes, up and down (Hay, Rastogi, Miklau and Suciu, "Boosting the accuracy of differentially
     private histograms through consistency", VLDB 2010).
     """
@@ -374,7 +374,7 @@ def reconcile(kernel, found, total, levels):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Frequencies of every level's nodes, made consistent, added up."""
+    """F^ from the frequencies of all nodes, made consistent between levels."""
     levels = design.levels
     asked, lying = split(levels, key0, key1, TREE_LEVELS, 0, honest, liars)
     found = np.empty(design.nodes.shape[0])
@@ -399,7 +399,7 @@ def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignor
 def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
     """h sum_l [sum_i w_i^2 (v + 2 q_i) - (sum_i w_i q_i)^2], q from the isotonic estimate.
 
-    With a answers of every user (v + q_i)/a + q_i stands in the place of v + 2 q_i.
+    With a answers of every user (v + q_i)/a + q_i replaces v + 2 q_i.
     """
     k = isotonic.shape[0] - 1
     masses = np.empty(design.nodes.shape[0])
@@ -430,9 +430,9 @@ def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-
 
 @jit
 def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
-    """Isotonic regression with equal weights, clipped to [0, 1], between 0 and 1: out has two places more.
+    """Isotonic regression with equal weights, clipped to [0, 1], by pooling adjacent violators.
 
-    Pool adjacent violators.
+    ``out`` starts with 0 and ends with 1: it has two entries more than ``values``.
     """
     count = values.shape[0]
     means, sizes = np.empty(count), np.empty(count)
@@ -459,7 +459,7 @@ def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
 
 @jit
 def crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
-    """Where the line through (edge, height) first reaches tau, 0 < tau < 1, heights from 0 to 1."""
+    """First crossing of tau, 0 < tau < 1, by the line through (edge, height), heights from 0 to 1."""
     j = 1
     while heights[j] < tau:
         j += 1
@@ -469,7 +469,7 @@ def crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
 
 @jit
 def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-untyped-def]
-    """Hull of the points x where |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
+    """Hull of the points x with |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
 
     Writes to ``limits`` the limits of the lines F^ -+ z se between the edges, those limits rounded
     outwards to edges, and the number of sides on which no inner edge was rejected.
@@ -512,7 +512,7 @@ def variance_at_edges(kernel, out, cdf, tau, design, budget):  # type: ignore[no
 
 
 def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
-    """Estimates and intervals of all replicates; ``kernel.spread`` is the protocol's variance of F^.
+    """Estimates and intervals of all replicates. ``kernel.spread`` is the protocol's variance of F^.
 
     Fills ``estimates``, shape (quantiles, replicates), with the first crossings of tau by the isotonic
     estimate, and ``limits``, shape (levels, quantiles, replicates, 5), as :func:`invert` says. ``values``

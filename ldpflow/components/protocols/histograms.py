@@ -1,4 +1,4 @@
-"""One-shot protocols: the report of a user about the own bin, and the laws of the server's counts."""
+"""One-shot protocols: reports of users about their bins, and laws of the server's counts."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Grr(OneShot):
 
 
 def bin_probabilities(cdf: Array) -> Array:
-    """Increments of a distribution function; rounding below 0 is cut off."""
+    """Increments of a distribution function, at least 0 despite rounding."""
     return np.maximum(np.diff(cdf), 0.0)
 
 

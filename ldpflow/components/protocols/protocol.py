@@ -1,4 +1,4 @@
-"""Base classes of protocols: how reports are collected, and what the server makes of their counts."""
+"""Base classes of protocols: collection of reports, and estimates from their counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BINS = 1024
 
 
 class Budget(NamedTuple):
-    """Epsilon of one answer, and the quantities of it that formulas and kernels use."""
+    """Epsilon of one answer, and its functions in formulas and kernels."""
 
     epsilon: float
     odds: float  # e^eps, of the true answer in randomised response
@@ -40,7 +40,7 @@ class Budget(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def budget(epsilon: float, answers: int = 1) -> Budget:
-    """The constants of a budget epsilon > 0 that a user's answers share evenly."""
+    """Constants of a budget epsilon > 0 that is split evenly over a user's answers."""
     with constants.workdps(constants.DIGITS):
         eps = mpf(epsilon) / answers
         half = mp.tanh(eps / 2)
@@ -119,7 +119,7 @@ class Protocol(Settings):
         return tau * (1.0 - tau) + 0.25 * budget(self.epsilon).noise
 
     def distorts(self) -> bool:
-        """Whether something else than the population's quantile is estimated, at any n."""
+        """Whether the estimand differs from the population's quantile."""
         return self.liars > 0.0 or self.answer_below != self.answer_above
 
     def privacy(self) -> PrivacyStatement:
@@ -128,7 +128,7 @@ class Protocol(Settings):
 
     @abstractmethod
     def interaction_rounds(self) -> int:
-        """Rounds: questions of a round may depend on the answers of those before it."""
+        """Number of rounds. Questions of a round may depend on earlier answers."""
 
     def least_users(self) -> int:
         """Fewest users of a run."""
@@ -136,10 +136,10 @@ class Protocol(Settings):
 
     @abstractmethod
     def bits(self, n: int) -> float:
-        """Bits that a user sends, n users."""
+        """Bits that each of n users sends."""
 
     def responders(self, cdf: Array, tau: float) -> Array:
-        """Distribution function of those who answer, from the population's."""
+        """Distribution function of the responders, from that of the population."""
         if self.answer_below == self.answer_above:
             return cdf
         below = self.answer_below * np.minimum(cdf, tau)
@@ -218,8 +218,8 @@ class OneShot(Protocol):
     def design(self, cdf: Array, target: int) -> Any:
         """Numbers of ``draw`` and ``spread``, by name.
 
-        ``cdf``, shape (k + 1,), is the distribution function at the edges of those who answer, 0 and 1 at
-        the ends; ``target`` the inner edge (1..k-1) at which liars move F^ most.
+        ``cdf``, shape (k + 1,), is the responders' distribution function at the edges, 0 and 1 at the ends.
+        ``target`` is the inner edge (1..k-1) at which liars move F^ most.
         """
 
     def raises_cdf(self) -> bool:
@@ -228,5 +228,5 @@ class OneShot(Protocol):
 
 
 def is_power(value: int, base: int) -> bool:
-    """Whether a number of bins is a power of the base; every one is of 1."""
+    """Whether a number of bins is a power of the base. Base 1 admits every number."""
     return base == 1 or value in [base**exponent for exponent in range(11)]

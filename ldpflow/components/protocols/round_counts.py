@@ -1,8 +1,8 @@
 """Distribution function of a population at any point, and the run of protocol ``rounds``.
 
-A population is the law of the users' values as arrays, which the compiled distribution function reads: the
-same bits on every processor. In ``rounds`` the thresholds of a round follow from the answers of those
-before it. They are steered by the posterior of (quantile, scale) on a grid under the working model
+A population is the law of the users' values as arrays. The compiled distribution function reads them, with
+equal bits on every processor. In ``rounds`` the thresholds of a round follow from earlier answers, by the
+posterior of (quantile, scale) on a grid under the working model
 
     P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
 
@@ -47,7 +47,7 @@ CODES = {name: code for code, name in enumerate(LAWS)}
 """Numbers of the standard laws in compiled functions."""
 
 
-class Population(NamedTuple):
+class LawComponents(NamedTuple):
     """The law of a mixture of location + scale Z: arrays over its components.
 
     Cells of the quantile function of an empirical law are q + d (slope + d bend) with d = u - p, if any.
@@ -66,8 +66,8 @@ class Population(NamedTuple):
     end: float  # largest value of the empirical law
 
 
-def population_of(law: Law) -> Population:
-    """The arrays of a law; the distribution function reads them."""
+def population_of(law: Law) -> LawComponents:
+    """Arrays of a law for the compiled distribution function."""
     parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
     cells: tuple[Array, ...] = (np.empty(0),) * 4
@@ -87,12 +87,12 @@ def population_of(law: Law) -> Population:
     weights, locations, scales, shapes, norms = np.array(rows).T.copy()
     codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
     p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
-    return Population(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
+    return LawComponents(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
 
 
 @jit
 def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
-    """u with Q(u) = x, Q the quantile function given by cells; 0 and 1 outside its values."""
+    """u with Q(u) = x, Q the quantile function given by cells, or 0 and 1 outside its values."""
     q = population.q
     if x <= q[0]:
         return 0.0
@@ -162,7 +162,7 @@ def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
 
 @jit
 def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-untyped-def]
-    """Of the reports at all thresholds; shift = (theta, 1/sigma)."""
+    """Log likelihood of the reports at all thresholds, shift = (theta, 1/sigma)."""
     theta, slope = shift
     total = 0.0
     for d in range(x.shape[0]):
@@ -183,8 +183,8 @@ def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-unt
 def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
     """Posterior mean and sd of theta and the exponential of the mean log sigma, flat prior on a grid.
 
-    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid: the midpoints of as many
-    equal cells of [low, high] as ``points``, by the ``scales``.
+    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid is the product of
+    the midpoints of ``points`` equal cells of [low, high] and the ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf
@@ -231,7 +231,7 @@ def clip(x, low, high):  # type: ignore[no-untyped-def]
 def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
     """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
 
-    Damped Fisher scoring from (0, b0) with b0 = ``expected``; b stays above b0/10. ``u`` are thresholds in
+    Damped Fisher scoring from (0, b0) with b0 = ``expected``, b stays above b0/10. ``u`` are thresholds in
     units of the window. Returns a, b, and A, B, C of the information matrix ((A, B), (B, C)).
     """
     a = 0.0
@@ -265,7 +265,7 @@ def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-d
 
 @jit
 def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
-    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits."""
+    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} if it is an interval, else NaN limits."""
     a, b, aa, ab, bb = fit
     det = aa * bb - ab * ab
     square = z * z / det
@@ -294,8 +294,8 @@ WINDOW = 2.5  # half width of the final fit, in standard deviations
 def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
     """Numbers of answers and of reports of 1 at one threshold.
 
-    Several answers of a user count as ``worth`` independent ones: the number whose mean varies as theirs
-    does at the quantile.
+    Several answers of a user count as ``worth`` independent ones, whose mean has an equal variance at the
+    quantile.
     """
     # Values outside the range are moved to its ends.
     below = 1.0 if x >= design.high else cdf(population, x)
@@ -314,7 +314,7 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
 
 @jit
 def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-untyped-def]
-    """Posterior mean, sd and scale after a round; the sd not below the local gap over FLOOR."""
+    """Posterior mean, sd and scale after a round, with the sd at least the local gap over FLOOR."""
     near = np.empty(x.shape[0])
     for d in range(x.shape[0]):
         near[d] = asked[d] if abs(x[d] - mean) <= KEEP * sd else 0.0
@@ -334,7 +334,7 @@ def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-u
 
 @jit
 def search(key0, key1, x, asked, ones, population, design, budget):  # type: ignore[no-untyped-def]
-    """All rounds of one replicate; returns thresholds used, and centre, sd and scale for the fit."""
+    """Run one replicate. Returns the number of thresholds, and centre, sd and scale for the fit."""
     rounds = design.asked.shape[0]
     width = design.high - design.low
     mean, sd, sigma = design.low + 0.5 * width, width, design.scales[0]
@@ -359,7 +359,7 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
 
 
 def search_all(kernel, estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
-    """Run of all replicates.
+    """Run all replicates.
 
     Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
     reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
@@ -388,7 +388,7 @@ def search_all(kernel, estimates, fits, received, keys, population, design, budg
 
 
 def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
-    """Fieller's limits, cut to the range; shape (levels, replicates, 2), NaN where there are none."""
+    """Fieller's limits, cut to the range, shape (levels, replicates, 2), or NaN."""
     for level in range(z.shape[0]):
         for r in range(fits.shape[0]):
             fit = (fits[r, 2], fits[r, 3], fits[r, 4], fits[r, 5], fits[r, 6])

@@ -58,11 +58,11 @@ class Rounds(Protocol):
         return float(self.answers)
 
     def least_users(self) -> int:
-        """Users below which a threshold of the first round might ask none: 8 of a share .4/(T - 1)."""
+        """Fewest users with one at each of the 8 thresholds of round 1, whose share is .4/(T - 1)."""
         return 20 * (self.rounds - 1)
 
     def shares(self, n: int, tau: float) -> list[float]:
-        """Share of the users of every round: the first T - 1 alike, the last the rest.
+        """Share of the users of every round: equal in the first T - 1, the rest in the last.
 
         clip(9 S(tau, eps)/(min(tau, 1 - tau)^2 n), .10, .15) 4/(T - 1) each.
         """
@@ -73,7 +73,7 @@ class Rounds(Protocol):
         return [pilot] * (self.rounds - 1) + [1.0 - (self.rounds - 1) * pilot]
 
     def asked(self, n: int, tau: float) -> list[int]:
-        """Users asked at each threshold, by round; what does not divide evenly is not asked."""
+        """Users asked at each threshold, by round. A remainder is not asked."""
         counts = [FIRST, *[INNER] * (self.rounds - 2), LAST]
         shares = self.shares(n, tau)
         return [int(n * share) // count for share, count in zip(shares, counts, strict=True)]

@@ -66,7 +66,7 @@ def claim_of(statement: PrivacyStatement) -> Claim:
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
 
-class Counts(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """Counts of an event, or arrays for several, and of all outputs, on two neighbouring inputs."""
 
     first: Any
@@ -89,7 +89,7 @@ def upper_limit(count: Any, trials: int, error: float) -> Floats:
     return 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
 
 
-def lower_bounds(counts: Counts, claim: Claim, confidence: float) -> Floats:
+def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floats:
     """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most.
 
     The events must have been chosen without looking at these outputs. The claim's notion (and delta) is
@@ -199,12 +199,12 @@ class Event:
     swapped: bool
     bound: float
 
-    def counts(self, first: Floats, second: Floats) -> Counts:
+    def counts(self, first: Floats, second: Floats) -> OutcomeCounts:
         """Counts of the event in fresh outputs, those of p's input first."""
         p, q = (second, first) if self.swapped else (first, second)
         over = [int((self.score.values(outputs) > self.threshold).sum()) for outputs in (p, q)]
         a, b = over if self.above else (len(p) - over[0], len(q) - over[1])
-        return Counts(a, len(p), b, len(q))
+        return OutcomeCounts(a, len(p), b, len(q))
 
     def words(self) -> str:
         return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
@@ -319,7 +319,7 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
         a, b = (len(first) - below[0], len(second) - below[1]) if above else below
         for swapped in (False, True):
             p, q = (a, len(first)), (b, len(second))
-            counts = Counts(*q, *p) if swapped else Counts(*p, *q)
+            counts = OutcomeCounts(*q, *p) if swapped else OutcomeCounts(*p, *q)
             bounds = lower_bounds(counts, claim, confidence)
             place = int(np.argmax(bounds))
             if bounds[place] > best.bound:

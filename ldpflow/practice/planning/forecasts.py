@@ -64,7 +64,7 @@ LAWS_OF_SEVERAL: tuple[str, ...] = get_args(Quantiles.model_fields["law"].annota
 
 @dataclass(frozen=True)
 class Target:
-    """The quantile that is to be estimated.
+    """Quantile to estimate.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Forecast(ABC):
     default = "outer"
     splits_users = False  # between the quantiles
     batches = 4
-    """Times as many replicates as asked for that are made, at most, until the RMSE is precise."""
+    """Largest multiple of the requested replicates used to make the RMSE precise."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -397,7 +397,7 @@ class SgdForecast(Forecast):
         return Simulated(found.estimate[at], found.lower[0, at], found.upper[0, at], inside)
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """What keeps the row blank: a path that does not arrive, no method for it, or too many users."""
+        """Reasons for an empty row: no arrival, no method, or too many users."""
         if self.steps.undeclared:
             kind = self.steps.undeclared
             return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]

@@ -1,4 +1,4 @@
-"""The interval method that suits a path, what it gives there, and the users that its length takes.
+"""Recommended interval method of a path: expected coverage and length, and users needed.
 
 Coverages and lengths come from a simulation study of ours: normal, exponential and lognormal laws, tau .5, .9
 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90% intervals
@@ -44,7 +44,7 @@ class ExpectedFit(NamedTuple):
     Parameters
     ----------
     bias : float
-        Of the root, in TR's standard errors; NaN where there is no root.
+        Bias of the root, in TR's standard errors. NaN without a root.
     defined : bool
         Whether the fit has a root and enough digits.
     """
@@ -99,7 +99,7 @@ class Expected(NamedTuple):
     length: float
 
 
-class Row(NamedTuple):
+class RegressionLevels(NamedTuple):
     """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
 
     k: float
@@ -109,12 +109,12 @@ class Row(NamedTuple):
 
 
 TABLE = (
-    Row(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
-    Row(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
-    Row(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
-    Row(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
-    Row(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
-    Row(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+    RegressionLevels(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    RegressionLevels(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    RegressionLevels(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    RegressionLevels(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    RegressionLevels(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    RegressionLevels(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
 
 TR_LENGTH = 1.12
@@ -144,7 +144,7 @@ MOST_USERS = 10**12
 
 
 def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
-    """The method that a path allows: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
+    """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
     below :func:`ldpflow.results.arrival.feasible_n` no steps make them honest; transcript regression

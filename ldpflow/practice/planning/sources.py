@@ -67,7 +67,7 @@ LEAST_CODES = 0.001
 
 
 @dataclass(frozen=True)
-class Design:
+class StepDesign:
     """Steps c i^-gamma and a start, in the unit of the data."""
 
     c: float
@@ -75,7 +75,7 @@ class Design:
     theta0: float
 
 
-def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
+def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign:
     """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
 
     c = 60 / (G sum_{i <= steps} i^-gamma); theta0 is the quantile of level 1/2 + .8 (tau - 1/2): the
@@ -83,7 +83,7 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> Design:
     """
     total = constants.sum_of_powers(1, steps, gamma)
     c = RELAXATION_TIMES / (law.density_at_quantile(tau) * total)
-    return Design(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
+    return StepDesign(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
 
 
 class Judged(NamedTuple):
@@ -133,7 +133,7 @@ class OwnSteps(Source, ABC):
         """The tau-quantile of the law."""
 
     @abstractmethod
-    def design(self, tau: float, n: int) -> Design:
+    def design(self, tau: float, n: int) -> StepDesign:
         """Steps and start for n users."""
 
     @abstractmethod
@@ -224,7 +224,7 @@ class Pilot(OwnSteps):
             law_table=law_of_column(self.read, self.jitter).text(),
         )
 
-    def design(self, tau: float, n: int) -> Design:
+    def design(self, tau: float, n: int) -> StepDesign:
         return design(self.problem(tau).data_law(), tau, n)
 
     @cached_property
@@ -410,7 +410,7 @@ class Guess(OwnSteps):
     def problem(self, tau: float) -> Quantile:
         return Quantile(tau=tau, law="normal", location=self.law.location, scale=self.law.scale)
 
-    def design(self, tau: float, n: int) -> Design:
+    def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
 
         theta0 is the middle for tau in [.25, .75], else a quarter of the range from the end that travel

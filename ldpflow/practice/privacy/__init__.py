@@ -1,1 +1,1 @@
-"""What a mechanism and a design promise to a user."""
+"""Privacy guarantees of a mechanism in a design."""

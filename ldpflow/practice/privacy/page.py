@@ -83,7 +83,7 @@ Scope = Literal["one", "composed", "answering", "sampled", "shuffled", "shuffled
 
 
 @dataclass(frozen=True)
-class Design:
+class CollectionDesign:
     """Design of a collection of reports, as far as privacy depends on it.
 
     Parameters
@@ -189,7 +189,7 @@ class PrivacyPage:
     notion: str
     unit: str
     local: bool
-    design: Design
+    design: CollectionDesign
     guarantees: tuple[Guarantee, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def privacy_page(
     name: str,
     settings: Mapping[str, Any],
     statement: PrivacyStatement,
-    design: Design | None = None,
+    design: CollectionDesign | None = None,
 ) -> PrivacyPage:
     """The privacy page of a mechanism or of an algorithm that is private by itself.
 
@@ -266,7 +266,7 @@ def privacy_page(
     InputError
         If the design is impossible, or the statement is in a notion that is not known here.
     """
-    design = Design() if design is None else design
+    design = CollectionDesign() if design is None else design
     local = "central" not in statement.notion and statement.notion != "none"
     release = release_of(name, statement)
     found: list[Guarantee] = []
@@ -326,7 +326,7 @@ COMPOSED = (
 )
 
 
-def answering_release(statement: PrivacyStatement, design: Design) -> Guarantee:
+def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> Guarantee:
     """Whether a user answers, with all that the user answers."""
     assert statement.epsilon is not None
     low, high = sorted(statement.answer_rates)
@@ -366,7 +366,7 @@ NO_SECRET_SAMPLE = (
 )
 
 
-def sampled_release(release: Release, count: int, design: Design, uneven: bool) -> Guarantee:
+def sampled_release(release: Release, count: int, design: CollectionDesign, uneven: bool) -> Guarantee:
     """One of the invited, of whom a random share responds."""
     line = partial(
         Guarantee,
@@ -398,7 +398,7 @@ SECRET_ORDER = (
 
 
 def shuffled_releases(
-    release: Release, count: int, design: Design, local: bool, uneven: bool
+    release: Release, count: int, design: CollectionDesign, local: bool, uneven: bool
 ) -> list[Guarantee]:
     """All reports, in a secret random order, and the same for one of the invited."""
     n, reason = design.users or 0, ""

@@ -22,7 +22,7 @@ from ldpflow.practice.transcripts.collection import Collection, merge_settings, 
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript
-from ldpflow.practice.transcripts.result import Analysis, Progress, Verdict, verdict_of
+from ldpflow.practice.transcripts.result import Analysis, EstimatesAlongRun, Verdict, verdict_of
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.entry import read_component
@@ -75,7 +75,7 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
     tables = merge_settings(settings or {}, stored_settings(opened), "the file")
-    return Reader(opened, read_collection(tables), chunk).analysis()
+    return ReportReader(opened, read_collection(tables), chunk).analysis()
 
 
 def stored_settings(source: Transcript) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
         raise InputError("file", source.place, allowed, error.hint) from None
 
 
-class Reader:
+class ReportReader:
     """One pass through a transcript."""
 
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
@@ -209,7 +209,7 @@ class Reader:
             sha256=self.source.sha256(),
             oddities=oddities,
             notes=self.notes,
-            progress=Progress(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
+            progress=EstimatesAlongRun(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
             users_compared="user" in self.source.columns.optional and self.rows <= LARGEST_USERS,
         )
 

@@ -28,7 +28,7 @@ from ldpflow.numerics import running_sums
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.samplers import step_sizes
-from ldpflow.numerics.specialise import Case, Part
+from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.settings import canonical_json
 from ldpflow.simulators import one_pass_kernel
@@ -297,6 +297,6 @@ def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
         "ORDERED": ordered,
         "STATE": d * LANES,
         **running_sums.parts(names, d),
-        "add_iterate": Part(one_pass_kernel.add_iterate, inlining="written"),
+        "add_iterate": KernelPart(one_pass_kernel.add_iterate, inlining="written"),
     }
     return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)

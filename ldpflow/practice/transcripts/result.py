@@ -206,7 +206,7 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
 
 
 @dataclass(frozen=True)
-class Progress:
+class EstimatesAlongRun:
     """Estimates along the run.
 
     Parameters
@@ -260,7 +260,7 @@ class Analysis:
     sha256: str | None
     oddities: list[str]
     notes: list[str]
-    progress: Progress = field(repr=False)
+    progress: EstimatesAlongRun = field(repr=False)
     users_compared: bool = False
 
     @property
