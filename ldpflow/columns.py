@@ -22,7 +22,7 @@ TYPES = ("int32", "int64", "double", "string", "bool")
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
-"""Smallest share of replicates that causes a warning."""
+"""Share of replicates above which a warning is given."""
 
 WIDE = 24
 """Length from which a text distinguishes rows only if no other setting does."""

@@ -37,7 +37,7 @@ def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int
     Raises
     ------
     InputError
-        Names ``field``. If the file is not regular or cannot be opened.
+        With ``field``, if the file is not regular or cannot be opened.
     """
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
@@ -56,7 +56,7 @@ def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file 
     Raises
     ------
     InputError
-        Names ``field``. If the file is not regular, too large, or not in UTF-8.
+        With ``field``, if the file is not regular, too large, or not in UTF-8.
     """
     with open(open_regular(place, field, allowed), "rb") as file:
         if os.fstat(file.fileno()).st_size <= LARGEST and len(data := file.read(LARGEST + 1)) <= LARGEST:
@@ -138,6 +138,7 @@ def depth(value: object) -> int:
 
 
 def append_checksum(text: str) -> str:
+    """Append the text's SHA-256 as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 

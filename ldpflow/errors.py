@@ -117,7 +117,7 @@ def require_extra(extra: str, *modules: str) -> None:
     Raises
     ------
     MissingExtra
-        Names all missing modules.
+        If some are missing, with the names of all of them.
     LdpflowError
         If figures are wanted under a limit of address space (``ulimit -v``). They are drawn by V8, which
         reserves 64 GiB of addresses, not of memory, and otherwise ends the process.

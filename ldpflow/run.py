@@ -113,6 +113,7 @@ class Run:
 
     @property
     def out(self) -> str:
+        """Run directory."""
         return self.store.root
 
     @property

@@ -135,6 +135,7 @@ class Results:
 
     @property
     def parts_left_out(self) -> list[str]:
+        """One line for each damaged part that was left out, with the reason."""
         bad = [] if self.damaged == "refuse" else self.damaged
         return sorted({plain_line(f"{part.name} is left out: {part.reason}") for part in bad})
 
