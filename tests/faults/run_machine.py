@@ -138,7 +138,7 @@ class RunMachine(RuleBasedStateMachine):
         )
         self.present: set[tuple[Any, ...]] = set()  # rows that can be read
         self.lost: set[tuple[Any, ...]] = set()  # rows of damaged parts
-        self.damaged = self.doubled = False
+        self.damaged = self.doubled = self.deleted = False
         self.study: dict[str, Any] | None = None  # that study.toml has, if it is known
 
     def teardown(self) -> None:
@@ -161,15 +161,19 @@ class RunMachine(RuleBasedStateMachine):
     def stored(self, damaged: Any = "refuse") -> Rows:
         return rows_of(RunStore(self.address).replicates.read(damaged=damaged))
 
-    def grows(self, study: dict[str, Any], rows: set[tuple[Any, ...]]) -> bool:
-        """Whether a run with such rows may grow to a study: one has all the problems of the other."""
+    def grows(self, study: dict[str, Any], lost: bool = True) -> bool:
+        """Whether the run may grow to a study: one has all the problems of the other.
+
+        The footer of a damaged part may still say of which problem its rows are, so with and without those.
+        """
         taus = paths_of(tables())
-        before, after = {taus[key[0]][0] for key in rows}, set(study["problem"]["tau"])
-        return before <= after or after <= before
+        after = set(study["problem"]["tau"])
+        known = [{taus[key[0]][0] for key in rows} for rows in (self.present, self.present | self.lost)]
+        return all(before <= after or after <= before for before in known[: 1 + lost])
 
     def is_swept(self, study: dict[str, Any]) -> None:
         self.present |= keys_of(study)
-        self.damaged = self.doubled = False
+        self.damaged = self.doubled = self.deleted = False
         self.lost.clear()
         self.study = study
 
@@ -181,19 +185,18 @@ class RunMachine(RuleBasedStateMachine):
         try:
             sweep(self.address, study, engine)
         except InputError as error:
-            # The footer of a damaged part may still say that its rows are of another problem.
-            assert error.field == "problem.tau" and not self.grows(study, self.present | self.lost)
+            assert error.field == "problem.tau" and not self.grows(study)
             # Broken parts may have been set aside before; no other has changed.
             assert {name: self.read(name) for name in self.parts()}.items() <= before.items()
             self.look()
         else:
-            assert self.grows(study, self.present)
+            assert self.grows(study, lost=False)
             self.is_swept(study)
 
     @rule(study=STUDIES, engine=st.sampled_from(("serial", "threads")), line=st.integers(1, LAST_LINE))
     def kill(self, study: dict[str, Any], engine: str, line: int) -> None:
         """Kill a sweep with SIGKILL at a line of engine or store."""
-        if not self.grows(study, self.present | self.lost):
+        if not self.grows(study):
             return
         counts["kill"] += 1
         status = self.forks.sweep(self.address, study, engine, line)
@@ -218,42 +221,54 @@ class RunMachine(RuleBasedStateMachine):
                 self.damaged = False
         self.study = None
 
-    @precondition(lambda self: self.parts() and not self.doubled)
-    @rule(data=st.data(), how=st.sampled_from(("truncate", "zero", "flip", "exchange", "delete")))
-    def damage(self, data: Any, how: str) -> None:
-        """Truncate, zero, flip a bit of, exchange or delete a part."""
-        counts[how] += 1
+    def pick(self, data: Any) -> str:
         names = self.parts()
-        name = names[data.draw(st.integers(0, len(names) - 1))]
-        content = self.read(name)
-        broken = bytearray(content)
-        if how == "delete":
-            self.filesystem.delete_file(name)
-        elif how == "exchange":
-            other = self.read(names[data.draw(st.integers(0, len(names) - 1))])
-            if other == content:
-                return
-            self.write(name, other)
-        else:
-            at = data.draw(st.integers(0, len(content) - 1))
-            if how == "flip":
-                broken[at] ^= 1 << data.draw(st.integers(0, 7))
-            self.write(name, {"truncate": content[:at], "zero": bytes(len(content))}.get(how, bytes(broken)))
+        return names[data.draw(st.integers(0, len(names) - 1))]
+
+    def take_lost(self) -> list[Any]:
+        """Move rows that cannot be read from present to lost; the parts that are named as damaged."""
         found: list[Any] = []
         readable = set(self.stored(found))
         assert readable <= self.present
-        assert (how == "delete") or found, f"{how} of {name} is not noticed"
         self.lost |= self.present - readable
         self.present = readable
-        self.damaged = self.damaged or how != "delete"
+        return found
 
-    @precondition(lambda self: self.parts() and not self.damaged)
+    @precondition(lambda self: self.parts() and not self.doubled)
+    @rule(data=st.data(), how=st.sampled_from(("truncate", "zero", "flip", "exchange")))
+    def damage(self, data: Any, how: str) -> None:
+        """Truncate, zero, flip a bit of a part, or put another part in its place."""
+        name = self.pick(data)
+        content = self.read(name)
+        if how == "exchange":
+            broken = self.read(self.pick(data))
+        else:
+            at = data.draw(st.integers(0, len(content) - 1))
+            flipped = bytearray(content)
+            flipped[at] ^= 1 << (at % 8)
+            broken = {"truncate": content[:at], "zero": bytes(len(content)), "flip": bytes(flipped)}[how]
+        if broken == content:
+            return
+        counts[how] += 1
+        self.write(name, broken)
+        assert self.take_lost(), f"{how} of {name} is not noticed"
+        self.damaged = True
+
+    @precondition(lambda self: self.parts() and not self.doubled)
+    @rule(data=st.data())
+    def delete(self, data: Any) -> None:
+        """Delete a part: noticed if a summary counts its rows."""
+        counts["delete"] += 1
+        self.filesystem.delete_file(self.pick(data))
+        self.take_lost()
+        self.deleted = True
+
+    @precondition(lambda self: self.parts() and not (self.damaged or self.deleted))
     @rule(data=st.data())
     def duplicate(self, data: Any) -> None:
         """Copy a part under another name."""
         counts["duplicate"] += 1
-        names = self.parts()
-        name = names[data.draw(st.integers(0, len(names) - 1))]
+        name = self.pick(data)
         stem, last = name.removesuffix(".parquet")[:-1], name.removesuffix(".parquet")[-1]
         self.write(f"{stem}{'0' if last != '0' else '1'}.parquet", self.read(name))
         found: list[Any] = []
@@ -282,7 +297,7 @@ class RunMachine(RuleBasedStateMachine):
         self.is_swept(self.study)
         assert not any(finding.bad for finding in check_run(self.address)[0])
 
-    @precondition(lambda self: self.present and not self.damaged and not self.doubled)
+    @precondition(lambda self: self.present and not (self.damaged or self.doubled or self.deleted))
     @rule()
     def summarise(self) -> None:
         """Summarise: every cell counts the replicates that the model has of it."""
@@ -295,12 +310,11 @@ class RunMachine(RuleBasedStateMachine):
         }
         assert found == dict(wanted)
 
+    @precondition(lambda self: self.present)
     @rule(study=STUDIES)
     def change_seed(self, study: dict[str, Any]) -> None:
         """Another seed is refused."""
         counts["change seed"] += 1
-        if not self.present:
-            return
         with pytest.raises(InputError, match="seed"):
             sweep(self.address, study | {"seed": 12}, "serial")
         self.look()
@@ -309,12 +323,14 @@ class RunMachine(RuleBasedStateMachine):
     def rows_are_those_of_an_uninterrupted_run(self) -> None:
         if not hasattr(self, "address") or not RunStore(self.address).holds_run():
             return
-        if self.damaged:
-            with pytest.raises(DamagedRun):
-                self.stored()
+        try:
+            found = self.stored()
+        except DamagedRun:
+            assert self.damaged or self.deleted
             found = self.stored([])
         else:
-            found = self.stored()
+            # A deleted part is noticed if a summary counts its rows.
+            assert not self.damaged
         expected = reference()
         assert found == {key: expected[key] for key in self.present}
 
