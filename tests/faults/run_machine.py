@@ -260,7 +260,7 @@ class RunMachine(RuleBasedStateMachine):
         """Delete a part: noticed if a summary counts its rows."""
         counts["delete"] += 1
         self.filesystem.delete_file(self.pick(data))
-        self.take_lost()
+        self.damaged = bool(self.take_lost())
         self.deleted = True
 
     @precondition(lambda self: self.parts() and not (self.damaged or self.deleted))
