@@ -26,43 +26,43 @@ no-search: true
 
 # Columns of all tables
 
-Every dataset of a run is Parquet, and its columns keep their names; `ldpflow export RUN -o FILE`
-copies them into one file. This page is written by `python docs/tables.py` from what
-the components declare; a test checks that it is up to date.
+Type, unit and meaning of each column, table by table. Every table of a run is Parquet.
+`ldpflow export RUN -o FILE` copies all into one file, with equal names of columns.
+`python docs/tables.py` writes this page from the declarations of the components.
 
 ## replicates/: a row per replicate, cell and coordinate
 
-Partitioned by `path` (string `p<key>`, Hive style; a column in the exported table). One row takes some 30
-to 50 bytes on disk; the summary takes less than a gigabyte of memory whatever the number of rows, while a
-cell has at most 2 million replicates ([how far it scales](scale.md#many-cells)).
+Partitioned by `path` (string `p<key>`, Hive style), a column in the exported table. One row takes some 30 to
+50 bytes on disk. The summary takes less than a gigabyte of memory for any number of rows, if each cell has
+at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
 {replicates}
 
-Interval methods that are not in every run append columns of their own, in the runs that have them:
-settings, which are part of a cell's name, and diagnostics. They are null elsewhere in the run; their unit
-and meaning are stored with the column, as metadata of the Arrow field.
+Some interval methods add columns to the runs that use them: settings, which are part of a cell's name, and
+diagnostics. In rows of other methods they are null. Unit and meaning are stored as metadata of the Arrow
+field.
 
 {further}
 
 ## summary.parquet: a row per cell and coordinate
 
-First the columns of the path, then its settings (see below; null where a kind has none; vectors as JSON
-text), then:
+First the [columns of the path](#columns-of-a-path) and its settings (vectors as JSON text; null if a kind
+lacks the setting), then:
 
 {summary}
 
-Then the columns that follow from further diagnostics of the run's methods:
+Then summaries of the diagnostics that the run's methods add:
 
 {summaries}
 
 ## Derived columns of summary.parquet
 
-Why coverage differs from nominal (`ldpflow explain`) and how long intervals are beside the oracle's;
-formulas and references stand in reading-results.md.
+They say why coverage differs from nominal (`ldpflow explain`), and compare lengths with the oracle's.
+Formulas and references: [reading the results](reading-results.md).
 
 {derived}
 
-A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has, last:
+A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has these columns last:
 
 {monitored}
 
@@ -70,31 +70,31 @@ A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has, last
 
 {paths}
 
-Its settings, by name and by the kinds that have them:
+The settings of a path, with the kinds of component (`of`) that have them:
 
 {settings}
 
 ## trajectories/: a row per replicate and checkpoint
 
-Of studies with `[trajectory]`; partitioned by `path` like replicates/. Null where a path has no such
+Only for studies with `[trajectory]`. Partitioned by `path` like replicates/. Null if a path has no such
 number.
 
 {trajectories}
 
 ## trajectories.parquet: a row per path, checkpoint and statistic
 
-The table `trajectory_summary` of an exported file. First `path` and the settings of the path as in
+An exported file calls this table `trajectory_summary`. First `path` and the settings of the path as in
 summary.parquet, then:
 
 {followed}
 
-`stat` is a column of trajectories/; over many epochs also {means}, at the last step: means along each path
-over its checkpoints but the last.
+`stat` names a column of trajectories/. Runs over many epochs also have {means}, at the last step: the
+mean over all checkpoints of a path but the last.
 
 ## What follows from the settings of a path
 
-Further columns of both summaries, after the settings, of algorithms that depend on n (docs/momentum.md,
-docs/adaptive_clipping.md):
+Algorithms that depend on n ([momentum](momentum.md), [adaptive clipping](adaptive_clipping.md)) add these
+columns to both summaries, after the settings:
 
 {follows}
 """
@@ -139,7 +139,7 @@ def derived() -> Iterable[Column]:
     for name, (_, unit, meaning) in DIAGNOSIS.items():
         yield Column(name, "double", unit, meaning)
         yield Column(f"{name}_mcse", "double", unit, JACKKNIFE.format(name))
-    yield Column("main_cause", "string", "-", "the largest effect, in a word; null where none stands out")
+    yield Column("main_cause", "string", "-", "name of the largest effect; null if none stands out")
 
 
 def by_kinds(columns: Iterable[tuple[str, Column]]) -> str:
