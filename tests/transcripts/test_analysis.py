@@ -13,7 +13,7 @@ import ldpflow as lf
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import arrival_of, linear_start, verdict_of
+from ldpflow.practice.transcripts.result import arrival_of, verdict_of
 from tests.oracles.transcript import SETTINGS, cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
@@ -327,15 +327,6 @@ def test_a_vector():
 )
 def test_arrival(k, distance, start, word):
     assert arrival_of(k, distance, start) == word
-
-
-def test_the_linear_start():
-    """Against the sum itself."""
-    i = np.arange(1, 20_001)
-    s = np.cumsum(3.0 * i**-0.6)
-    for slope in (0.003, 0.1):
-        exact = -5.0 * np.mean(np.exp(-slope * s))
-        assert linear_start(-5.0, 0.0, slope, 3.0, 0.6, 20_000) == pytest.approx(exact, rel=0.01)
 
 
 def test_short_batches_are_pointed_out(rows, analysis):
