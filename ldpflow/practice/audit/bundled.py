@@ -103,13 +103,7 @@ def audit_mechanism(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it.
-
-    Raises
-    ------
-    InputError
-        If the mechanism claims nothing, or cannot be applied to the problem.
-    """
+    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it."""
     reason = mechanism.unsuitable(problem)
     if reason is not None:
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
@@ -266,19 +260,10 @@ def audit(
 ) -> Audit:
     """Hold a mechanism, an algorithm or a protocol to its privacy claim.
 
-    Parameters
-    ----------
-    name : str
-        Its kind, which an installed package may have brought.
-    settings : dict
-        Of an algorithm without noise of its own also those of the mechanism, whose kind is ``mechanism``.
-    problem : str
-        Kind of the problem whose gradients a mechanism randomises, with its default settings.
-    samples : int, optional
-        Outputs on each input, once to choose the test and once to count it; 500,000 of a mechanism or
-        protocol and 100,000 runs of an algorithm unless given.
-    confidence : float in (0, 1)
-    seed : int
+    Settings of an algorithm without noise of its own have those of the mechanism too, whose kind is
+    ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. There are
+    ``samples`` outputs on each input, once to choose the test and once to count it: by default 500,000 of a
+    mechanism or protocol and 100,000 runs of an algorithm.
 
     Raises
     ------

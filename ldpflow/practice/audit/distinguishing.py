@@ -49,13 +49,7 @@ class Claim:
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    """The claim that a privacy statement makes.
-
-    Raises
-    ------
-    InputError
-        If it claims nothing that a test could contradict.
-    """
+    """The claim that a privacy statement makes; refused if no test could contradict it."""
     if statement.notion != "none":
         if statement.mu is not None:
             return Claim("gaussian", statement.mu)
@@ -130,15 +124,9 @@ LEARNT = 4
 class Neighbours:
     """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
-    Parameters
-    ----------
-    name : str
-    draw : callable
-        ``draw(which, count, stage)``: outputs of shape (count, d) on input 0 or 1; different stages
-        use different random numbers.
-    centres : tuple of two ndarrays, optional
-        Where the outputs would lie without noise, as far as it is known: their difference is the natural
-        direction to look in.
+    ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1; different stages use
+    different random numbers. ``centres`` are the outputs without noise, as far as they are known: their
+    difference is the natural direction to look in.
     """
 
     name: str
@@ -329,23 +317,11 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
 
 @dataclass(frozen=True)
 class Audit:
-    """Result of an audit.
+    """Result of an audit: a lower bound of the parameter, ``epsilon`` or ``mu``, next to the claim.
 
-    Parameters
-    ----------
-    name, settings
-        Kind of the mechanism, algorithm or protocol, and its settings.
-    notion, parameter : str
-        ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
-    bound : float
-        Lower bound of the parameter.
-    samples : int
-        Outputs on each input that the bound is counted on; as many chose the test.
-    inputs, test : str
-        The pair of inputs and the event, in words.
-    first, second : float
-        Share of outputs for which the event happened, on the input where it is the more frequent, and on
-        the other.
+    ``samples`` outputs on each input are counted; as many chose the test. ``inputs`` and ``test`` are the
+    pair of inputs and the event in words, ``first`` and ``second`` the shares of outputs for which it
+    happened, on the input where it is the more frequent, and on the other.
     """
 
     name: str

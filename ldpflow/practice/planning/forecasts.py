@@ -25,7 +25,6 @@ from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
@@ -40,6 +39,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
+from ldpflow.practice.planning.sources import problem_of, settings_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
@@ -93,16 +93,20 @@ class Target:
     answers: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("tau", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(name, getattr(self, name), "a number in (0, 1)")
-        for name in ("response", "answer_below", "answer_above"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(name, getattr(self, name), "a number in (0, 1]")
-        if not 0 <= self.liars < 1:
-            raise InputError("liars", self.liars, "a number in [0, 1)")
-        if not (isinstance(self.answers, int) and 1 <= self.answers <= 64):
-            raise InputError("answers", self.answers, "an integer in [1, 64]")
+        shares = ("response", "answer_below", "answer_above")
+        for sound, allowed, names in (
+            (lambda value: 0 < value < 1, "a number in (0, 1)", ("tau", "level")),
+            (lambda value: 0 < value <= 1, "a number in (0, 1]", shares),
+            (lambda value: 0 <= value < 1, "a number in [0, 1)", ("liars",)),
+            (
+                lambda value: isinstance(value, int) and 1 <= value <= 64,
+                "an integer in [1, 64]",
+                ("answers",),
+            ),
+        ):
+            for name in names:
+                if not sound(getattr(self, name)):
+                    raise InputError(name, getattr(self, name), allowed)
 
     @property
     def z(self) -> float:
@@ -200,20 +204,9 @@ class Simulated:
         squares = (self.defined - truth) ** 2
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
 
-    def median_error(self, truth: float) -> float:
-        return float(np.median(np.abs(self.defined - truth)))
-
-    def far(self, truth: float, distance: float) -> float:
-        """Share of estimates farther from the truth than this."""
-        return 1.0 - float(np.mean(np.abs(self.estimate - truth) <= distance))
-
     def joined(self, other: Simulated) -> Simulated:
         names = [part.name for part in fields(self)]
         return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
-
-    def coverage(self, truth: float) -> float:
-        """Share of intervals that hold the truth; an undefined one does not."""
-        return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
 
     def half_width(self) -> float:
         """Median of half the lengths; an undefined interval is infinitely long."""
@@ -262,11 +255,6 @@ class Forecast(ABC):
     def method_at(self, n: int, epsilon: float) -> str | None:
         """Name of the interval to use at n users, also if an average does not arrive."""
         return self.interval(n, epsilon)
-
-    @property
-    def share(self) -> float:
-        """Share of the users asked who answer about the quantile."""
-        return self.target.answering / (self.target.quantiles if self.splits_users else 1)
 
     def users(self, n: int) -> int:
         """Users who answer about the quantile."""
@@ -365,7 +353,8 @@ class SgdForecast(Forecast):
         found = users_with_method(
             lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
         )
-        return None if found is None else math.ceil(found.users / self.share * (1 - 1e-12))
+        share = self.target.answering / (self.target.quantiles if self.splits_users else 1)
+        return None if found is None else math.ceil(found.users / share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
         """The simulator of the users who answer."""
@@ -470,7 +459,6 @@ class RoundsForecast(Forecast):
         return ROUNDS
 
     def variance(self, n: int, epsilon: float) -> float:
-        """Of the efficiency bound, users split between the quantiles."""
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
@@ -544,16 +532,6 @@ class OneShotForecast(Forecast):
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
-
-
-def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
-    return {"law": law.name, **{name: getattr(law, name) for name in names}}
-
-
-def problem_of(law: Law, tau: float) -> Quantile:
-    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
-    table = None if law.table is None else law.table.text()
-    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
 @lru_cache(maxsize=4)  # every quantile of one comparison asks for the same

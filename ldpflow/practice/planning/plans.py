@@ -234,7 +234,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
     """The plan of a study, or of rows from a pilot or bounds: a check has a study for each of these."""
     complete(rows, given)
-    paths = [(row.simulator, *row.source.others(row.simulator)) for row in rows]
+    paths = [(row.simulator, *row.source.others(row.simulator, row.case)) for row in rows]
     checks = [study] if study is not None else []
     if study is None:
         checks = [study_of(row, path) for row, each in zip(rows, paths, strict=True) for path in each]

@@ -14,7 +14,7 @@ import os
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader
@@ -338,8 +338,8 @@ def as_numbers(texts: pa.Array) -> pa.Array | None:
         return None
 
 
-def arrow_table(source: object, field: str) -> pa.Table:
-    """The Arrow table of a data frame or a mapping of columns.
+def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
+    """The Arrow table of a data frame or a mapping of columns; ``column``: of that one alone.
 
     Raises
     ------
@@ -348,12 +348,17 @@ def arrow_table(source: object, field: str) -> pa.Table:
     """
     if isinstance(source, pa.Table):
         return source
-    kind = type(source).__name__
-    if not isinstance(source, dict) and not hasattr(source, "__arrow_c_stream__"):
+    kind, mapping = type(source).__name__, isinstance(source, Mapping)
+    if not mapping and not hasattr(source, "__arrow_c_stream__"):
         allowed = "a file, a data frame of pandas or polars, an Arrow table, or columns by name"
         raise InputError(field, kind, allowed)
+    names = list(map(str, source if mapping else getattr(source, "columns", ())))
+    if column is not None and column not in names:
+        raise InputError("column", column, "a column of the data frame", f"It has: {list_names(names)}.")
     try:
-        return pa.table(source)
+        if column is not None:
+            source = {column: source[column]} if mapping else source[[column]]
+        return pa.table(dict(source) if mapping else source)
     except (pa.ArrowException, TypeError, ValueError):
         raise InputError(field, kind, "columns of one length, each of one kind of values") from None
 
