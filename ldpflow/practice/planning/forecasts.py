@@ -93,20 +93,16 @@ class Target:
     answers: int = 1
 
     def __post_init__(self) -> None:
-        shares = ("response", "answer_below", "answer_above")
-        for sound, allowed, names in (
-            (lambda value: 0 < value < 1, "a number in (0, 1)", ("tau", "level")),
-            (lambda value: 0 < value <= 1, "a number in (0, 1]", shares),
-            (lambda value: 0 <= value < 1, "a number in [0, 1)", ("liars",)),
-            (
-                lambda value: isinstance(value, int) and 1 <= value <= 64,
-                "an integer in [1, 64]",
-                ("answers",),
-            ),
-        ):
-            for name in names:
-                if not sound(getattr(self, name)):
-                    raise InputError(name, getattr(self, name), allowed)
+        for name in ("tau", "level"):
+            if not 0 < getattr(self, name) < 1:
+                raise InputError(name, getattr(self, name), "a number in (0, 1)")
+        for name in ("response", "answer_below", "answer_above"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(name, getattr(self, name), "a number in (0, 1]")
+        if not 0 <= self.liars < 1:
+            raise InputError("liars", self.liars, "a number in [0, 1)")
+        if not (isinstance(self.answers, int) and 1 <= self.answers <= 64):
+            raise InputError("answers", self.answers, "an integer in [1, 64]")
 
     @property
     def z(self) -> float:

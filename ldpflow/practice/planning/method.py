@@ -25,9 +25,7 @@ from ldpflow.numerics import constants
 from ldpflow.results.arrival import (
     Arrival,
     equal_probability,
-    few_nodes,
-    follow_kernel,
-    grid,
+    follow_path,
     predict_arrivals,
     relaxation_units,
 )
@@ -39,15 +37,7 @@ MARGIN = 10.0  # a digit to spare: the runs of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Fit of TR to the expected sums of a path.
-
-    Parameters
-    ----------
-    bias : float
-        Bias of the root, in TR's standard errors. NaN without a root.
-    defined : bool
-        Whether the fit has a root and enough digits.
-    """
+    """Bias of TR's root in its standard errors, NaN without one, and whether the fit has enough digits."""
 
     bias: float
     defined: bool
@@ -61,18 +51,12 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
-    truth, density, table = relaxation_units(case.law, case.tau)
+    truth, density, _ = relaxation_units(case.law, case.tau)
     begin = 1 << (first.bit_length() - 1)  # running sums start again at powers of two
     times = [begin, first] if begin < first else [first]
     while times[-1] < case.steps:
         times.append(min(case.steps, max(times[-1] + 1, int(times[-1] * RATIO))))
-    out = np.empty((len(times), 5))
-    ends, sums = grid(case.gamma, case.steps)
-    settings = (case.noise, case.c * density, case.gamma, (case.theta0 - truth) * density)
-    follow_kernel()(
-        table, equal_probability(), few_nodes(), ends, sums, case.tau, *settings,
-        float(case.records), np.array(times), out,
-    )  # fmt: skip
+    out = follow_path(case, times)
     mean, deviation = out[:, 3], np.sqrt(out[:, 4])
     centre, spread = 0.5 * (mean[1:] + mean[:-1]), 0.5 * (deviation[1:] + deviation[:-1])
     points = centre[:, None] + spread[:, None] * equal_probability(NODES)
@@ -197,25 +181,9 @@ def users_with_method(
 ) -> UsersWithMethod | None:
     """Fewest users for whom a method is recommended whose median half width is at most ``half_width``.
 
-    Lengths are those of paths with as many relaxation times and as much bias in the study; users are found
-    to 2%.
-
-    Parameters
-    ----------
-    path : callable
-        The path of so many users.
-    method : callable
-        The method that is recommended for an arrival and its path.
-    half_width : float
-        Unit of the data.
-    level : float
-    first : int
-        Users that the oracle's interval takes: no method needs fewer.
-
-    Returns
-    -------
-    UsersWithMethod or None
-        None if 16,000 times as many users as the oracle's are not enough.
+    Lengths are those of paths with as many relaxation times and as much bias in the study. Users are found
+    to 2%, from the ``first`` that the oracle's interval takes; None if 16,000 times as many are not enough.
+    ``path`` and ``method`` give the path of so many users, and the method that is recommended for it.
     """
     z = constants.normal_quantile(0.5 + level / 2)
 
