@@ -74,7 +74,6 @@ def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[
 
 
 def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[Floats, Floats, Any]]:
-    """Pairs of gradients, and the problem that claims their sensitivity."""
     d = problem.dimension
     bits = problem.gradient_values()
     if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
@@ -307,6 +306,5 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
 
 
 def audit_bundled(samples: int | None = None, confidence: float = 0.999, seed: int = 1) -> Iterator[Audit]:
-    """Audit everything in :data:`BUNDLED`, one after the other."""
     for name, settings, problem in BUNDLED:
         yield audit(name, settings, problem, samples, confidence, seed)

@@ -49,7 +49,6 @@ class Claim:
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    """The claim that a privacy statement makes; refused if no test could contradict it."""
     if statement.notion != "none":
         if statement.mu is not None:
             return Claim("gaussian", statement.mu)
@@ -134,7 +133,6 @@ class Neighbours:
     centres: tuple[Floats, Floats] | None = None
 
     def pair(self, samples: int) -> Pair:
-        """Outputs on both inputs, to choose a test on."""
         first, second = (self.draw(which, samples, 0) for which in (0, 1))
         nothing = np.zeros(first.shape[1])
         return Pair(self.name, first, second, self.centres or (nothing, nothing))
@@ -150,11 +148,9 @@ class Pair:
     centres: tuple[Floats, Floats]
 
     def learnt(self) -> tuple[Floats, Floats]:
-        """The quarter of the outputs that scores are learnt from."""
         return self.first[::LEARNT], self.second[::LEARNT]
 
     def others(self) -> Pair:
-        """The outputs that no score is learnt from."""
         first, second = (
             outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second)
         )
@@ -249,7 +245,6 @@ def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int,
 
 
 def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
-    """Classes of outputs between quantiles of a score."""
     values = np.concatenate([score(outputs) for outputs in pair.learnt()])
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     return ratio_score(
@@ -340,7 +335,6 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether the bound does not contradict the claim."""
         return self.bound <= self.claim
 
     def to_dict(self) -> dict[str, Any]:

@@ -112,7 +112,6 @@ def public_facts(
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Steps:
-    """Start and steps of the study's first algorithm of decaying steps; LDP-SGD's defaults without one."""
     for found in parts:
         algorithm = found.get("algorithm")
         if algorithm is None:
@@ -221,7 +220,6 @@ def make_forecasts(
 
 
 def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> Row:
-    """Accuracy of a protocol at n users, by formula and by simulation."""
     t = forecast.target
     error = forecast.standard_error(n, epsilon)
     unknown = (

@@ -196,7 +196,6 @@ class Simulated:
         return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
 
     def rmse_error(self, truth: float) -> float:
-        """Monte Carlo standard error of the RMSE over the RMSE."""
         squares = (self.defined - truth) ** 2
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
 
@@ -253,7 +252,6 @@ class Forecast(ABC):
         return self.interval(n, epsilon)
 
     def users(self, n: int) -> int:
-        """Users who answer about the quantile."""
         answering = int(self.target.answering * n)
         return answering // self.target.quantiles if self.splits_users else answering
 
@@ -302,7 +300,6 @@ class SgdForecast(Forecast):
         return self.steps.count(n)
 
     def step_variance(self, epsilon: float) -> float:
-        """Variance of a private gradient of one user."""
         return self.target.bit_variance(epsilon)
 
     def variance(self, n: int, epsilon: float) -> float:
@@ -316,7 +313,6 @@ class SgdForecast(Forecast):
         return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
-        """The arrival of the path, and the method recommended for it."""
         key = (self.users(n), epsilon)
         if key not in self.known:
             case = self.case(*key)
@@ -353,7 +349,6 @@ class SgdForecast(Forecast):
         return None if found is None else math.ceil(found.users / share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        """The simulator of the users who answer."""
         t = self.target
         mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
         if t.answers > 1:
@@ -364,7 +359,6 @@ class SgdForecast(Forecast):
         return TranscriptRegression(**RECOMMENDED[name])
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
-        """Reason why the path is not simulated although it arrives, or None."""
         path = self.path(self.users(n), epsilon)
         if (reason := path.mechanism.unsuitable(path.problem)) is not None:
             return reason
@@ -382,7 +376,6 @@ class SgdForecast(Forecast):
         return Simulated(found.estimate[at], found.lower[0, at], found.upper[0, at], inside)
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """Reasons for an empty row: no arrival, no method, or too many users."""
         if self.steps.undeclared:
             kind = self.steps.undeclared
             return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
@@ -488,7 +481,6 @@ class OneShotForecast(Forecast):
         return 1
 
     def width(self, n: int, epsilon: float) -> float:
-        """Width of a bin: no outer interval is shorter."""
         low, high = self.template.ends
         return (high - low) / self.bins(n, epsilon)
 

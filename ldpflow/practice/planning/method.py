@@ -147,7 +147,6 @@ def own_fit(case: Approach, method: str) -> ExpectedFit:
 
 
 def fits(case: Approach | None, method: str) -> bool:
-    """Whether a method's polynomial fits the law of a path, if that has one."""
     if case is None:
         return True
     found = own_fit(case, method)
@@ -166,8 +165,6 @@ def expected(arrival: Arrival, method: str) -> Expected | None:
 
 
 class UsersWithMethod(NamedTuple):
-    """Users, and the method that is recommended if so many answer."""
-
     users: int
     method: str
 

@@ -41,7 +41,6 @@ def with_recommended(study: Study) -> Study:
 
 
 def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    """Run CHECK_REPLICATES replicates of a study with the recommended methods: rows of its summary."""
     small = with_recommended(study).with_fields(replicates=CHECK_REPLICATES)
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
@@ -57,7 +56,6 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Name of a row's method; of a recommended one, the name in RECOMMENDED."""
     for name, settings in RECOMMENDED.items():
         if row["method"] == "TR" and all(row.get(key) == value for key, value in settings.items()):
             return name

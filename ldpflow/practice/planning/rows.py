@@ -80,7 +80,6 @@ class PlanRow:
 
     @property
     def refused(self) -> bool:
-        """Whether the path does not arrive, so that a length would mislead."""
         return self.arrival is not None and self.verdict not in ("arrived", "doubtful")
 
     @cached_property
@@ -93,24 +92,20 @@ class PlanRow:
 
     @cached_property
     def law(self) -> LimitLaw | None:
-        """Asymptotic law of the estimate, None if steps are not declared."""
         return None if self.undeclared else limit_law(self.simulator)
 
     @cached_property
     def standard_error(self) -> float | None:
-        """sqrt(Sigma/steps), unit of theta; None if the path does not arrive."""
         if self.law is None or self.refused:
             return None
         return math.sqrt(self.law.variances[self.coordinate] / self.law.steps(self.n))
 
     @property
     def half_width(self) -> float | None:
-        """Half the length of the oracle's interval."""
         return None if self.standard_error is None else self.z * self.standard_error
 
     @cached_property
     def method(self) -> str | None:
-        """The interval method that the path allows: ``TR``, ``TR3`` or None."""
         return None if self.arrival is None else self.source.method(self.arrival, self.case)
 
     def path_at(self, n: int) -> Simulator[Any, Any]:
@@ -119,13 +114,11 @@ class PlanRow:
         return self.simulator
 
     def case_at(self, n: int) -> Approach:
-        """The path of a quantile with the steps for n users."""
         case = approach(self.path_at(n), n)
         assert case is not None
         return case
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
-        """The row as columns: settings, what is predicted, and what the goal takes."""
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
         units = self.simulator.units
         multiple = None if length is None or units is None else length / units.scale
@@ -177,7 +170,6 @@ class PlanRow:
 
 
 def study_rows(study: Study) -> list[PlanRow]:
-    """A row for every path, n, level and coordinate of a study; nothing is predicted yet."""
     rows = []
     for simulator in study.simulators():
         columns = {name: value for name, value in simulator.columns().items() if name != "horizon"}
@@ -233,7 +225,6 @@ def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
 
 
 def judge(rows: Sequence[PlanRow]) -> None:
-    """Predict the arrival of every row; those of a study at once."""
     of_study = [row for row in rows if not isinstance(row.source, OwnSteps)]
     found = predict_simulators([(row.simulator, row.n) for row in of_study])
     for row, each in zip(of_study, found, strict=True):
@@ -306,7 +297,6 @@ FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
-    """Sentences about the data, and about every row that does not clearly arrive, each once."""
     found: dict[str, None] = {}
     for row in rows:
         if row.case is not None:
@@ -421,7 +411,6 @@ def tried(row: PlanRow, worst_law: WorstLaw) -> str:
 
 
 def with_length(arrival: Arrival, method: str, level: float) -> str:
-    """A method with the coverage and the length that it had in the study for paths like this one."""
     found = expected(arrival, method)
     if found is None:
         return method
@@ -471,7 +460,6 @@ def arrival_cautions(study: Study) -> list[str]:
 
 
 def coarse(row: PlanRow) -> list[str]:
-    """A line if the values of a column lie on a lattice that the iterates feel."""
     ratio = 0.0 if row.case is None else lattice_ratio(row.case)
     if row.case is None or row.case.law.table is None or ratio <= LATTICE:
         return []

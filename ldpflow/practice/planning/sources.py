@@ -135,7 +135,6 @@ class OwnSteps(Source, ABC):
         """The arrival of a path under the law itself, the verdict, and the worst arrival allowed for."""
 
     def columns(self) -> dict[str, Any]:
-        """Columns of a plan that name the source."""
         return {"pilot": None, "pilot_values": None}
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
@@ -160,7 +159,6 @@ class Pilot(OwnSteps):
 
     @cached_property
     def read(self) -> DataColumn:
-        """The column without the records that have no value."""
         if isinstance(self.source, str):
             found = load_column(self.source, self.column, self.drop, FIELDS)
         else:
@@ -203,12 +201,10 @@ class Pilot(OwnSteps):
 
     @cached_property
     def values(self) -> Floats:
-        """The column, jittered if asked for."""
         return jittered_values(self.read, self.jitter)
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        """Laws of columns drawn from the column with replacement."""
         return resampled_laws(self.values, self.seed)
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
@@ -232,7 +228,6 @@ class Pilot(OwnSteps):
         return method
 
     def cautions(self, path: Any, case: Approach) -> list[str]:
-        """Warnings about few values, and about codes for no value."""
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
@@ -281,7 +276,6 @@ def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[Co
 
 
 def percentile_range(values: list[float]) -> tuple[float, float]:
-    """5% and 95% points of the values of resampled pilots."""
     low, high = np.quantile(values, [(1 - SHARE) / 2, (1 + SHARE) / 2])
     return float(low), float(high)
 
@@ -364,7 +358,6 @@ class Guess(OwnSteps):
         return replace(design(self.law, tau, n), theta0=theta0)
 
     def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
-        """The path under every law of the family, its scale times ``factor``."""
         found = {}
         for name, (law, mirrored) in self.family().items():
             found[name] = replace(case, law=replace(law, scale=law.scale * factor))
@@ -395,7 +388,6 @@ class Guess(OwnSteps):
         return max(feasible_n(one.law, one.tau, one.noise) for one in self.cases(case).values())
 
     def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
-        """The law of the family that asks most of a method."""
         cases = self.cases(case, factor)
         found = []
         for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
@@ -412,7 +404,6 @@ class Guess(OwnSteps):
         return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """The method that covers in all laws of the family; None where there is none."""
         assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
@@ -536,7 +527,6 @@ class PlanOptions:
             self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
 
     def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
-        """Refuse the first of some options that is given."""
         for name in names:
             if getattr(self, name) is not None:
                 raise InputError(name, getattr(self, name), allowed, hint)
@@ -562,7 +552,6 @@ class PlanOptions:
         return found | {"half_width": self.target, "response": self.response_rate or 1.0}
 
     def source(self) -> OwnSteps | None:
-        """The pilot or the bounds, if any."""
         if self.pilot is None:
             self.refuse(OF_A_PILOT, "nothing without `pilot`")
         if self.pilot is None and self.bounds is None:

@@ -256,7 +256,6 @@ def privacy_page(
 
 
 def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
-    """All notions of ``count`` releases about one user, with their sources."""
     return {
         "delta": delta,
         "epsilon": release.pure(count),
@@ -278,7 +277,6 @@ COMPOSED = (
 
 
 def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> Guarantee:
-    """Whether a user answers, with all that the user answers."""
     assert statement.epsilon is not None
     low, high = sorted(statement.answer_rates)
     times = f", {design.reports:,} times" if design.reports > 1 else ""
@@ -318,7 +316,6 @@ NO_SECRET_SAMPLE = (
 
 
 def sampled_release(release: Release, count: int, design: CollectionDesign, uneven: bool) -> Guarantee:
-    """One of the invited, of whom a random share responds."""
     line = partial(
         Guarantee,
         scope="sampled",

@@ -85,8 +85,6 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
 
 
 class ReportReader:
-    """One pass through a transcript."""
-
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
         self.source = source
         self.chunk = chunk
@@ -109,7 +107,6 @@ class ReportReader:
         self.answers = answers_of(self.path)
 
     def read_algorithm(self, collection: Collection) -> Algorithm:
-        """The algorithm with gamma and c read off the column ``step``."""
         if "step" not in self.source.columns.optional or self.first is None or len(self.first) < 2:
             hint = "Or a column step with the sizes of all steps."
             raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
@@ -125,7 +122,6 @@ class ReportReader:
         return cast(Algorithm, read_component("algorithm", settings))
 
     def check_size(self) -> None:
-        """Refuse a transcript that is too short, or whose last round is not complete."""
         size = self.algorithm.records_per_step()
         if self.rows < FEWEST or self.rows % size:
             self.check_n()
@@ -162,7 +158,6 @@ class ReportReader:
         return given
 
     def analysis(self) -> Analysis:
-        """Read the file and ask the methods."""
         steps, size = self.algorithm.steps(self.rows), self.algorithm.records_per_step()
         self.methods.check(steps)
         self.notes += self.methods.notes()
@@ -257,7 +252,6 @@ class ReportReader:
         return record, [] if odd is None else odd.oddities()
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
-        """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
         steps = self.algorithm.steps(self.rows)
@@ -335,7 +329,6 @@ class Users:
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
 
     def refuse_doubled(self) -> None:
-        """Refuse a transcript with several reports of one user."""
         order = np.lexsort(self.hashes.T)
         equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
         if len(equal):

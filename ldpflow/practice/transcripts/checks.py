@@ -75,7 +75,6 @@ class Checks:
     partial: Floats = field(default_factory=lambda: np.zeros(1), init=False)
 
     def check(self, chunk: Chunk) -> None:
-        """Raise the first fault of a chunk."""
         numbers = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
         etas = self.c * numbers.astype(np.float64) ** -self.gamma
         with np.errstate(all="ignore"):
@@ -178,7 +177,6 @@ class Checks:
 def first_error(
     chunk: Chunk, column: str, values: NDArray[Any], bad: NDArray[np.bool_], allowed: str, hint: str = ""
 ) -> RowError | None:
-    """Error of the first bad value of a column; None if all are sound."""
     if not bad.any():
         return None
     row = int(np.argmax(bad))

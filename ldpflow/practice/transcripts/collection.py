@@ -114,7 +114,6 @@ def merge_settings(
 
 
 def as_list(value: object) -> list[object]:
-    """A setting as a list; a single value is a list of one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

@@ -239,7 +239,6 @@ class Fold:
 
     @property
     def last(self) -> Floats:
-        """theta after the last row, as it follows from its report."""
         return self.theta[::LANES].copy()
 
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:

@@ -223,7 +223,6 @@ class RegularFile:
         return cls(place, state)
 
     def descriptor(self) -> int:
-        """Descriptor of the file, opened anew."""
         descriptor = open_regular(self.place, "file", FORM)
         if state_of(descriptor) == self.state:
             return descriptor
@@ -252,8 +251,6 @@ def state_of(descriptor: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A transcript in CSV."""
-
     file: RegularFile
 
     @cached_property
@@ -391,7 +388,6 @@ class Transcript:
 
     @cached_property
     def parquet(self) -> bool:
-        """Whether the file is Parquet, by its name."""
         return self.place.lower().endswith((".parquet", ".pq"))
 
     @cached_property
@@ -447,7 +443,6 @@ class Transcript:
                 first += len(chunk)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Record batches of the columns that are read, as they come."""
         names = self.columns.read
         if self.table is not None:
             yield from self.table.select(names).to_batches(max_chunksize=CHUNK)
@@ -501,7 +496,6 @@ class Transcript:
             raise self.damaged(error) from None
 
     def check_row_groups(self) -> None:
-        """Refuse row groups that would take much memory when they are unpacked."""
         metadata = self.parquet_file().metadata
         # Not by column: pyarrow ends the process where the metadata of one is damaged.
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]

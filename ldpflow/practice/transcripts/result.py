@@ -363,7 +363,6 @@ def interval_words(row: Row) -> str:
 
 
 def method_words(row: Row) -> str:
-    """The method of a row, its reference and its settings."""
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
     what = title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")
     if row.get("degree") is not None:

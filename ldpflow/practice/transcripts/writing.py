@@ -56,7 +56,6 @@ def transcript_settings(
     methods: Sequence[IntervalMethod] = (),
     levels: Sequence[float] = (0.9,),
 ) -> dict[str, Any]:
-    """The settings that `analyse` reads, as tables of TOML."""
     mechanism = path.mechanism.model_dump(exclude_none=True)
     mechanism.pop("sampling", None)
     if isinstance(path.mechanism, RandomizedResponse):
