@@ -76,8 +76,7 @@ def test_rows_that_are_missing_doubled_swapped_joined_or_sorted(rows, damage, ro
     assert fault.column == "round" and fault.row == (1 if damage is sorted else row)
 
 
-@pytest.mark.parametrize("name", ["theta", "report"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, None])
+@pytest.mark.parametrize(("name", "value"), [("theta", math.inf), ("report", math.nan), ("report", None)])
 def test_values_that_are_none(rows, name, value):
     columns = {"theta": [r[0] for r in rows[0]], "report": [float(r[1]) for r in rows[0]]}
     columns[name][6] = value

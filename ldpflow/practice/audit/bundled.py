@@ -9,7 +9,6 @@ tells which report it was. Of ``rounds`` it is the answer at one threshold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -303,8 +302,3 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
     start = STEP if "eta" in kind.model_fields else {}
     algorithm = read_component("algorithm", {"kind": name, **start, **own})
     return algorithm, read_component("mechanism", {"kind": str(mechanism), **rest})
-
-
-def audit_bundled(samples: int | None = None, confidence: float = 0.999, seed: int = 1) -> Iterator[Audit]:
-    for name, settings, problem in BUNDLED:
-        yield audit(name, settings, problem, samples, confidence, seed)

@@ -294,7 +294,6 @@ class SgdForecast(Forecast):
     def __init__(self, target: Target, steps: Steps) -> None:
         super().__init__(target)
         self.steps = steps
-        self.known: dict[tuple[int, float], tuple[Arrival, str | None]] = {}
 
     def rounds(self, n: int) -> int:
         return self.steps.count(n)
@@ -313,12 +312,9 @@ class SgdForecast(Forecast):
         return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
-        key = (self.users(n), epsilon)
-        if key not in self.known:
-            case = self.case(*key)
-            (arrival,) = predict_arrivals([case])
-            self.known[key] = arrival, self.method(arrival, case)
-        return self.known[key]
+        case = self.case(self.users(n), epsilon)
+        (arrival,) = predict_arrivals([case])
+        return arrival, self.method(arrival, case)
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
         return None if self.steps.undeclared else recommended(arrival, case)
@@ -346,7 +342,7 @@ class SgdForecast(Forecast):
             lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
         )
         share = self.target.answering / (self.target.quantiles if self.splits_users else 1)
-        return None if found is None else math.ceil(found.users / share * (1 - 1e-12))
+        return None if found is None else math.ceil(found[0] / share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
         t = self.target

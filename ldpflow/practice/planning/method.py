@@ -164,19 +164,14 @@ def expected(arrival: Arrival, method: str) -> Expected | None:
     return None
 
 
-class UsersWithMethod(NamedTuple):
-    users: int
-    method: str
-
-
 def users_with_method(
     path: Callable[[int], Approach],
     method: Callable[[Arrival, Approach], str | None],
     half_width: float,
     level: float,
     first: int,
-) -> UsersWithMethod | None:
-    """Fewest users for whom a method is recommended whose median half width is at most ``half_width``.
+) -> tuple[int, str] | None:
+    """Fewest users, and the method recommended for them, whose median half width is at most ``half_width``.
 
     Lengths are those of paths with as many relaxation times and as much bias in the study. Users are found
     to 2%, from the ``first`` that the oracle's interval takes; None if 16,000 times as many are not enough.
@@ -184,20 +179,20 @@ def users_with_method(
     """
     z = constants.normal_quantile(0.5 + level / 2)
 
-    def first_of(counts: Sequence[int]) -> UsersWithMethod | None:
+    def first_of(counts: Sequence[int]) -> tuple[int, str] | None:
         cases = [path(count) for count in counts]
         for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
             oracle = z * arrival.standard_error
             name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
             length = None if name is None else expected(arrival, name)
             if name is not None and length is not None and length.length * oracle <= half_width:
-                return UsersWithMethod(count, name)
+                return count, name
         return None
 
     factors = [2.0 ** (k / PER_DOUBLING) for k in range(DOUBLINGS * PER_DOUBLING + 1)]
     counts = [count for f in factors if (count := math.ceil(max(first, 1) * f)) <= MOST_USERS]
     found = first_of(counts)
-    if found is None or found.users == counts[0]:
+    if found is None or found[0] == counts[0]:
         return found
-    low = counts[counts.index(found.users) - 1]
-    return first_of([low + (found.users - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]) or found
+    low = counts[counts.index(found[0]) - 1]
+    return first_of([low + (found[0] - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]) or found

@@ -435,16 +435,14 @@ def arrival_cautions(study: Study) -> list[str]:
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
-    wanted = [(plan.simulator, n) for plan in plans for n in sorted({cell.n for cell in plan.cells})]
-    refused: dict[int, list[tuple[int, Arrival]]] = {}
-    for (simulator, n), found in zip(wanted, predict_simulators(wanted), strict=True):
-        worst = max(found or (), key=lambda arrival: (arrival.refused, abs(arrival.bias)), default=None)
-        if worst is not None and worst.refused:
-            refused.setdefault(id(simulator), []).append((n, worst))
     lines = []
     for plan in plans:
-        simulator = plan.simulator
-        lost = refused.get(id(simulator), [])
+        simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
+        lost: list[tuple[int, Arrival]] = []
+        for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
+            refused = [arrival for arrival in found or () if arrival.refused]
+            if refused:
+                lost.append((n, max(refused, key=lambda arrival: abs(arrival.bias))))
         if lost:
             n, worst = lost[-1]
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
@@ -455,7 +453,7 @@ def arrival_cautions(study: Study) -> list[str]:
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
-        lines += coarse(PlanRow(simulator, {}, max(cell.n for cell in plan.cells), max(study.level)))
+        lines += coarse(PlanRow(simulator, {}, counts[-1], max(study.level)))
     return lines
 
 

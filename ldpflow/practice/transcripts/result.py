@@ -61,6 +61,12 @@ MEANING = {
 }
 """Meaning of a flag, and what to do."""
 
+SHOWN = (
+    ("estimate", "estimate", 7), ("lower", "lower", 7), ("upper", "upper", 7), ("SE", "se", 4),
+    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3),
+)  # fmt: skip
+"""Numbers of a row in tables: title, column and digits."""
+
 NAMED = ("base", "beta", "degree", "separate")
 """Settings that are always part of a method's name."""
 
