@@ -83,23 +83,15 @@ class Expected(NamedTuple):
     length: float
 
 
-class RegressionLevels(NamedTuple):
-    """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
-
-    k: float
-    bias: float
-    tr: Expected
-    tr3: Expected
-
-
 TABLE = (
-    RegressionLevels(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
-    RegressionLevels(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
-    RegressionLevels(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
-    RegressionLevels(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
-    RegressionLevels(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
-    RegressionLevels(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+    (25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    (45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    (45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    (math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    (math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    (math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
+"""Of paths with K and |b| up to the first two: what TR of degree 2 and of degree 3 have there."""
 
 TR_LENGTH = 1.12
 """Length of TR's intervals over the oracle's, of long runs."""
@@ -158,9 +150,9 @@ def expected(arrival: Arrival, method: str) -> Expected | None:
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     if k < 15:
         return None
-    for row in TABLE:
-        if k < row.k and bias <= row.bias:
-            return row.tr if method == "TR" else row.tr3
+    for most_k, most_bias, tr, tr3 in TABLE:
+        if k < most_k and bias <= most_bias:
+            return tr if method == "TR" else tr3
     return None
 
 

@@ -198,124 +198,9 @@ def is_text(kind: pa.DataType) -> bool:
 # Files
 
 
-@dataclass(frozen=True)
-class RegularFile:
-    """A transcript on the disk.
-
-    ``state`` is its device, inode, size and time of change when it was opened first.
-    """
-
-    place: str
-    state: tuple[int, ...]
-
-    @classmethod
-    def of(cls, place: str) -> RegularFile:
-        """The file at a path.
-
-        Raises
-        ------
-        InputError
-            If it is not a regular file that can be read.
-        """
-        descriptor = open_regular(place, "file", FORM)
-        state = state_of(descriptor)
-        os.close(descriptor)
-        return cls(place, state)
-
-    def descriptor(self) -> int:
-        descriptor = open_regular(self.place, "file", FORM)
-        if state_of(descriptor) == self.state:
-            return descriptor
-        os.close(descriptor)
-        raise self.error("a file that does not change while it is read", "Take a copy.")
-
-    def for_python(self) -> BufferedReader:
-        return open(self.descriptor(), "rb")
-
-    def for_arrow(self) -> pa.NativeFile:
-        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
-        descriptor = self.descriptor()
-        try:
-            return pa.OSFile(f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-
-    def error(self, allowed: str, hint: str = "") -> InputError:
-        return InputError("file", self.place, allowed, hint)
-
-
-def state_of(descriptor: int) -> tuple[int, ...]:
-    found = os.fstat(descriptor)
+def state_of(file: BufferedReader) -> tuple[int, ...]:
+    found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-@dataclass(frozen=True)
-class CsvFile:
-    file: RegularFile
-
-    @cached_property
-    def header(self) -> bytes:
-        with self.file.for_python() as file:
-            found = re.match(rb"[^\r\n]*(\r\n|\r|\n)?", file.read(LARGEST_LINE + 1))
-        assert found is not None
-        if len(found[0]) > LARGEST_LINE:
-            raise self.file.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
-        return found[0]
-
-    @cached_property
-    def names(self) -> list[str]:
-        try:
-            line = self.header.decode("utf-8-sig").rstrip("\r\n")
-            names = next(csv.reader([line], strict=True), [])
-        except UnicodeDecodeError as error:
-            hint = f"Byte {error.object[error.start]:#04x} at position {error.start} is not."
-            raise self.file.error("a CSV file in UTF-8", hint) from None
-        except csv.Error as error:
-            raise self.file.error("a CSV file with a header", f"In its first line: {error}.") from None
-        if not names:
-            raise self.file.error("a CSV file with a header")
-        return [name.strip() for name in names]
-
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of some columns.
-
-        Raises
-        ------
-        RowError
-            At a line with too few or too many values, or with one that is no number.
-        """
-        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
-
-        if os.path.getsize(self.file.place) == len(self.header):
-            return
-        ragged: list[RowError] = []
-
-        def skip(row: Any) -> str:
-            allowed = f"{row.expected_columns}, one for each name of the header"
-            ragged.append(RowError(row.number, "number of values", row.actual_columns, allowed))
-            return "error"
-
-        # Texts at first, so that the row of the first one that is no number is known.
-        conversion = ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.binary()),
-            include_columns=columns,
-            null_values=[""],
-            strings_can_be_null=True,
-        )
-        reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.names)
-        first = 1
-        try:
-            with self.file.for_arrow() as file:
-                file.seek(len(self.header))
-                for texts in open_csv(file, reading, ParseOptions(invalid_row_handler=skip), conversion):
-                    yield pa.record_batch({name: numbers(texts[name], name, first) for name in columns})
-                    first += texts.num_rows
-        except pa.ArrowInvalid as error:
-            if ragged:
-                raise ragged[0] from None
-            reason = " ".join(str(error).split())[:300]
-            allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
-            raise self.file.error(allowed, f"{reason}.") from None
 
 
 def numbers(texts: pa.Array, name: str, first: int) -> pa.Array:
@@ -369,12 +254,13 @@ class Transcript:
     place : str
         Path of the file; ``table`` for one in memory.
     table : pyarrow.Table, optional
-    file : RegularFile, optional
+    state : tuple of int
+        Device, inode, size and time of change of the file when it was opened first.
     """
 
     place: str
     table: pa.Table | None = None
-    file: RegularFile | None = None
+    state: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, source: object) -> Transcript:
@@ -383,8 +269,25 @@ class Transcript:
             return source
         if isinstance(source, (str, bytes, os.PathLike)):
             place = os.fsdecode(source)
-            return cls(place, file=RegularFile.of(place))
+            with open(open_regular(place, "file", FORM), "rb") as file:
+                return cls(place, state=state_of(file))
         return cls("table", arrow_table(source, "table"))
+
+    def open(self) -> BufferedReader:
+        """The file, opened anew."""
+        file = open(open_regular(self.place, "file", FORM), "rb")
+        if state_of(file) == self.state:
+            return file
+        file.close()
+        raise self.error("a file that does not change while it is read", "Take a copy.")
+
+    def for_arrow(self) -> pa.NativeFile:
+        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
+        with self.open() as file:
+            return pa.OSFile(f"/proc/self/fd/{file.fileno()}")
+
+    def error(self, allowed: str, hint: str = "") -> InputError:
+        return InputError("file", self.place, allowed, hint)
 
     @cached_property
     def parquet(self) -> bool:
@@ -397,7 +300,7 @@ class Transcript:
             return self.table.schema
         if self.parquet:
             return self.parquet_file().schema_arrow
-        return pa.schema([(name, pa.string()) for name in self.csv_file.names])
+        return pa.schema([(name, pa.string()) for name in self.csv_names])
 
     @cached_property
     def columns(self) -> Columns:
@@ -422,9 +325,9 @@ class Transcript:
 
     def sha256(self) -> str | None:
         """Digest of the file; None for a table in memory."""
-        if self.file is None:
+        if self.table is not None:
             return None
-        with self.file.for_python() as file:
+        with self.open() as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
@@ -456,7 +359,7 @@ class Transcript:
             except (pa.ArrowException, OSError) as error:
                 raise self.damaged(error) from None
         else:
-            yield from self.csv_file.batches(names)
+            yield from self.csv_batches(names)
 
     def chunk(self, batch: pa.RecordBatch, first: int) -> Chunk:
 
@@ -483,11 +386,10 @@ class Transcript:
         """
         import pyarrow.parquet as pq
 
-        assert self.file is not None
         try:
             # Not buffered beforehand: that would hold the whole file.
             return pq.ParquetFile(
-                self.file.for_arrow(),
+                self.for_arrow(),
                 page_checksum_verification=True,
                 pre_buffer=False,
                 read_dictionary=list(coded),
@@ -504,9 +406,62 @@ class Transcript:
             raise InputError("file", self.place, allowed, f"One has {max(sizes):,}: write smaller ones.")
 
     def damaged(self, error: Exception) -> InputError:
-        return InputError("file", self.place, "a Parquet file", " ".join(str(error).split()))
+        return self.error("a Parquet file", " ".join(str(error).split()))
 
     @cached_property
-    def csv_file(self) -> CsvFile:
-        assert self.file is not None
-        return CsvFile(self.file)
+    def header(self) -> bytes:
+        with self.open() as file:
+            found = re.match(rb"[^\r\n]*(\r\n|\r|\n)?", file.read(LARGEST_LINE + 1))
+        assert found is not None
+        if len(found[0]) > LARGEST_LINE:
+            raise self.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
+        return found[0]
+
+    @cached_property
+    def csv_names(self) -> list[str]:
+        try:
+            line = self.header.decode("utf-8-sig").rstrip("\r\n")
+            names = next(csv.reader([line], strict=True), [])
+        except UnicodeDecodeError as error:
+            hint = f"Byte {error.object[error.start]:#04x} at position {error.start} is not."
+            raise self.error("a CSV file in UTF-8", hint) from None
+        except csv.Error as error:
+            raise self.error("a CSV file with a header", f"In its first line: {error}.") from None
+        if not names:
+            raise self.error("a CSV file with a header")
+        return [name.strip() for name in names]
+
+    def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of some columns, up to a line with too few or too many values, or one that is no number."""
+        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
+
+        if os.path.getsize(self.place) == len(self.header):
+            return
+        ragged: list[RowError] = []
+
+        def skip(row: Any) -> str:
+            allowed = f"{row.expected_columns}, one for each name of the header"
+            ragged.append(RowError(row.number, "number of values", row.actual_columns, allowed))
+            return "error"
+
+        # Texts at first, so that the row of the first one that is no number is known.
+        conversion = ConvertOptions(
+            column_types=dict.fromkeys(columns, pa.binary()),
+            include_columns=columns,
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names)
+        first = 1
+        try:
+            with self.for_arrow() as file:
+                file.seek(len(self.header))
+                for texts in open_csv(file, reading, ParseOptions(invalid_row_handler=skip), conversion):
+                    yield pa.record_batch({name: numbers(texts[name], name, first) for name in columns})
+                    first += texts.num_rows
+        except pa.ArrowInvalid as error:
+            if ragged:
+                raise ragged[0] from None
+            reason = " ".join(str(error).split())[:300]
+            allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
+            raise self.error(allowed, f"{reason}.") from None
