@@ -90,7 +90,7 @@ def test_range_of_one_over_f_covers():
     hits = 0
     for pilot in range(60):
         laws = resampled_laws(rng.exponential(1.0, 500), pilot, 60)
-        low, high = percentile_range([law.sparsity(0.5) for law in laws])
+        low, high = percentile_range([law.sparsity(0.5) for law in laws], 0.9)
         hits += low <= true <= high
     # 44 of 60 or fewer have probability 1e-4 at .9.
     assert hits >= 45
@@ -102,6 +102,8 @@ def test_worst_arrival():
     rule = design(law, 0.5, 10**6)
     case = Approach(law, 0.5, NOISE, rule.c, rule.gamma, rule.theta0, 10**6)
     laws = resampled_laws(values, 1, 40)
-    worst = worst_arrival(case, laws, 0.9)
-    found = predict_arrivals([replace(case, law=replace(law, table=t)) for t in laws])
-    assert sum(badness(a, 0.9) > badness(worst, 0.9) for a in found) == 2  # one in twenty of 40
+    cases = [replace(case, law=replace(law, table=t)) for t in laws]
+    worst = worst_arrival(cases, 0.9, 0.9)
+    assert (
+        sum(badness(a, 0.9) > badness(worst, 0.9) for a in predict_arrivals(cases)) == 2
+    )  # one in twenty of 40

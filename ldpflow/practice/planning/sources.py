@@ -49,7 +49,6 @@ RELAXATION_TIMES = 60.0
 GAMMA = 0.51
 RESAMPLES = 200
 BLOCKS = 20_000  # of neighbouring values: columns with more values are resampled by blocks
-SHARE = 0.9  # of the resampled pilots, between the ends of a range
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
@@ -117,6 +116,7 @@ class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
     judged_by: str
+    share: float  # of the laws tried, for which a range and a verdict hold
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile:
@@ -127,12 +127,19 @@ class OwnSteps(Source, ABC):
         """Steps and start for n users."""
 
     @abstractmethod
+    def tried(self, case: Approach) -> list[Approach]:
+        """The path under every law that the source allows for."""
+
     def sparsities(self, case: Approach) -> tuple[float, float]:
         """Range of 1/f(theta*)."""
+        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.tried(case)]
+        return percentile_range(found, self.share)
 
-    @abstractmethod
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
         """The arrival of a path under the law itself, the verdict, and the worst arrival allowed for."""
+        (found,) = predict_arrivals([case])
+        worst = worst_arrival(self.tried(case), level, self.share)
+        return found, worst.verdict, worst
 
     def columns(self) -> dict[str, Any]:
         return {"pilot": None, "pilot_values": None}
@@ -149,6 +156,7 @@ class Pilot(OwnSteps):
     """A pilot's column, of a file or of a table in memory; the options are those of :class:`PlanOptions`."""
 
     judged_by = "the worst but 5% of resampled pilots"
+    share = 0.9
 
     source: Any
     column: str | None = None
@@ -207,14 +215,11 @@ class Pilot(OwnSteps):
     def resampled(self) -> list[ColumnLaw]:
         return resampled_laws(self.values, self.seed)
 
-    def sparsities(self, case: Approach) -> tuple[float, float]:
-        """90% range of 1/f(theta*) over resampled pilots."""
-        return percentile_range([law.sparsity(case.tau) for law in self.resampled])
+    def tried(self, case: Approach) -> list[Approach]:
+        return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
 
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
-        (found,) = predict_arrivals([case])
-        worst = worst_arrival(case, self.resampled, level)
-        verdict = worst.verdict
+        found, verdict, worst = super().judge(case, level)
         if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
             verdict = "doubtful"
         return found, verdict, worst
@@ -275,19 +280,15 @@ def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[Co
     return laws
 
 
-def percentile_range(values: list[float]) -> tuple[float, float]:
-    low, high = np.quantile(values, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+def percentile_range(values: list[float], share: float) -> tuple[float, float]:
+    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)
 
 
-def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arrival:
-    """The arrival that a pilot vouches for: the worst but 5% of those under resampled pilots.
-
-    Worse is a later verdict of :data:`ldpflow.results.arrival.VERDICTS`, then a lower coverage.
-    """
-    found = predict_arrivals([replace(case, law=replace(case.law, table=table)) for table in laws])
-    found.sort(key=lambda arrival: badness(arrival, level))
-    return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
+def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
+    """The worst but (1 - share)/2 of the arrivals of paths, by verdict and then by coverage."""
+    found = sorted(predict_arrivals(cases), key=lambda arrival: badness(arrival, level))
+    return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
 
 class WorstLaw(NamedTuple):
@@ -315,6 +316,7 @@ class Guess(OwnSteps):
     """
 
     judged_by = "the worst of the laws tried"
+    share = 1.0
 
     lower: float
     upper: float
@@ -369,23 +371,17 @@ class Guess(OwnSteps):
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
         assert case is not None
         found = {}
-        for one in self.cases(case).values():
+        for one in self.tried(case):
             algorithm = path.algorithm.model_copy(update={"theta0": one.theta0})
             other = replace(path, problem=problem_of(one.law, one.tau), algorithm=algorithm)
             found[other.key] = other
         return tuple(found.values())[1:]
 
-    def sparsities(self, case: Approach) -> tuple[float, float]:
-        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.cases(case).values()]
-        return min(found), max(found)
-
-    def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
-        found = predict_arrivals(list(self.cases(case).values()))
-        worst = max(found, key=lambda arrival: badness(arrival, level))
-        return found[0], worst.verdict, worst
+    def tried(self, case: Approach) -> list[Approach]:
+        return list(self.cases(case).values())
 
     def feasible(self, case: Approach) -> float:
-        return max(feasible_n(one.law, one.tau, one.noise) for one in self.cases(case).values())
+        return max(feasible_n(one.law, one.tau, one.noise) for one in self.tried(case))
 
     def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
         cases = self.cases(case, factor)
