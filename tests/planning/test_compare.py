@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -157,7 +158,9 @@ def test_cautions():
     assert "rounds > 4" in rows["sgd"]["cautions"] and "rounds > 4" in rows["rounds"]["cautions"]
     assert "bits > 4" in rows["oue"]["cautions"] and "bits" not in rows["haar"]["cautions"]
     # .0109 in probability: 3.2 standard errors of LDP-SGD at n = 1e5.
-    assert "liars shift 3.2 SE" in rows["sgd"]["cautions"] and "liars shift" in rows["grr"]["cautions"]
+    assert "liars shift 3.2 SE" in rows["sgd"]["cautions"]
+    grr = OneShotForecast(replace(TARGET, liars=0.01), PROTOCOLS["grr"](range=RANGE))
+    assert grr.liars_shift(10**5, 1.0, 1) > grr.standard_error(10**5, 1.0)
 
 
 def test_bias_inside_bins_is_cautioned():
