@@ -22,17 +22,13 @@ def path(rows, n):
     return np.array(thetas), np.array([a[report] for _, report in rows[0][:n]])
 
 
-def fold_of(d, c, times, marked, names, origin, start, batch_size=1):
-    algorithm = (
-        MinibatchSgd(c=c, gamma=0.51, batch_size=batch_size) if batch_size > 1 else LdpSgd(c=c, gamma=0.51)
-    )
-    path = CollectedPath(UnknownLaw(d=d), NoMechanism(), algorithm)
-    return Fold(path, times, marked, names, np.array(origin), start)
-
-
 def run(thetas, gradients, chunk, known=True, origin=20.0, batch_size=1):
     """The fold of rows; with thetas, or from theta_0 alone."""
-    fold = fold_of(1, 40.0, TIMES, TIMES, NAMES, [origin], thetas[:1], batch_size)
+    algorithm = LdpSgd(c=40.0, gamma=0.51)
+    if batch_size > 1:
+        algorithm = MinibatchSgd(c=40.0, gamma=0.51, batch_size=batch_size)
+    path = CollectedPath(UnknownLaw(d=1), NoMechanism(), algorithm)
+    fold = Fold(path, TIMES, TIMES, NAMES, np.array([origin]), thetas[:1])
     asked = np.repeat(thetas[:-1], batch_size)
     for start in range(0, len(gradients), chunk):
         part = slice(start, start + chunk)
