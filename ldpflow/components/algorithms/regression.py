@@ -85,6 +85,13 @@ class PrivateRegression(OnePassRegression):
         epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
+    def rho(self) -> float:
+        """zCDP of the whole run."""
+        return run_rho(self.alpha(), self.accounting, False, 1)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return {"noise_multiplier": self.alpha(), "rho": self.rho()}
+
 
 class MinibatchRegression(PrivateRegression):
     """T steps of constant length over disjoint batches of one pass, tail averaging.
@@ -133,17 +140,8 @@ class MinibatchRegression(PrivateRegression):
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         s, b = self.batches(n)
-        return {
-            "steps": self.iterations,
-            "threshold_records": s,
-            "gradient_records": b,
-            "noise_multiplier": self.alpha(),
-            "rho": self.rho(),
-        }
-
-    def rho(self) -> float:
-        """zCDP of the whole run."""
-        return run_rho(self.alpha(), self.accounting, False, 1)
+        own = {"steps": self.iterations, "threshold_records": s, "gradient_records": b}
+        return own | super().columns(problem, n)
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
@@ -214,13 +212,6 @@ class MinibatchRegression(PrivateRegression):
             f"size, {found}"
             for found in self.infeasible(problem, horizon)
         ]
-
-    def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
-        """Guarantee of a run, which is 1/alpha-GDP too if ``exact``."""
-        if self.noise_multiplier is None and abs(epsilon - self.epsilon) < 1e-9 * self.epsilon:
-            epsilon = self.epsilon  # without rounding
-        mu = 1.0 / self.alpha() if exact else None
-        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """NaN: a path of so few steps has no intervals."""

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from mpmath import matrix, mp
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.problem import Matrix, scale_matrix
-from ldpflow.components.problems.tables import digest_of, file_stamp, read_columns
+from ldpflow.components.problems.tables import check_digest, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
 from ldpflow.numerics.streams import PLANE, STRIDE
@@ -78,16 +77,8 @@ class Fit:
 
 
 def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
-    """Read the rows of a file once per state of it."""
-    return read_once(file, target, features, sha256, file_stamp(file))
-
-
-@lru_cache(maxsize=4)
-def read_once(
-    file: str, target: str, features: tuple[str, ...] | None, sha256: str, stamp: tuple[int, int]
-) -> Rows:
-    if digest_of(file) != sha256:
-        raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
+    """Read the rows of a file, which may not have changed."""
+    check_digest(file, sha256)
     columns, y = read_columns(file, target, features)
     count, d = len(y), len(columns)
     if count > MOST_ROWS:
