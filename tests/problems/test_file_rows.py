@@ -18,12 +18,13 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
-from ldpflow.simulators.one_pass import OnePass, kernel_parameters, run_path
+from ldpflow.simulators.one_pass import OnePass, kernel_parameters
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
 from tests.oracles import recursion
+from tests.studies import changed
 
 SIZE = 300
 
@@ -95,20 +96,16 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
     assert bound <= problem.gradient_bound() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "run"),
-    [*((name, uncompiled.run_path) for name in CASES), ("huber", run_path)],
-    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
-)
-def test_draws_are_rows_with_replacement(tmp_path, name, run):
+@pytest.mark.parametrize("name", CASES)
+def test_draws_are_rows_with_replacement(tmp_path, name):
     """The literal recursion on row floor(u N) of every user, u the uniforms of the data stream."""
     kind, settings = CASES[name]
     x, y, bit = data()
     problem = kind(file=written(tmp_path, x, y, bit), **settings)
     response = y if settings["target"] == "y" else bit
     path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd(c=0.3))
-    n = 1500 if run is run_path else 300
-    record = run(path, 7, range(3), [1, 2, 200, n])
+    n = 300
+    record = uncompiled.run_path(path, 7, range(3), [1, 2, 200, n])
     state = lane_states(7, "data", path.data_key(), [1])
     u = []
     while len(u) < n:
@@ -126,24 +123,16 @@ def test_draws_are_rows_with_replacement(tmp_path, name, run):
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, n - 1]], rtol=1e-8, atol=1e-9)
 
 
-def study(file, **settings):
+def study(file):
     return Study.from_mapping(
-        {
-            "name": "rows",
-            "seed": 3,
-            "replicates": 100,
-            "problem": {
-                "kind": "logistic_regression",
-                "file": file,
-                "target": "yes",
-                "features": [["one", "age"]],
-            },
-            "mechanism": {"kind": "none"},
-            "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
-            "grid": {"n": [20_000], "level": [0.9]},
-            "method": [{"kind": "oracle"}],
-            **settings,
-        }
+        changed(
+            replicates=100,
+            problem={"kind": "logistic_regression", "file": file} | LOGISTIC | {"features": [["one", "age"]]},
+            mechanism={"kind": "none"},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
+            grid={"n": [20_000], "level": [0.9]},
+            method=[{"kind": "oracle"}],
+        )
     )
 
 
