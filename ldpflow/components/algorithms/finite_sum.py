@@ -215,7 +215,6 @@ class FiniteSumAlgorithm(BaseAlgorithm):
             raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
 
     def columns(self, problem: FiniteSumProblem, n: int) -> dict[str, Any]:
-        """Values of :attr:`derived`."""
         plan = plan_of(problem, self, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {name: value if math.isfinite(value) else None for name, value in columns.items()}

@@ -69,13 +69,11 @@ class PrivateRegression(OnePassRegression):
     noise_multiplier: NoiseMultiplier | None = None
 
     def alpha(self) -> float:
-        """The noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
         return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
 
     def privacy_epsilon(self) -> float:
-        """epsilon, from the noise multiplier if that is given."""
         if self.noise_multiplier is None:
             return self.epsilon
         return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
@@ -164,7 +162,6 @@ class MinibatchRegression(PrivateRegression):
         return b / (problem.radius_square() + (b - 1) * problem.largest())
 
     def with_schedule(self, problem: LeastSquares, horizon: int) -> Self:
-        """Fill in and check iterations, eta and radius."""
         found = self.model_copy(update={"radius": self.scale(problem)})
         if self.iterations is None:
             found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})

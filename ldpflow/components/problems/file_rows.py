@@ -46,7 +46,6 @@ class Rows:
         return sum(terms[1:], terms[0])
 
     def square_norms(self) -> Floats:
-        """||x||^2."""
         squares = [column * column for column in self.columns]
         return sum(squares[1:], squares[0])
 

@@ -73,7 +73,6 @@ class BoundedRegression(Problem):
 
     @model_validator(mode="after")
     def check_rows(self) -> Self:
-        """Read the file or its moments, and fill in the settings that follow from its rows."""
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")

@@ -154,7 +154,6 @@ class UserTable:
             raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
 
     def sample(self) -> Any:
-        """First records, with inferred types."""
         if self.table is not None:
             return self.table.slice(0, SAMPLE)
         if self.parquet:
@@ -202,7 +201,6 @@ class UserTable:
     def missing_error(
         self, values: NDArray[np.float64], name: str, field: str, remedy: str = "."
     ) -> InputError:
-        """Error of a column with missing or infinite values."""
         bad = np.flatnonzero(~np.isfinite(values))
         hint = f"It has {len(bad):,} of them, the first in record {bad[0] + 1:,}{remedy}"
         return InputError(field, name, "a column without missing or infinite values", hint)
@@ -414,7 +412,6 @@ def feature_names(
 def read_columns(
     file: str, target: str, features: tuple[str, ...] | None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Columns of x, and y, with the values of the file."""
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
     columns = table.columns(names, "problem.file")

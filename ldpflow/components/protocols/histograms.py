@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ldpflow.components.protocols.protocol import Array, OneShot
-from ldpflow.numerics import Deferred
 
 FAN_OUT = 4
 """Children of a node of ``tree``."""
 
 
-def kernel_function(name: str) -> Deferred:
-    return Deferred("ldpflow.components.protocols.histogram_counts", name)
+ThresholdDesign = namedtuple("ThresholdDesign", ("cdf", "lie"))
+"""F at the inner edges, and the report of a liar (0 or 1)."""
 
+GrrDesign = namedtuple("GrrDesign", ("chances", "bins", "lie"))
+"""Probabilities of the reports and of the bins (k each), and the bin that liars report."""
 
-class ThresholdDesign(NamedTuple):
-    """F at the inner edges, and the report of a liar (0 or 1)."""
-
-    cdf: Array
-    lie: float
-
-
-class GrrDesign(NamedTuple):
-    """Probabilities of the reports and of the bins (k each), and the bin that liars report."""
-
-    chances: Array
-    bins: Array
-    lie: int
-
-
-class OueDesign(NamedTuple):
-    """Probabilities of the bins, and the bits that a liar sends."""
-
-    bins: Array
-    lie: Array
+OueDesign = namedtuple("OueDesign", ("bins", "lie"))
+"""Probabilities of the bins, and the bits that a liar sends."""
 
 
 class SignDesign(NamedTuple):
@@ -68,8 +52,6 @@ class Thresholds(OneShot):
 
     kind: Literal["thresholds"] = "thresholds"
     cites = ("warner1965",)
-    draw: ClassVar = kernel_function("draw_thresholds")
-    spread: ClassVar = kernel_function("spread_thresholds")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -87,8 +69,6 @@ class Grr(OneShot):
 
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
-    draw: ClassVar = kernel_function("draw_grr")
-    spread: ClassVar = kernel_function("spread_grr")
 
     def bits(self, n: int) -> float:
         return self.answers * math.log2(self.bins(n))
@@ -118,8 +98,6 @@ class Oue(OneShot):
 
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
-    draw: ClassVar = kernel_function("draw_oue")
-    spread: ClassVar = kernel_function("spread_oue")
 
     def bits(self, n: int) -> float:
         return float(self.answers * self.bins(n))
@@ -143,8 +121,6 @@ class Hrr(OneShot):
     kind: Literal["hrr"] = "hrr"
     cites = ("acharya2019",)
     bin_base = 2
-    draw: ClassVar = kernel_function("draw_hrr")
-    spread: ClassVar = kernel_function("spread_hrr")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -170,8 +146,6 @@ class Haar(OneShot):
     kind: Literal["haar"] = "haar"
     cites = ("cormode2019",)
     bin_base = 2
-    draw: ClassVar = kernel_function("draw_haar")
-    spread: ClassVar = kernel_function("spread_haar")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -198,7 +172,6 @@ def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> 
 
 
 def sylvester(size: int) -> Array:
-    """Hadamard matrix in Sylvester's order."""
     from scipy.linalg import hadamard
 
     matrix: Array = hadamard(size, dtype=np.float64)
@@ -223,8 +196,6 @@ class Tree(OneShot):
     kind: Literal["tree"] = "tree"
     cites = ("cormode2019", "hay2010")
     bin_base = FAN_OUT
-    draw: ClassVar = kernel_function("draw_tree")
-    spread: ClassVar = kernel_function("spread_tree")
 
     def bits(self, n: int) -> float:
         """Mean over the levels."""

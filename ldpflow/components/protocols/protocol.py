@@ -22,6 +22,7 @@ BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of bins that the rule chooses from."""
 
 MOST_BINS = 1024
+COUNTS = "ldpflow.components.protocols.histogram_counts"
 
 
 class Budget(NamedTuple):
@@ -111,7 +112,6 @@ class Protocol(Settings):
         return self.range
 
     def budget(self) -> Budget:
-        """Budget of one answer."""
         return budget(self.epsilon, self.answers)
 
     def bit_variance(self, tau: float) -> float:
@@ -147,7 +147,6 @@ class Protocol(Settings):
         return (below + above) / self.answer_probability(tau)
 
     def answer_probability(self, tau: float) -> float:
-        """Probability that a user answers."""
         if self.answer_below == self.answer_above:
             return self.answer_below
         return self.answer_below * tau + self.answer_above * (1.0 - tau)
@@ -170,9 +169,15 @@ class OneShot(Protocol):
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
 
-    draw: ClassVar[Deferred]
-    spread: ClassVar[Deferred]
-    """Functions of ldpflow.components.protocols.histogram_counts."""
+    @property
+    def draw(self) -> Deferred:
+        """Kernel function of ldpflow.components.protocols.histogram_counts that draws the counts."""
+        return Deferred(COUNTS, f"draw_{self.kind}")
+
+    @property
+    def spread(self) -> Deferred:
+        """Kernel function of that module for the variance of F^."""
+        return Deferred(COUNTS, f"spread_{self.kind}")
 
     @model_validator(mode="after")
     def check_bins(self) -> Self:

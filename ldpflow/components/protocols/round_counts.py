@@ -155,7 +155,6 @@ def cdf(population, x):  # type: ignore[no-untyped-def]
 
 
 def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
-    """F at every point of an array."""
     for i in range(points.shape[0]):
         out[i] = cdf(population, points[i])
 
