@@ -78,10 +78,8 @@ class Fit:
 def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
     """Read the rows of a file, which may not have changed."""
     check_digest(file, sha256)
-    columns, y = read_columns(file, target, features)
+    columns, y = read_columns(file, target, features, MOST_ROWS)
     count, d = len(y), len(columns)
-    if count > MOST_ROWS:
-        raise InputError("problem.file", f"{count:,} records", f"at most {MOST_ROWS:,}")
     if count <= ROWS_PER_COLUMN * d:
         least = f"more than {ROWS_PER_COLUMN * d:,} records for {d} columns"
         raise InputError("problem.file", f"{count:,} records", least)

@@ -410,11 +410,11 @@ def feature_names(
 
 
 def read_columns(
-    file: str, target: str, features: tuple[str, ...] | None
+    file: str, target: str, features: tuple[str, ...] | None, most: int | None = None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
-    columns = table.columns(names, "problem.file")
+    columns = table.columns(names, "problem.file", most)
     if not len(columns[-1]):
         raise InputError("problem.file", file, "at least one record")
     for name, values in zip(names, columns, strict=True):
@@ -427,8 +427,7 @@ def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.f
     """The two different values of a response, the smaller first."""
     values = np.unique(y)
     if len(values) != 2:
-        shown = ", ".join(f"{v:g}" for v in values[:5])
-        hint = f"It has {len(values):,}: {shown}."
+        hint = f"It has {len(values):,}."
         raise InputError("problem.target", target, "a column with two different values", hint)
     return values
 
