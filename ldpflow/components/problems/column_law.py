@@ -85,8 +85,7 @@ class ColumnLaw(StandardLaw):
         """Quantiles Q_j at the knots."""
         steps = np.diff(self.p) * (self.s[:-1] + self.s[1:]) / 2
         below = np.concatenate([[0.0], np.cumsum(steps)])
-        result: Floats = below - below[len(below) // 2] + self.median
-        return result
+        return np.asarray(below - below[len(below) // 2] + self.median)
 
     @cached_property
     def r(self) -> Floats:
@@ -105,8 +104,7 @@ class ColumnLaw(StandardLaw):
         k = len(self.p) - 2 - j
         lower = self.q[j] + d * (self.s[j] + d * self.r[j])
         upper = self.q[k + 1] - d * (self.s[k + 1] - d * self.r[k])
-        result: Floats = np.where(u > 0.5, upper, lower)
-        return result
+        return np.asarray(np.where(u > 0.5, upper, lower))
 
     def quantile(self, t: Any) -> float:
         return float(self.quantiles(np.array([float(t)]))[0])
@@ -175,8 +173,7 @@ def bandwidth(t: Floats, size: int) -> Floats:
     """h = t min(1, (N t)^(-1/5)) / 2, the root correctly rounded."""
     with constants.workdps(40):
         roots = [float(mp.root(mpf(value), 5)) for value in (size * t).tolist()]
-    result: Floats = np.minimum(0.5 * t / np.array(roots), 0.5 * t)
-    return result
+    return np.asarray(np.minimum(0.5 * t / np.array(roots), 0.5 * t))
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
@@ -206,8 +203,7 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
         """Integral of the sample quantile function over (0, u)."""
         t = u * size
         i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
-        result: Floats = (prefix[i] + (t - before[i]) * x[i]) / size
-        return result
+        return np.asarray((prefix[i] + (t - before[i]) * x[i]) / size)
 
     inner, h = p[1:-1], knot_bandwidths(size)
     right = np.minimum(inner + 2.0 * h, 1.0)
@@ -234,8 +230,7 @@ def add_jitter(values: Floats, width: float) -> Floats:
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
     u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
-    result: Floats = x + width * (u - 0.5)
-    return result
+    return np.asarray(x + width * (u - 0.5))
 
 
 def lattice_spacing(values: Floats) -> float:

@@ -129,15 +129,13 @@ class BoundedRegression(Problem):
         if self.clip is not None:
             return np.ones(len(rows.y))
         square = rows.square_norms()
-        result: Array = np.minimum(1.0, 2.0 / np.maximum(square, 1e-300))
-        return result
+        return np.asarray(np.minimum(1.0, 2.0 / np.maximum(square, 1e-300)))
 
     def row_limits(self, rows: Rows) -> Array:
         """Largest score of every row that is not clipped, infinite without clipping."""
         if self.clip is None:
             return np.full(len(rows.y), math.inf)
-        result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
-        return result
+        return np.asarray(self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300))
 
     def stored_records(self) -> int:
         fit = self.fit

@@ -240,8 +240,7 @@ def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
         values = column.cast(pa.float64())
     except pa.ArrowInvalid:
         raise Unusable(TOO_LONG) from None
-    doubles: NDArray[np.float64] = values.fill_null(np.nan).to_numpy(zero_copy_only=False)
-    return doubles
+    return np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
 def parse_texts(column: Any, start: int) -> NDArray[np.float64]:

@@ -174,8 +174,7 @@ def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> 
 def sylvester(size: int) -> Array:
     from scipy.linalg import hadamard
 
-    matrix: Array = hadamard(size, dtype=np.float64)
-    return matrix
+    return np.asarray(hadamard(size, dtype=np.float64))
 
 
 def level_signs(k: int, level: int) -> Array:
