@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ldpflow.components.protocols.protocol import Array, OneShot
+from ldpflow.numerics import Deferred
 
 FAN_OUT = 4
 """Children of a node of ``tree``."""
@@ -23,6 +24,10 @@ GrrDesign = namedtuple("GrrDesign", ("chances", "bins", "lie"))
 
 OueDesign = namedtuple("OueDesign", ("bins", "lie"))
 """Probabilities of the bins, and the bits that a liar sends."""
+
+
+def kernel_function(name: str) -> Deferred:
+    return Deferred("ldpflow.components.protocols.histogram_counts", name)
 
 
 class SignDesign(NamedTuple):
@@ -52,6 +57,8 @@ class Thresholds(OneShot):
 
     kind: Literal["thresholds"] = "thresholds"
     cites = ("warner1965",)
+    draw: ClassVar = kernel_function("draw_thresholds")
+    spread: ClassVar = kernel_function("spread_thresholds")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -69,6 +76,8 @@ class Grr(OneShot):
 
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
+    draw: ClassVar = kernel_function("draw_grr")
+    spread: ClassVar = kernel_function("spread_grr")
 
     def bits(self, n: int) -> float:
         return self.answers * math.log2(self.bins(n))
@@ -98,6 +107,8 @@ class Oue(OneShot):
 
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
+    draw: ClassVar = kernel_function("draw_oue")
+    spread: ClassVar = kernel_function("spread_oue")
 
     def bits(self, n: int) -> float:
         return float(self.answers * self.bins(n))
@@ -121,6 +132,8 @@ class Hrr(OneShot):
     kind: Literal["hrr"] = "hrr"
     cites = ("acharya2019",)
     bin_base = 2
+    draw: ClassVar = kernel_function("draw_hrr")
+    spread: ClassVar = kernel_function("spread_hrr")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -146,6 +159,8 @@ class Haar(OneShot):
     kind: Literal["haar"] = "haar"
     cites = ("cormode2019",)
     bin_base = 2
+    draw: ClassVar = kernel_function("draw_haar")
+    spread: ClassVar = kernel_function("spread_haar")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -195,6 +210,8 @@ class Tree(OneShot):
     kind: Literal["tree"] = "tree"
     cites = ("cormode2019", "hay2010")
     bin_base = FAN_OUT
+    draw: ClassVar = kernel_function("draw_tree")
+    spread: ClassVar = kernel_function("spread_tree")
 
     def bits(self, n: int) -> float:
         """Mean over the levels."""

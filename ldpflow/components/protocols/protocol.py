@@ -22,7 +22,6 @@ BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 """Numbers of bins that the rule chooses from."""
 
 MOST_BINS = 1024
-COUNTS = "ldpflow.components.protocols.histogram_counts"
 
 
 class Budget(NamedTuple):
@@ -169,15 +168,9 @@ class OneShot(Protocol):
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
 
-    @property
-    def draw(self) -> Deferred:
-        """Kernel function of ldpflow.components.protocols.histogram_counts that draws the counts."""
-        return Deferred(COUNTS, f"draw_{self.kind}")
-
-    @property
-    def spread(self) -> Deferred:
-        """Kernel function of that module for the variance of F^."""
-        return Deferred(COUNTS, f"spread_{self.kind}")
+    draw: ClassVar[Deferred]
+    spread: ClassVar[Deferred]
+    """Functions of ldpflow.components.protocols.histogram_counts."""
 
     @model_validator(mode="after")
     def check_bins(self) -> Self:
