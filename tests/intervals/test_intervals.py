@@ -207,22 +207,6 @@ def test_methods_at_the_edges(n, gamma, beta, c, M, multiplier):
         compare(method, path, n)
 
 
-@pytest.mark.parametrize(("n", "c"), [(1499, 0.5), (1500, 1.0), (5000, 3.0)])
-@pytest.mark.parametrize(("origin", "tolerance"), [(None, 1e-12), ([0.0], 1e-9)])
-def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
-    # The recursion with restarts, differences of three running sums, and the definition.
-    iterates = walk(SCALAR, n)
-    starts = increasing_blocks.block_starts(n, 0.51, c)
-    se = OverlappingBlocks(block_c=c).intervals(record_of(SCALAR, iterates, origin), n, [0.9]).se
-    centre = SCALAR.problem.truth() if origin is None else origin
-    for r in range(iterates.shape[2]):
-        whole = iterates[:, :, r]
-        expected = increasing_blocks.overlapping_variance(whole, starts)
-        recursive = increasing_blocks.overlapping_recursion(whole, starts, np.array(centre))
-        np.testing.assert_allclose(recursive, expected, rtol=tolerance)
-        np.testing.assert_allclose(se[:, r] ** 2 * n, expected, rtol=tolerance)
-
-
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
 def test_overlapping_blocks_from_the_kernels_own_sums(path):
     n = 300
@@ -285,15 +269,6 @@ def test_undefined_is_not_a_miss(method, n):
     result = method.intervals(record_of(SCALAR, iterates), n, LEVELS)
     assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
     np.testing.assert_allclose(result.estimate, iterates.mean(axis=0), rtol=1e-12)
-
-
-def test_bits_do_not_depend_on_the_number_of_replicates():
-    n = 1500
-    iterates = walk(SCALAR, n, replicates=32)
-    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20"), Lugsail()):
-        whole = method.intervals(record_of(SCALAR, iterates), n, [0.9]).lower
-        alone = method.intervals(record_of(SCALAR, iterates[:, :, 7:8]), n, [0.9]).lower
-        np.testing.assert_array_equal(whole[:, :, 7:8], alone)
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace", "exponential", "uniform", "student_t"])
