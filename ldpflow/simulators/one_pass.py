@@ -490,12 +490,13 @@ def recorded_times(
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
     """Upper bound of the number of recorded times, and times, steps and method of its largest part.
 
-    Times that two methods share count twice, except for methods of one kind with equally many: BB has equal
-    times for every B.
+    Times that two methods share count twice, except for equal sets of times.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
-        count = method.count_times(steps, algorithm)
-        counts.setdefault((steps, method.kind, count), (count, steps, method))
+        # BB has equal times for every B.
+        key = (steps, method.kind, method.times_settings())
+        if key not in counts:
+            counts[key] = (method.count_times(steps, algorithm), steps, method)
     parts = counts.values()
     return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])

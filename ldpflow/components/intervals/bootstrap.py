@@ -105,6 +105,9 @@ class BlockBootstrap(PathIntervalMethod):
         ends = np.arange(1, m + 1, dtype=np.int64) * length
         return ends if ends[-1] == steps else np.append(ends, steps)
 
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.beta,)
+
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         length, m = self.blocks(steps)
         return m + (steps % length > 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf, isnan
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -183,6 +184,10 @@ class IntervalMethod(Settings):
         a row takes several :meth:`runs`, the record holds the replicates of whole rows, in order.
         """
 
+    def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
+        """Intervals that the record may cache for other methods. Do not modify them."""
+        return self.intervals(record, n, levels)
+
 
 class PathIntervalMethod(IntervalMethod):
     """Interval method on path records, with the times at which it reads them.
@@ -209,6 +214,10 @@ class PathIntervalMethod(IntervalMethod):
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
         """Times that these levels need."""
         return self.times(steps, algorithm)
+
+    def times_settings(self) -> tuple[object, ...]:
+        """Settings that the times depend on."""
+        return tuple((method.kind, *method.times_settings()) for method in self.nested())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         """Upper bound of the number of times. A study with too many is refused."""
@@ -252,7 +261,11 @@ class PathIntervalMethod(IntervalMethod):
         return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
-        return record.finite_at(int(self.level_times(record.steps(n), record.algorithm, levels)[-1]))
+        return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))
+
+    def intervals_once(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
+        key = ("intervals", self, n, tuple(levels))
+        return record.once(key, lambda: self.intervals(record, n, levels))
 
 
 def first_reason(*reasons: str | None) -> str | None:
@@ -288,6 +301,11 @@ class VarianceMethod(PathIntervalMethod):
         return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
+@lru_cache(maxsize=4096)  # called for every batch
+def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
+    return int(method.level_times(steps, algorithm, levels)[-1])
+
+
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
     """Columns of the rows of several methods: diagnostics, and settings that at least one of them has.
 
@@ -302,8 +320,12 @@ def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
 
 def average(record: PathRecord, steps: int) -> Array:
     """thetabar = origin + S(steps)/steps, shape (d, R)."""
-    result: Array = record.origin[:, None] + record.sum_at(steps) / steps
-    return result
+
+    def mean() -> Array:
+        result: Array = record.origin[:, None] + record.sum_at(steps) / steps
+        return result
+
+    return record.once(("average", steps), mean).copy()
 
 
 def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:

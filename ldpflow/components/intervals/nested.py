@@ -146,7 +146,7 @@ class Nested(PathIntervalMethod):
 
     def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
         """Intervals of the base with the diagnostics that both methods have, and its se."""
-        found = self.base_method().intervals(record, n, levels)
+        found = self.base_method().intervals_once(record, n, levels)
         se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
         if found.se is None and np.isfinite(found.lower).any():
             raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
@@ -183,6 +183,9 @@ class SuffixAverage(Nested):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         own = [time for time in (self.suffix_start(steps), steps) if time > 0]
         return np.union1d(super().times(steps, algorithm), np.array(own, dtype=np.int64))
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.share, *super().times_settings())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return 1 + super().count_times(steps, algorithm)

@@ -74,6 +74,9 @@ class ParallelRuns(PathIntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([max(steps // self.K, 1)], dtype=np.int64)
 
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.K,)
+
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n) // self.K
         if steps < 1:

@@ -162,9 +162,13 @@ class PathRecord(Record):
 
     def finite_at(self, time: int) -> NDArray[np.bool_]:
         """Mask of the replicates that have not diverged by a recorded time, shape (R,)."""
+
         # An overflow in one coordinate reaches the replicate's others at the next step.
-        found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
-        return found
+        def finite() -> NDArray[np.bool_]:
+            found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
+            return found
+
+        return self.once(("finite", time), finite)
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:
         """S at recorded times, shape (len(times), d, R), with S(0) = 0."""

@@ -201,6 +201,9 @@ class TranscriptMethod(PathIntervalMethod):
     def steps_read(self) -> tuple[str, ...]:
         return ("step_exponent", "step_constant")
 
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.burn_in, *super().times_settings())
+
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         held = sum(method.count_times(steps, algorithm) for method in self.nested())
         return 2 + steps.bit_length() + held
@@ -325,14 +328,14 @@ class Regression(TranscriptMethod):
         The diagnosis includes the shift of the root, in standard errors, in a fit to the later steps.
         """
         fit, variance = self.scalar_fit(record, steps, coordinate, known)
-        u, slope = fit.root(self.degree)
+        u, slope = fit.sound_root(self.degree)
         diagnosis = self.scalar_checks(record, steps, coordinate, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
         # Smallest power of two of at least 1/32 of the steps. Sums restart there: the fit needs no others.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
             late = polynomial_fit(record, second, steps, self.order(), coordinate)
-            at, _ = late.root(self.degree)
+            at, _ = late.sound_root(self.degree)
             error = fit.sd * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
             shift = ((late.mean + late.sd * at) - (fit.mean + fit.sd * u)) / error
         return fit, u, slope, variance, diagnosis | {"early_shift": shift[None]}

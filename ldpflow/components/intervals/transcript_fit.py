@@ -99,19 +99,19 @@ class PolynomialFit:
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
-        """Root u of P on the increasing branch through the mean, and P'(u).
-
-        NaN without a root, or if too few digits are left.
-        """
+        """Root u of P on the increasing branch through the mean, and P'(u), or NaN without a root."""
         b = self.monomials(degree)
         if degree == 3:
-            u, slope = cubic_root(b)
-        else:
-            b2 = b[2] if degree == 2 else np.zeros_like(b[0])
-            slope = np.sqrt(b[1] * b[1] - 4.0 * b[0] * b2)
-            u = -2.0 * b[0] / (b[1] + slope)
-            slope = np.where(b[1] > 0.0, slope, np.nan)
-        return np.where(self.sound[degree] & ~np.isnan(slope), u, np.nan), slope
+            return cubic_root(b)
+        b2 = b[2] if degree == 2 else np.zeros_like(b[0])
+        slope = np.sqrt(b[1] * b[1] - 4.0 * b[0] * b2)
+        u = np.where(b[1] > 0.0, -2.0 * b[0] / (b[1] + slope), np.nan)
+        return u, np.where(b[1] > 0.0, slope, np.nan)
+
+    def sound_root(self, degree: int) -> tuple[Array, Array]:
+        """:meth:`root`, or NaN if too few digits are left."""
+        u, slope = self.root(degree)
+        return np.where(self.sound[degree], u, np.nan), slope
 
     def leverage(self, u: Array, degree: int) -> Array:
         """v(u)' M^-1 v(u), the variance of P(u) for S = 1."""

@@ -206,6 +206,9 @@ class BatchMeans(BlockVariance):
         """e_0, ..., e_M. A value within 1e-9 of an integer is rounded to it."""
         return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
 
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.M,)
+
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return 1 + self.batches(steps)
 
@@ -223,11 +226,15 @@ class BatchMeans(BlockVariance):
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M, shape (d, R)."""
-    sums = record.sums_at(ends)
-    mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
-    lengths = np.diff(ends)[:, None, None]
-    deviations = (sums[1:] - sums[:-1]) / lengths - mean
-    return in_order(lengths * (deviations * deviations)) / len(lengths)
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+        lengths = np.diff(ends)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) / lengths - mean
+        return in_order(lengths * (deviations * deviations)) / len(lengths)
+
+    return record.once(("batch means", ends.tobytes()), variance)
 
 
 @lru_cache(maxsize=256)
@@ -275,6 +282,9 @@ class EqualBatches(BlockVariance):
 
     def steps_read(self) -> tuple[str, ...]:
         return ("step_exponent",) if self.block_rule in ("half", "third") else ()
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.block_rule, self.block_c)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return steps // self.size(steps, algorithm.step_exponent()) + 1
@@ -336,17 +346,21 @@ def equal_ends(steps: int, size: int) -> NDArray[np.int64]:
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     """V from at least two full batches of ``size`` steps and the rest, shape (d, R)."""
-    count, rest = divmod(steps, size)
-    sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
-    last = record.sum_at(steps)
-    mean = last / float(steps)
-    deviations = (sums[1:] - sums[:-1]) - float(size) * mean
-    squares = in_order(deviations * deviations) / float(size)
-    if rest <= 1:
-        return squares / float(count - 1)
-    left_over = (last - sums[-1]) - float(rest) * mean
-    result: Array = squares / float(count) + left_over * left_over / float(steps)
-    return result
+
+    def variance() -> Array:
+        count, rest = divmod(steps, size)
+        sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
+        last = record.sum_at(steps)
+        mean = last / float(steps)
+        deviations = (sums[1:] - sums[:-1]) - float(size) * mean
+        squares = in_order(deviations * deviations) / float(size)
+        if rest <= 1:
+            return squares / float(count - 1)
+        left_over = (last - sums[-1]) - float(rest) * mean
+        result: Array = squares / float(count) + left_over * left_over / float(steps)
+        return result
+
+    return record.once(("equal batches", steps, size), variance)
 
 
 class IncreasingBlocks(BlockVariance):
@@ -365,6 +379,9 @@ class IncreasingBlocks(BlockVariance):
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         starts = block_starts(steps, gamma, self.block_c)
         return np.array([*(start - 1 for start in starts), steps], dtype=np.int64)
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.block_c,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return len(block_starts(steps, algorithm.step_exponent(), self.block_c))
@@ -413,10 +430,14 @@ class NonoverlappingBlocks(IncreasingBlocks):
 
 def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-    sums = record.sums_at(ends)
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
-    return in_order(deviations * deviations) / float(ends[-1])
+
+    def variance() -> Array:
+        sums = record.sums_at(ends)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
+        return in_order(deviations * deviations) / float(ends[-1])
+
+    return record.once(("block variance", ends.tobytes()), variance)
 
 
 def effective_blocks(lengths: NDArray[np.int64]) -> float:
@@ -534,6 +555,9 @@ class Lugsail(VarianceMethod):
             return np.unique(cut[cut > 0])
         ends, short = base.times(steps, algorithm), base.size(steps, gamma) // self.pieces
         return np.union1d(ends, equal_ends(steps, short)[1:]) if short else ends
+
+    def times_settings(self) -> tuple[object, ...]:
+        return (self.pieces, *super().times_settings())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         (base,) = self.nested()
