@@ -183,11 +183,10 @@ def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
     return found
 
 
-def cautions(columns: Iterable[Column], row: Mapping[str, Any], remedies: Mapping[str, str]) -> list[str]:
-    """Warnings for the shares of a summary row that exceed the threshold, with remedies by their names."""
+def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
+    """Warnings for the shares of a summary row that exceed the threshold."""
     return [
-        f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the replicates"
-        + (f": {remedies[summary.name]}." if summary.name in remedies else ".")
+        f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the replicates."
         for column in columns
         for summary in column.summaries
         if summary.caution and (row.get(summary.name) or 0.0) > CAUTIOUS

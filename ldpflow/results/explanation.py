@@ -114,7 +114,7 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     several coordinates.
     """
     method = INTERVAL_METHODS.get(row["method"])
-    return declared_cautions(columns, row, {}) if method is None else method.cautions(row, vector)
+    return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
 def failure_sentences(row: Mapping[str, Any]) -> list[str]:

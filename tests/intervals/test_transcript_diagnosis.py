@@ -38,7 +38,8 @@ def test_a_short_run_says_so():
     (line, *_) = [line for line in cautions(list(found.values()), DECLARED) if "too short" in line]
     assert line.startswith("TR: the run is too short")
     said = sentences(found["TR"], [])
-    assert any("too short" in sentence and "take a larger n" in sentence for sentence in said)
+    assert any("relaxation times; 25 are needed): take a larger n" in sentence for sentence in said)
+    assert any("undefined" in sentence and "a degree below 2" in sentence for sentence in said)
     assert sentences(found["BM"], []) == []
 
 
@@ -59,8 +60,14 @@ def test_large_steps_fit_poorly_and_the_remedy_helps():
     path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=4.0))
     found = summary(path, 3 * 10**4)["TR"]
     assert found["poor_fit"] > 0.2
-    (said,) = [sentence for sentence in sentences(found, []) if "does not suffice" in sentence]
-    assert 'degree = 3 with burn_in = "0.01n"' in said
+    (said,) = [sentence for sentence in sentences(found, []) if "does not fit" in sentence]
+    assert 'take degree = 3 with burn_in = "0.01n"' in said and "power 3 is significant" in said
+    (said,) = [s for s in sentences(found | {"degree": 3}, []) if "does not fit" in s]
+    assert "TR-BM" in said
+    (said,) = [s for s in sentences(found | {"degree": 1}, [], vector=True) if "does not fit" in s]
+    assert "early and the late half" in said and "degree = 2" in said
+    (said,) = [s for s in sentences(found | {"condition_median": 1e9}, []) if "collinear" in s]
+    assert "burn_in" in said
 
 
 @pytest.mark.parametrize(
@@ -78,5 +85,5 @@ def test_first_steps_that_move_the_estimate_are_flagged(problem, flagged):
     path = OnePass(problem, RandomizedResponse(), LdpSgd())
     found = summary(path, 5 * 10**4, 512)["TR"]
     assert (found["early_steps"] > 0.07) if flagged else (found["early_steps"] < 0.03)
-    said = [sentence for sentence in sentences(found, []) if "the estimate by more" in sentence]
+    said = [sentence for sentence in sentences(found, []) if "first 3 to 6% of the steps" in sentence]
     assert len(said) == flagged and all('burn_in = "0.1n"' in sentence for sentence in said)

@@ -102,8 +102,6 @@ class IntervalMethod(Settings):
         The method in a line of a report; by default the first line of the docstring.
     diagnostics : tuple of Column
         Numbers or truth values about the soundness of a row, and how they are summarised.
-    remedies : dict of str to str
-        What to do about the caution of a summary, by the summary's name.
     """
 
     group: ClassVar[str] = "method"
@@ -119,7 +117,6 @@ class IntervalMethod(Settings):
     cites: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()
-    remedies: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def columns(cls) -> tuple[Column, ...]:
@@ -129,7 +126,7 @@ class IntervalMethod(Settings):
     @classmethod
     def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
         """Warnings from the diagnostics of a summary row. ``vector``: theta has several coordinates."""
-        return cautions(cls.diagnostics, row, cls.remedies)
+        return cautions(cls.diagnostics, row)
 
     @classmethod
     def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
