@@ -16,6 +16,7 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.bootstrap import BlockBootstrap
 from ldpflow.components.intervals.record import Array, PathRecord, Record, join_records
+from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems import BaseProblem, Problem
 from ldpflow.components.problems.laws import Variate
@@ -69,15 +70,36 @@ def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension
     if total <= fit:
         return
     count, steps, method = largest
-    hint = "Fewer n, fewer methods, or fewer batches or blocks would fit."
+    what = f"{method.kind} makes {count:,} of the {total:,} times to be recorded"
+    value: object = method.kind
+    field, hint = "method.kind", "Fewer n or fewer methods would fit."
     if isinstance(method, BlockBootstrap):
+        field, value = "method.beta", method.beta
+        what = f"BB with beta = {method.beta} makes {count:,} blocks of the {total:,} times needed"
         least = math.ceil(100 * (1 - math.log(fit) / math.log(steps))) / 100
+        hint = "Fewer values of n or beta in one study would fit."
         if least > method.beta:
             hint = f"At this n, beta >= {least:.2f} would fit."
+    elif isinstance(method, BatchMeans):
+        field, value, hint = "method.M", repr(method.M), f"M <= {fit - 1:,} would fit."
+    coordinates = "coordinate" if dimension == 1 else "coordinates"
+    size = format_bytes(total * dimension * BYTES_PER_TIME)
     raise InputError(
-        "method.kind", method.kind, f"at most {fit:,} recorded times with {dimension} coordinates",
-        f"{method} makes {count:,} of {total:,} on {steps:,} steps. {hint}",
-    )  # fmt: skip
+        field,
+        value,
+        f"at most {fit:,} recorded times on a path with {dimension} {coordinates}",
+        f"{what} with {steps:,} steps: {size} for {LANES} replicates; the budget is {format_bytes(BUDGET)}. "
+        f"{hint}",
+    )
+
+
+def format_bytes(size: float) -> str:
+    """Format bytes with a unit."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} PiB"
 
 
 @dataclass(frozen=True)
@@ -300,10 +322,15 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
     return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
+@lru_cache(maxsize=8)  # shared by the batches of a path
+def noise_roles(path: OnePass) -> list[str | None]:
+    return roles_of(path.randomiser.variates(path.problem))
+
+
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
     states = []
-    for role in roles_of(path.randomiser.variates(path.problem)):
+    for role in noise_roles(path):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
