@@ -24,7 +24,7 @@ import numpy as np
 from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.components.problems import finite_sum as synthetic
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
-from ldpflow.numerics import kernels, register_array
+from ldpflow.numerics import register_array
 from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case, KernelPart
@@ -97,12 +97,6 @@ def finite_sum_kernel(
     kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
     """
     return compile_kernel(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
-
-
-@lru_cache(maxsize=256)
-def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
-    """Digest of a kernel. Equal digests mean equal compiled code."""
-    return kernels.kernel_digest(run, steps_case(problem, algorithm, settings, ()))
 
 
 @lru_cache(maxsize=256)

@@ -37,7 +37,6 @@ from ldpflow.components.algorithms import budget_split
 from ldpflow.components.problems import file_rows, tables
 from ldpflow.components.problems.laws import Law, Variate
 from ldpflow.numerics import fill_uniform, private_bit, register_array, running_sums
-from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
@@ -404,12 +403,6 @@ def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
     """The compiled kernel of a path, or of a perturbed one."""
     return compile_kernel(run, kernel_case(path, sums, perturbed), SIGNATURE)
-
-
-@lru_cache(maxsize=1024)
-def kernel_digest(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> str:
-    """Digest of a path's kernel. Paths with equal digests run equal compiled code."""
-    return module.kernel_digest(run, kernel_case(path, sums, perturbed))
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:

@@ -71,21 +71,3 @@ def overlapping_variance(path, starts):
             squares = squares + total**2
             lengths += place
     return squares / lengths
-
-
-def overlapping_recursion(path, starts, origin):
-    """The same as the paper keeps it: Q, P, q, v step by step, restarted at the start of a block."""
-    n, d = path.shape
-    Q, P, W = np.zeros(d), np.zeros(d), np.zeros(d)
-    q = v = length = 0
-    S = np.zeros(d)
-    for i in range(1, n + 1):
-        if i in starts:
-            W, length = np.zeros(d), 0
-        x = path[i - 1] - origin
-        W, length = W + x, length + 1
-        Q, P = Q + W * W, P + length * W
-        q, v = q + length**2, v + length
-        S = S + x
-    m = S / n
-    return (Q - 2 * m * P + m**2 * q) / v

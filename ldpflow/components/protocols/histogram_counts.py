@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.components.protocols.histograms import FAN_OUT
-from ldpflow.numerics.counts import binomial, multinomial, split_evenly
+from ldpflow.numerics.counts import binomial, multinomial
 from ldpflow.numerics.elementary import jit
 
 ANSWERS, LIES = 0, 1  # stages of the address
@@ -45,8 +45,9 @@ def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-unt
     """Split honest users and liars evenly over ``count`` questions, in two stages of the address."""
     asked = np.empty(count)
     lying = np.empty(count)
-    split_evenly(asked, key0, key1, stage, turn, honest)
-    split_evenly(lying, key0, key1, stage + 1, turn, liars)
+    equal = np.ones(count)
+    multinomial(asked, key0, key1, stage, turn, honest, equal)
+    multinomial(lying, key0, key1, stage + 1, turn, liars, equal)
     return asked, lying
 
 
