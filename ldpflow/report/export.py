@@ -156,7 +156,7 @@ def in_words(results: Results, summary: pa.Table) -> pa.Table:
     }
     for name, texts in words.items():
         summary = summary.append_column(name, pa.array(texts, pa.string()))
-    ranked = [[entry.row for entry in s.entries if entry.eligible] for s in settings_of(rows)]
+    ranked = [[entry.row for entry in s.entries if not entry.barred] for s in settings_of(rows)]
     places = {id(row): place for entries in ranked for place, row in enumerate(entries, 1)}
     return summary.append_column("place", pa.array([places.get(id(row)) for row in rows], pa.int64()))
 

@@ -20,13 +20,11 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
 from ldpflow.report.results import Results, Row, axes, labels, present_last, with_misses
-from ldpflow.results.trajectories import MEANS, read_trajectories
+from ldpflow.results.trajectories import MEANS
 from ldpflow.store.schema import STATISTICS
 
 MAX_PER_METHOD = 4
 MAX_SERIES = 8
-MAX_SINGLE = 8
-"""So few replicates are drawn one by one."""
 MAX_POINTS = 60
 
 
@@ -352,9 +350,11 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     missing = left_out(order[MAX_PANELS:], [name for name in names if name not in few])
     rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
     rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
-    thinned = thinned_axes(rows, across)
-    marks = {path: set(spread(sorted(at), 7)) for path, at in thinned.items()}
-    single = single_values(results, rows) if max(r["replicates"] for r in rows) <= MAX_SINGLE else None
+    axes_of: dict[str, set[int]] = {}
+    for r in rows:
+        axes_of.setdefault(r["path"], set()).add(r[across])
+    thinned = {path: spread(sorted(axis), MAX_POINTS) for path, axis in axes_of.items()}
+    marks = {path: spread(axis, 7) for path, axis in thinned.items()}
     found = []
     for r in rows:
         if r[across] not in thinned[r["path"]]:
@@ -362,47 +362,10 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
         at, colour = place[r["path"]]
         point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across}
         point |= {"part": curves.statistics[r["stat"]], "x": r[across], "missing": missing}
-        theory = {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
         point |= {"marked": 1} if r[across] in marks[r["path"]] else {}
-        if single is None:
-            numbers = {"y": r["mean"]} | theory | interval(r["mean"], r["mcse"], curves.log)
-            found.append(point | {k: digits(v) for k, v in numbers.items()} | {"replicates": r["replicates"]})
-            continue
-        for i, v in single[r["path"], r["n"], r["step"], r["stat"]]:
-            found.append(point | {"replicate": i, "y": digits(v)} | {k: digits(t) for k, t in theory.items()})
-            theory = {}  # once is enough
-    return found
-
-
-def thinned_axes(rows: Sequence[Row], across: str) -> dict[str, set[int]]:
-    """The places of every path that are drawn: the same for all, or each path's own where they differ."""
-    own: dict[str, set[int]] = {}
-    for r in rows:
-        own.setdefault(r["path"], set()).add(r[across])
-    axis = sorted(set().union(*own.values()))
-    if len(axis) <= 1.5 * MAX_POINTS:
-        return own
-    if len(axis) < 2 * max(map(len, own.values())):
-        return {path: {*spread(axis, MAX_POINTS)} for path in own}
-    most = max(12, MAX_POINTS * MAX_SERIES // (2 * len(own)))
-    return {path: set(spread(sorted(places), most)) for path, places in own.items()}
-
-
-def digits(value: float) -> float:
-    """Four digits: more than a figure shows."""
-    return float(f"{value:.4g}")
-
-
-def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
-    """(replicate, value) by path, n, step and statistic."""
-    table = read_trajectories(results.store, damaged=results.damaged)
-    stats = sorted({r["stat"] for r in rows})
-    found: dict[Any, list[tuple[int, float]]] = {}
-    for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():
-        for stat in stats:
-            if row[stat] is not None and np.isfinite(row[stat]) and row[stat] > 0:
-                at = (row["path"], row["n"], row["step"], stat)
-                found.setdefault(at, []).append((row["replicate"], row[stat]))
+        point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
+        point |= {"y": r["mean"], "replicates": r["replicates"]}
+        found.append(point | interval(r["mean"], r["mcse"], curves.log))
     return found
 
 

@@ -60,15 +60,10 @@ class ArenaEntry:
         return self.state == HOLDS
 
     @property
-    def eligible(self) -> bool:
-        """Whether it can be recommended."""
-        return not self.barred
-
-    @property
     def length(self) -> float:
         """Mean length over the oracle's, infinite where no interval is defined."""
-        lengths = (self.row.get("length_relative"), self.row.get("length_mean"), math.inf)
-        return float(next(value for value in lengths if value is not None))
+        lengths = (self.row.get("length_relative"), self.row.get("length_mean"))
+        return float(next((value for value in lengths if value is not None), math.inf))
 
     @property
     def coverage(self) -> float:
@@ -96,7 +91,7 @@ class ArenaSetting:
     @property
     def undecided(self) -> bool:
         """Whether no method is recommended and more replicates could change that."""
-        return self.best is None and any(e.eligible and e.state == UNDECIDED for e in self.entries)
+        return self.best is None and any(not e.barred and e.state == UNDECIDED for e in self.entries)
 
 
 @dataclass(frozen=True)
@@ -205,11 +200,11 @@ def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
     """The entries in order, with the verdict of the rule."""
     held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
     others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
-    eligible = [entry for entry in entries if entry.eligible]
+    eligible = [entry for entry in entries if not entry.barred]
     return ArenaSetting(
         keys,
         (*held, *others),
-        next((entry for entry in held if entry.eligible), None),
+        next((entry for entry in held if not entry.barred), None),
         max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None),
     )
 

@@ -82,17 +82,8 @@ def test_refused(run, by, baseline, field):
         comparisons(*run, by=by, baseline=baseline)
 
 
-def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
-    mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": "private_bit"}
-    study = Study.from_mapping(changed(mechanism=mechanism, replicates=64, grid={"n": 200, "level": 0.9}))
-    run_study(study, tmp_path / "run", engine="serial")
-    store = RunStore(tmp_path / "run")
-    assert comparisons(
-        stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by="method"
-    )
-    with pytest.raises(InputError, match="^by: "):
-        comparisons(
-            stored_cells(store, damaged="refuse"),
-            stored_paths(store.replicates, damaged="refuse"),
-            by="epsilon",
-        )
+def test_private_bits_drawn_directly_have_no_users_to_share():
+    for sampling, users in (("data", 1), ("private_bit", 2)):
+        mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": sampling}
+        plans = Study.from_mapping(changed(mechanism=mechanism, problem__tau=0.5)).plans()
+        assert len({plan.simulator.users_key() for plan in plans}) == users
