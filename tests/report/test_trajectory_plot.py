@@ -20,7 +20,7 @@ from ldpflow.report.figures import CURVES, shown_curves
 from ldpflow.report.page import report_html
 from ldpflow.report.pictures import FIGURES
 from ldpflow.report.results import Results
-from ldpflow.store.schema import STATISTICS, TRAJECTORIES
+from ldpflow.store.schema import STATISTICS
 from ldpflow.study import Study
 
 STUDY = {
@@ -33,7 +33,6 @@ STUDY = {
     "grid": {"n": 200},
     "trajectory": {"points": 4},
 }
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -137,18 +136,6 @@ def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:
             "WHERE s.stat = 'last_sq' AND abs(s.mean / t.m - 1) < 1e-12"
         ).fetchone()
         assert same == (32,)
-
-
-def test_the_documented_tables_are_the_codes(followed: Results) -> None:
-    page = (ROOT / "docs/tables.md").read_text().split("## trajectories/")[1]
-    first, second = page.split("## trajectories.parquet")
-    columns = re.findall(r"^\| (\w+) \| (\w+) \|", first, re.M)[1:]
-    assert columns == [(f.name, str(f.type)) for f in TRAJECTORIES]
-    summary = followed.trajectories.schema
-    measured = list(summary)[summary.get_field_index("n") :]
-    second = second.split("\n## ")[0]
-    columns = re.findall(r"^\| (\w+) \| (\w+) \|", second, re.M)[1:]
-    assert columns == [(f.name, str(f.type)) for f in measured]
 
 
 def test_plot_and_report_as_typed(run: Path, tmp_path: Path, capsys: Any) -> None:

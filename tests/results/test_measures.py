@@ -222,17 +222,17 @@ def test_errors_of_spread_and_skewness_need_replicates(name, few):
     ("name", "law", "size", "band"),
     [
         ("empirical_se", "exponential", 1000, 0.12),
-        ("skewness", "exponential", 1000, 0.12),
-        ("relative_error_model_se", "scale", 200, 0.1),
+        ("skewness", "exponential", 1000, 0.14),
+        ("relative_error_model_se", "scale", 200, 0.12),
     ],
 )
 def test_errors_of_statistics_against_repeated_studies(name, law, size, band):
-    """2000 studies; the root mean square over 100 has a relative error of 1.7%, their spread one of 1.6%.
+    """1000 studies; the root mean square over 100 has a relative error of 1.7%, their spread one of 2.3%.
 
     The jackknife is 2% too large at this size for the skewness: the bands leave four standard errors.
     """
     rng = np.random.default_rng(6)
-    studies = [draw(law, rng, size) for _ in range(2000)]
+    studies = [draw(law, rng, size) for _ in range(1000)]
     spread = np.std([JACKKNIFED[name](*study) for study in studies], ddof=1)
     found = [one(rows(*study))[f"{name}_mcse"] for study in studies[:100]]
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(spread, rel=band)

@@ -197,7 +197,6 @@ def test_slopes_at_a_fixed_noise_multiplier():
             _, gradients = risk(problem, records, record.iterates)
             means.append(float(np.linalg.norm(gradients, axis=1).mean()))
         slopes.append(float(np.polyfit(np.log(sizes), np.log(means), 1)[0]))
-        print(kind.__name__, order, dict(zip(sizes, means, strict=True)), slopes[-1])
         assert means == pytest.approx(known[kind], rel=0.08)
     assert -0.62 <= slopes[0] <= -0.42
     assert -0.72 <= slopes[1] <= -0.52
