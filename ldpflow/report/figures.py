@@ -20,7 +20,7 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
 from ldpflow.report.results import Results, Row, axes, labels, present_last, with_misses
-from ldpflow.results.trajectories import MEANS
+from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.store.schema import STATISTICS
 
 MAX_PER_METHOD = 4
@@ -35,8 +35,8 @@ def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
 def first_panels(points: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The points of as many panels as a figure has, and the names of the others."""
     every = list(dict.fromkeys(point["panel"] for point in points))
-    kept = {name: at for at, name in enumerate(every[:MAX_PANELS])}
-    found = sorted((p for p in points if p["panel"] in kept), key=lambda p: kept[p["panel"]])
+    kept = every[:MAX_PANELS]
+    found = [point for name in kept for point in points if point["panel"] == name]
     return found, every[MAX_PANELS:]
 
 
@@ -170,11 +170,8 @@ def cells_of(results: Results, name: str) -> list[Row]:
 
 
 def usable_x(results: Results, x: str) -> None:
-    known = [
-        name
-        for name in dict.fromkeys((*results.parameters, *results.method_settings))
-        if results.values(name) and all(is_number(v) for v in results.values(name))
-    ]
+    names = dict.fromkeys((*results.parameters, *results.method_settings))
+    known = [name for name in names if results.values(name) and all(map(is_number, results.values(name)))]
     if x not in known:
         raise InputError("x", x, f"one of {', '.join(known)}")
 
@@ -195,9 +192,9 @@ def without_setting(rows: Sequence[Row], x: str) -> str:
     """A sentence on the methods that have no place on an axis; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)
-    return (
-        f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}." if names else ""
-    )
+    if not names:
+        return ""
+    return f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}."
 
 
 def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
@@ -208,7 +205,7 @@ def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
         cells[row["path"], row["level"], row["coordinate"], row[x]] = (row["bias"], row["empirical_se"])
     members: dict[str, list[str]] = {}
     for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
-        own = (o for o in members if all(profile[o].get(at) == value for at, value in cells.items()))
+        own = (other for other in members if cells.items() <= profile[other].items())
         members.setdefault(next(own, series), []).append(series)
     methods = {row["series"]: row["method"] for row in rows}
     names = {
@@ -410,12 +407,11 @@ def rates(results: Results, x: str) -> Any:
     """
     points = shown_rates(results, x)
     across = points[0]["across"]
-    names = list(dict.fromkeys(p["series"] for p in points))
     layout = Layout(
         "Gradient norm",
         "N (records)" if across == "n" else results.names.axis(across),
         "mean gradient norm",
-        [(name, name) for name in names],
+        [(name, name) for name in dict.fromkeys(p["series"] for p in points)],
         log_x=True,
         log_y=True,
         theory={"limit": "slope of the theorem"} if any("limit" in p for p in points) else {},
@@ -462,9 +458,7 @@ def rate_panels(results: Results) -> list[str]:
 
 def chosen_axis(rows: Sequence[Row], x: str) -> str:
     """``x`` where it varies, else the first that does."""
-    able = [
-        k for k in RATE_AXES if varies(rows, k) and all(is_number(r[k]) for r in rows if r[k] is not None)
-    ]
+    able = [k for k in RATE_AXES if varies(rows, k)]
     if not able:
         raise InputError("figure", "rates", "a run in which one of " + ", ".join(RATE_AXES) + " varies")
     if x not in RATE_AXES:
@@ -515,16 +509,11 @@ def last_risks(results: Results) -> list[Row]:
     A path that serves every n stands at every n at which another one ends.
     """
     rows = [r for r in results.followed if r["stat"] in OUTPUTS and r["mean"] is not None]
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["path"]] = max(row["n"], last.get(row["path"], 0))
-    ends = set(last.values())
-    rows.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
-    found: dict[tuple[str, int], Row] = {}
-    for row in rows:
-        if row["n"] == last[row["path"]] or (row.get("horizon") is None and row["n"] in ends):
-            found[row["path"], row["n"]] = row
-    return list(found.values())
+    at_ends = last_rows(rows)
+    ends = {row["n"] for row in at_ends}
+    at_ends += [row for row in rows if row.get("horizon") is None and row["n"] in ends]
+    at_ends.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
+    return list({(row["path"], row["n"]): row for row in at_ends}.values())
 
 
 def risk_factors(results: Results, rows: Sequence[Row]) -> tuple[list[str], list[str]]:

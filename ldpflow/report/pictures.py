@@ -198,7 +198,7 @@ def intervals(results: Results, row: Row) -> list[Row]:
         if coordinate == row["coordinate"]
     )
     cell = next(found, None)
-    if cell is None or len(cell.ok) == 0:
+    if cell is None or not len(cell.ok):
         return []
     count = len(cell.ok)
     half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
@@ -335,7 +335,6 @@ def choice(results: Results) -> Any:
         base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]
-    columns = list(points[0])
     chosen = [
         f"{s.best.label} at {panel_name(results, dict(s.best.row), factors)}" for s in settings if s.best
     ]
@@ -343,32 +342,31 @@ def choice(results: Results) -> Any:
         f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
-    drawn = panels(points, columns, layers)
+    drawn = panels(points, list(points[0]), layers)
     return style_chart(drawn, "Coverage against length", text, left_out=left_out(hidden, []))
 
 
 def frontier(setting: ArenaSetting) -> list[ArenaEntry]:
     """The recommended method, then those that no other beats in coverage and length at once."""
     known = [entry for entry in setting.entries if math.isfinite(entry.length)]
-    best = [entry for entry in known if entry is setting.best]
-    others = [entry for entry in known if entry is not setting.best]
-    return best + [
+    unbeaten = [
         one
-        for one in others
+        for one in known
         if not any(other.coverage >= one.coverage and other.length < one.length for other in known)
     ]
+    best = [entry for entry in known if entry is setting.best]
+    return best + [entry for entry in unbeaten if entry is not setting.best]
 
 
 def without_overlap(entries: list[ArenaEntry]) -> list[ArenaEntry]:
     """Entries whose names do not lie on that of one before."""
-
-    def overlap(one: ArenaEntry, other: ArenaEntry) -> bool:
-        near = abs(math.log(one.length / other.length)) <= NAME[0]
-        return near and abs(one.coverage - other.coverage) <= NAME[1]
-
     found: list[ArenaEntry] = []
     for entry in entries:
-        if not any(overlap(entry, other) for other in found):
+        apart = (
+            (abs(math.log(entry.length / other.length)), abs(entry.coverage - other.coverage))
+            for other in found
+        )
+        if all(wide > NAME[0] or high > NAME[1] for wide, high in apart):
             found.append(entry)
     return found
 
