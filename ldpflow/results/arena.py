@@ -211,24 +211,25 @@ def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
 
 def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     """Every method over all settings: those that hold their level most often first, then the shortest."""
-    by_label: dict[str, list[tuple[ArenaSetting, ArenaEntry]]] = {}
+    by_label: dict[str, list[ArenaEntry]] = {}
     for setting in settings:
         for entry in setting.entries:
-            by_label.setdefault(entry.label, []).append((setting, entry))
+            by_label.setdefault(entry.label, []).append(entry)
+    best = {id(setting.best) for setting in settings}
     found = []
-    for label, places in by_label.items():
-        lengths = [entry.length for _, entry in places if entry.holds and math.isfinite(entry.length)]
+    for label, entries in by_label.items():
+        lengths = [entry.length for entry in entries if entry.holds and math.isfinite(entry.length)]
         found.append(
             Standing(
                 label,
-                places[0][1].barred,
-                len(places),
-                sum(entry.holds for _, entry in places),
-                sum(entry.state == UNDECIDED for _, entry in places),
-                sum(setting.best is entry for setting, entry in places),
-                min(entry.coverage for _, entry in places),
-                max(float(entry.row["failure_share"]) for _, entry in places),
-                median(lengths) if lengths else None,
+                entries[0].barred,
+                settings=len(entries),
+                held=sum(entry.holds for entry in entries),
+                undecided=sum(entry.state == UNDECIDED for entry in entries),
+                best=sum(id(entry) in best for entry in entries),
+                lowest=min(entry.coverage for entry in entries),
+                failed=max(float(entry.row["failure_share"]) for entry in entries),
+                length=median(lengths) if lengths else None,
             )
         )
     return sorted(found, key=lambda s: (-s.held / s.settings, s.length or math.inf, s.label))

@@ -149,28 +149,22 @@ class Decomposition:
             return self.values
         return {name: term_of(name, each).mcse for name, each in self.found.items()}
 
-    def effects(self) -> dict[str, float]:
-        """The defined effects by cause."""
-        sign = math.copysign(1.0, self.coverage - self.level)
-        found = [(c, e) for c in CAUSES if math.isfinite(e := self.values[f"{c}_effect"])]
-        return dict(sorted(found, key=lambda pair: -sign * pair[1]))
-
     def main_cause(self) -> str | None:
         """The cause with the largest effect towards the gap between coverage and level.
 
         ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
         no effect exceeds two of its own MCSE; None if nothing is defined.
         """
-        effects = self.effects()
-        if not effects:
-            return None
         gap = self.coverage - self.level
-        cause, effect = next(iter(effects.items()))
-        towards = math.copysign(1.0, gap) * effect
+        towards = {c: math.copysign(1.0, gap) * self.values[f"{c}_effect"] for c in CAUSES}
+        defined = [cause for cause in CAUSES if math.isfinite(towards[cause])]
+        if not defined:
+            return None
+        cause = max(defined, key=towards.__getitem__)
         noise = 2 * self.coverage_mcse
-        if abs(gap) <= noise and towards <= noise:
+        if abs(gap) <= noise and towards[cause] <= noise:
             return "none"
-        return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
+        return cause if towards[cause] > 2 * self.errors[f"{cause}_effect"] else "left"
 
     def columns(self) -> dict[str, float | str | None]:
         """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
@@ -183,7 +177,7 @@ class Decomposition:
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
-        if self.found is None or not self.effects():
+        if self.found is None or self.main_cause() is None:
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
         error, half = np.abs(rows.estimate - rows.truth), rows.lengths() / 2

@@ -95,8 +95,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
-    n = rows["n"].to_numpy()
-    step = rows["step"].to_numpy()
+    n, step = rows["n"].to_numpy(), rows["step"].to_numpy()
     ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}

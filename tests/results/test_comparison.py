@@ -7,7 +7,7 @@ import pytest
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results.comparison import comparisons
-from ldpflow.results.summary import stored_cells, stored_paths
+from ldpflow.results.summary import stored_cells, stored_paths, summary_of
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -33,14 +33,10 @@ def test_methods_on_the_same_paths(run):
     found = comparisons(*run, by="method")
     assert len(found) == 2 * 2 * 2 * 2 * 2  # tau, epsilon, gamma, n; two against the first
     assert {(c.differs["method"], c.differs["beta"]) for c in found} == {("BB", 0.85), ("SN", None)}
-    assert {c.baseline for c in found} == {"BB beta=0.75"}
-    one = next(c for c in found if c.differs["method"] == "SN")
-    assert one.result.pairs == 64
+    assert {c.baseline for c in found} == {"BB beta=0.75"} and {c.result.pairs for c in found} == {64}
 
 
 def test_a_difference_is_the_difference_of_the_summaries(run):
-    from ldpflow.results.summary import summary_of
-
     cells, paths = run
     summary = summary_of(cells, paths).to_pylist()
 
@@ -62,8 +58,7 @@ def test_by_one_setting(run, by, count):
 
 
 def test_a_baseline_that_is_named(run):
-    found = comparisons(*run, by="method", baseline="SN")
-    assert {c.baseline for c in found} == {"SN"}
+    assert {c.baseline for c in comparisons(*run, by="method", baseline="SN")} == {"SN"}
     assert {c.baseline for c in comparisons(*run, by="n", baseline="4e2")} == {"400"}
 
 
