@@ -89,15 +89,14 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
     found = []
     for series in dict.fromkeys(row["series"] for row in results.rows):
         rows = [with_misses(row) for row in results.rows if row["series"] == series]
-        known = [row for row in rows if row["coverage"] is not None]
-        states = [judge(row) for row in known]
+        states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
         failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
         found.append(
             {
                 "series": series,
                 "cells": str(len(rows)),
-                "coverage": span([row["coverage"] for row in known], 3),
+                "coverage": span([row["coverage"] for row in rows], 3),
                 **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
                 "recommended": str(best.count(series)),
                 "length": span([length for length in lengths if length is not None], 2),
@@ -237,16 +236,13 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
         return text, row[name]
 
     relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
-    state = "-" if row["coverage_failures_as_misses"] is None else judge(row)
-    length_mcse = row["length_mcse"]
-    if length_mcse and row["length_mean"] and length_mcse < 1e-12 * abs(row["length_mean"]):
-        length_mcse = 0.0  # rounding of equal numbers: the oracle's lengths do not vary
+    state = judge(row)
     return [
         *((short(row[name]), row[name]) for name in settings),
         measured("coverage", error=row["coverage_mcse"]),
         (state, state),
         *([measured("coverage_failures_as_misses", 3)] if lost else []),
-        measured("length_mean", error=length_mcse),
+        measured("length_mean", error=row["length_mcse"]),
         ("-" if relative is None else f"{relative:.3f}", relative),
         measured("bias", error=row["bias_mcse"]),
         measured("empirical_se", 3),

@@ -62,16 +62,11 @@ def heat_map(results: Results, x: str = "n") -> Any:
     label = labels(rows, results.names, [name for name in results.method_settings if name != x])
     for row in rows:
         row |= {"series": label(row), "panel": panel_name(results, row, factors)}
-        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1], "percent": "\N{EN DASH}"}
-        if row["coverage"] is not None:
-            row["deviation"] = row["coverage"] - row["level"]
-            row["percent"] = f"{100 * row['coverage']:.0f}"
+        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1]}
+        row |= {"deviation": row["coverage"] - row["level"], "percent": f"{100 * row['coverage']:.0f}"}
     order = list(dict.fromkeys(row["panel"] for row in rows))
     rows = [row for row in rows if order.index(row["panel"]) < 2 * MAX_PANELS]
-    known = [row for row in rows if row["coverage"] is not None]
-    if not known:
-        raise InputError("figure", "heat-map", "a run with coverages")
-    most = min(max(max(abs(row["deviation"]) for row in known), 0.05), 0.2)
+    most = min(max(max(abs(row["deviation"]) for row in rows), 0.05), 0.2)
     columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
     names = list(dict.fromkeys(row["series"] for row in rows))
     turned = alt.Axis(labelAngle=-45 if len(columns) > 4 else 0)
@@ -91,7 +86,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
     shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
     size = {"width": max(30 * len(columns), 120), "height": max(22 * len(names), 60)}
     drawn = panels(rows, shown, [fill, text], size)
-    worst = min(known, key=lambda row: row["deviation"])
+    worst = min(rows, key=lambda row: row["deviation"])
     words = (
         f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
