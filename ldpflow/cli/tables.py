@@ -26,19 +26,16 @@ Shown = tuple[str, Callable[[Row], str]]
 
 
 def coverage(row: Row) -> str:
-    if row["coverage"] is None or math.isnan(row["coverage"]):
+    if row["coverage"] is None:
         return "-"
     error = row["coverage_mcse"]
-    error_text = "-" if error is None or math.isnan(error) else f"{error:.3f}"
-    return f"{row['coverage']:.3f} ± {error_text}"
+    return f"{row['coverage']:.3f} ± {'-' if error is None else f'{error:.3f}'}"
 
 
-def coverage_with_misses(row: Row) -> str:
-    value = row.get("coverage_failures_as_misses")
-    return "-" if value is None or not row["failures"] else f"{value:.3f}"
-
-
-MISSES: Shown = ("failures\nas misses", coverage_with_misses)
+MISSES: Shown = (
+    "failures\nas misses",
+    lambda row: f"{row['coverage_failures_as_misses']:.3f}" if row["failures"] else "-",
+)
 GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
@@ -117,17 +114,16 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 
 def changes_coverage(row: Row) -> bool:
     """Whether failures lower a coverage by its Monte Carlo standard error or more."""
-    error, counted = row.get("coverage_mcse"), row.get("coverage_failures_as_misses")
-    if not row["failures"] or counted is None:
-        return False
-    return not (error and row["coverage"] - counted < error)
+    error = row["coverage_mcse"]
+    lowered = bool(error) and row["coverage"] - row["coverage_failures_as_misses"] < error
+    return bool(row["failures"]) and not lowered
 
 
 def failures_line(rows: Sequence[Row]) -> str:
     failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
-    both = [(row["coverage"], row.get("coverage_failures_as_misses")) for row in rows if row["failures"]]
-    changes = [share - counted for share, counted in both if share is not None and counted is not None]
+    both = [(row["coverage"], row["coverage_failures_as_misses"]) for row in rows if row["failures"]]
+    changes = [share - counted for share, counted in both if share is not None]
     changed = f"; as misses they lower a coverage by up to {max(changes):.4f}" if changes else ""
     return (
         f"{failed:,} of {total:,} intervals failed, at most {worst['failures']:,} of "
@@ -195,14 +191,11 @@ TRAJECTORY_MEASURES = (
 
 def print_trajectories(table: pa.Table) -> None:
     """Print trajectories at the last step of every path: varying settings, means with their MCSE."""
-    rows: list[Row] = table.to_pylist()
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["path"]] = max(last.get(row["path"], 0), row["step"])
+    from ldpflow.results.trajectories import last_rows
+
     wide: dict[str, Row] = {}
-    for row in rows:
-        if row["step"] == last[row["path"]]:
-            wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
+    for row in last_rows(table.to_pylist()):
+        wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
     if not wide:
         print("no rows")
         return

@@ -6,10 +6,10 @@ methods need at every n, and each row is bit for bit the row of a sweep at that 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pyarrow as pa
 
 from ldpflow.errors import InputError
@@ -26,9 +26,7 @@ MOST_BYTES = 2**30
 
 def log_spaced(first: int, last: int, count: int) -> list[int]:
     """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
-    ratio = math.log(last / first)
-    spaced = (round(first * math.exp(ratio * i / (count - 1))) for i in range(count))
-    return sorted({first, last, *(min(max(n, first), last) for n in spaced)})
+    return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
 
 
 def trace(
