@@ -31,7 +31,7 @@ from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore

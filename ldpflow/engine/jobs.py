@@ -45,7 +45,7 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         If the place is not the one that was meant, cannot be written to, is in use, or holds another study.
     """
     from ldpflow.engine.run import usable_parts
-    from ldpflow.store.lock import RunLock
+    from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import load_study
 

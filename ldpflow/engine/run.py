@@ -43,12 +43,11 @@ from ldpflow.results.summary import names_of_summary, stored_summary, stored_tra
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator, by_runs
-from ldpflow.store.aggregate import Aggregator
 from ldpflow.store.dataset import paths_to_compact
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, Ranges, UnreadablePart, intersect, subtract
 from ldpflow.store.provenance import Session, read_sessions
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of

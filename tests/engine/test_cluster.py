@@ -13,7 +13,7 @@ from ldpflow.engine.ray_executor import check_address
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
-from ldpflow.store.aggregate import Aggregator
+from ldpflow.store.run_store import Aggregator
 from tests.faults.on_ray import on_ray
 from tests.faults.study import serial, study, whole
 

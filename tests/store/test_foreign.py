@@ -16,7 +16,7 @@ import pytest
 from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError, redact
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import Session, read_sessions
 from ldpflow.store.run_store import RunStore

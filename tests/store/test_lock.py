@@ -13,12 +13,12 @@ import pytest
 from pyarrow import fs
 
 from ldpflow.errors import InputError
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
 
 HOLDER = """
 import sys, time
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
 with RunLock(RunStore(sys.argv[1]), "ldpflow sweep held"):
     print("held", flush=True)
@@ -94,7 +94,7 @@ def test_heartbeat_object(monkeypatch):
 LEFT = """
 import threading
 from pyarrow import fs
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
 
 def work():
