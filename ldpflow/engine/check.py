@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
 from ldpflow.engine.replay import equal_bits, planned_path, replay, replay_trajectory
-from ldpflow.engine.run import gaps, run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS

@@ -15,9 +15,8 @@ import stat
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -453,18 +452,8 @@ def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
 
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Iterate over items and results in order, and compute the next few in threads."""
-    waiting: deque[tuple[Item, Future[Result]]] = deque()
-    pool = ThreadPoolExecutor(AHEAD)
-    try:
-        for item in items:
-            waiting.append((item, pool.submit(function, item)))
-            if len(waiting) > AHEAD:
-                item, future = waiting.popleft()
-                yield item, future.result()
-        while waiting:
-            item, future = waiting.popleft()
-            yield item, future.result()
-    finally:
-        # Without waiting: an abandoned generator may be collected anywhere, even inside a lock.
-        pool.shutdown(wait=False, cancel_futures=True)
+    """Iterate over items and results in order. A few results are computed at a time, in threads."""
+    items = list(items)
+    for start in range(0, len(items), AHEAD):
+        few = items[start : start + AHEAD]
+        yield from zip(few, map_parallel(function, few), strict=True)

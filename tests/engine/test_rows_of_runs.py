@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from ldpflow.engine.batching import gaps
 from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
-from ldpflow.engine.run import gaps, run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results.comparison import comparisons
 from ldpflow.results.summary import stored_cells, stored_paths

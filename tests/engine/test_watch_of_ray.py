@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldpflow.engine import ray_executor as connection
-from ldpflow.engine.ray_executor import WAIT, Watch, ray_processes, runs
+from ldpflow.engine.ray_executor import WAIT, ClusterWatch, ray_processes, runs
 from ldpflow.errors import EngineLost
 
 
@@ -28,10 +28,10 @@ def clock(monkeypatch):
 @pytest.fixture
 def watching(monkeypatch):
     """A watch that looks only when a test does."""
-    monkeypatch.setattr(Watch, "run", lambda self: None)
+    monkeypatch.setattr(ClusterWatch, "run", lambda self: None)
 
     def made(own=False, raylet="", gcs=""):
-        watch = Watch(own)
+        watch = ClusterWatch(own)
         watch.raylet, watch.gcs = raylet, gcs
         return watch
 
@@ -82,8 +82,8 @@ def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
     monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(connection, "STUCK_SECONDS", 0.1)
     monkeypatch.setattr(connection, "when_stuck", said.append)
-    monkeypatch.setattr(Watch, "look", lambda self: "Ray's raylet on this machine has died")
-    watch = Watch(own=True)
+    monkeypatch.setattr(ClusterWatch, "look", lambda self: "Ray's raylet on this machine has died")
+    watch = ClusterWatch(own=True)
     watch.thread.join(30)
     assert said == ["Ray's raylet on this machine has died"]
     with pytest.raises(EngineLost, match="raylet on this machine has died"):
@@ -97,8 +97,8 @@ def test_a_loss_that_is_noticed(monkeypatch):
     monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(connection, "when_stuck", said.append)
     lost = []
-    monkeypatch.setattr(Watch, "look", lambda self: lost[0] if lost else None)
-    watch = Watch(own=True)
+    monkeypatch.setattr(ClusterWatch, "look", lambda self: lost[0] if lost else None)
+    watch = ClusterWatch(own=True)
     watch.check()
     lost.append("Ray's raylet on this machine has died")
     with pytest.raises(EngineLost):
