@@ -99,10 +99,6 @@ def moved(part, other):
     part.write_bytes(beside.read_bytes())
 
 
-def renamed(part, other):
-    part.rename(part.with_name(part.name.replace("part-32-64", "part-31-64")))
-
-
 def missing(part, other):
     part.unlink()
 
@@ -110,7 +106,7 @@ def missing(part, other):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("damage", "repair"),
-    [(replaced, False), (flipped, True), (moved, False), (renamed, False), (missing, True)],
+    [(replaced, False), (flipped, True), (moved, False), (missing, True)],
     # tests/store/test_damage.py has more kinds, of parts of intervals.
 )
 def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, tmp_path):

@@ -13,7 +13,6 @@ from ldpflow.engine import ray_executor
 from ldpflow.engine.loop import RunResult
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
-from ldpflow.simulators.rows import Batch
 from ldpflow.study import Study
 from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
 from tests.faults.study import serial, study, whole
@@ -77,21 +76,6 @@ def aggregator_killed(work: Path, trial: int) -> None:
     with mock.patch.object(ray_executor.RayExecutor, "wait", killing):
         result = on_ray(work / "run")
     assert not result.failed_batches and taken >= 6
-    whole(work / "run", expected)
-
-
-def delivered_twice(work: Path, trial: int) -> None:
-    """The rows of every batch go to the aggregator twice."""
-    expected = serial(work / "expected")
-    submit = ray_executor.RayExecutor.submit
-
-    def twice(self: Any, batch: Batch) -> None:
-        submit(self, batch)
-        sent = list(self.in_flight.values())[-1]
-        sent.aggregator.add.remote(batch, sent.rows)
-
-    with mock.patch.object(ray_executor.RayExecutor, "submit", twice):
-        assert not on_ray(work / "run").failed_batches
     whole(work / "run", expected)
 
 

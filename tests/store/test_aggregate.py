@@ -54,10 +54,6 @@ def test_adjacent_batches_become_one_part_at_the_row_threshold(aggregator):
     )
 
 
-def test_a_large_batch_does_not_wait(aggregator):
-    assert add(aggregator, 0, 10) == [Published(KEY, 0, 10, ALL)]
-
-
 def test_age_publishes_with_the_next_call_whatever_its_path(aggregator, clock):
     add(aggregator, 0, 1)
     clock.now = 4.9
@@ -67,18 +63,6 @@ def test_age_publishes_with_the_next_call_whatever_its_path(aggregator, clock):
     assert aggregator.publish() == []
     clock.now = 10.0
     assert aggregator.publish() == [Published(OTHER_KEY, 0, 1, ALL)]
-
-
-def test_different_cell_sets_are_not_mixed(aggregator):
-    add(aggregator, 0, 2, (BM,))
-    add(aggregator, 2, 4, (BM, SN))
-    assert sorted(aggregator.publish(everything=True)) == sorted(
-        [
-            Published(KEY, 0, 2, cell_set_hash([BM])),
-            Published(KEY, 2, 4, cell_set_hash([BM, SN])),
-        ]
-    )
-    assert aggregator.publish(everything=True) == []
 
 
 def test_a_batch_that_comes_twice_counts_once(aggregator):
