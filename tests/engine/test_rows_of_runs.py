@@ -66,20 +66,6 @@ def test_a_row_is_students_interval_of_its_runs(run):
     assert len(rows_of(out, "PAR", N, K=2)) == 51
 
 
-def test_a_row_is_the_hull_of_its_runs(run):
-    out, _, _ = run
-    rows = rows_of(out, "HULC", N)
-    assert len(rows) == 20
-    at = {B: rows_of(out, "oracle", N // B)["estimate"].to_numpy()[:100].reshape(20, 5) for B in (4, 5)}
-    ours = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()], axis=1)
-    hulls = {B: np.stack([x[:, :B].min(axis=1), x[:, :B].max(axis=1)], axis=1) for B, x in at.items()}
-    fits = {B: np.isclose(ours, hull, rtol=1e-12).all(axis=1) for B, hull in hulls.items()}
-    assert (fits[4] ^ fits[5]).all() and fits[4].any() and fits[5].any()
-    # The same coin at another n.
-    other = rows_of(out, "HULC", N // 4)
-    assert len(other) == 20 and other["se"].null_count == 20
-
-
 def test_the_summary_counts_rows(run):
     out, _, _ = run
     rows = RunStore(out).read_summary().to_pylist()

@@ -56,29 +56,6 @@ def worker_killed(work: Path, trial: int) -> None:
     assert started == {name: 1 + len(chosen.get(name, [])) for name in places(study())}
 
 
-def aggregator_killed(work: Path, trial: int) -> None:
-    """An aggregator dies by SIGKILL with rows that it had not published: they are sent again."""
-    import ray
-
-    expected = serial(work / "expected")
-    after = trial % 5
-    taken = 0
-    wait = ray_executor.RayExecutor.wait
-
-    def killing(self: Any, timeout: float) -> Any:
-        nonlocal taken
-        outcomes = wait(self, timeout)
-        taken += len(outcomes)
-        if outcomes and taken - len(outcomes) <= after < taken:
-            ray.kill(self.shards[0].aggregator)
-        return outcomes
-
-    with mock.patch.object(ray_executor.RayExecutor, "wait", killing):
-        result = on_ray(work / "run")
-    assert not result.failed_batches and taken >= 6
-    whole(work / "run", expected)
-
-
 def raising(work: Path, trial: int) -> None:
     """A batch raises, or kills its worker, every time: reported, the rest is there, then resumed."""
     expected = serial(work / "expected")
