@@ -15,7 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, no_formula, rounded, short, with_error
+from ldpflow.columns import (
+    CAUTIOUS,
+    Summary,
+    distinguishing_columns,
+    no_formula,
+    round_text,
+    short,
+    with_error,
+)
 from ldpflow.errors import plain_text
 
 if TYPE_CHECKING:
@@ -40,8 +48,8 @@ GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
 LENGTH: Shown = ("length", lambda row: with_error(row["length_mean"], row["length_mcse"]))
-BIAS: Shown = ("bias", lambda row: rounded(row["bias"], 2))
-EMPIRICAL_SE: Shown = ("emp. SE", lambda row: rounded(row["empirical_se"], 3))
+BIAS: Shown = ("bias", lambda row: round_text(row["bias"], 2))
+EMPIRICAL_SE: Shown = ("emp. SE", lambda row: round_text(row["empirical_se"], 3))
 LOOKED = ("coverage_all_n", "coverage_at_stop")
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
 """Columns that may determine the settings of a row."""
@@ -147,7 +155,7 @@ def print_fitting(
     kept, left = dict(results), []
     for title in first_to_go:
         taken = [width[name] + GAP for name in (*dict(settings), *kept)]
-        if not bounded(console) or sum(taken) - GAP <= console.width:
+        if not limits_width(console) or sum(taken) - GAP <= console.width:
             break
         if kept.pop(title, None) is not None:
             left.append(title)
@@ -180,7 +188,7 @@ def has_value(name: str, rows: Sequence[Row]) -> bool:
 
 
 def figure(name: str) -> Shown:
-    return name, lambda row: rounded(row[name], 3)
+    return name, lambda row: round_text(row[name], 3)
 
 
 TRAJECTORY_MEASURES = (
@@ -257,14 +265,14 @@ def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
 
 def fits(console: Console, table: Table) -> bool:
     """Whether the table can be printed without wrapping."""
-    return not bounded(console) or width_of(table) <= console.width
+    return not limits_width(console) or width_of(table) <= console.width
 
 
 def width_of(table: Table) -> int:
     return Console(width=10_000).measure(table).maximum
 
 
-def bounded(console: Console) -> bool:
+def limits_width(console: Console) -> bool:
     return console.is_terminal or "COLUMNS" in os.environ
 
 

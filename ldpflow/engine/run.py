@@ -148,7 +148,7 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
 
 def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
     """The refusal of a study, with the names, old and new values that differ."""
-    texts = [(name, listed(had), listed(wanted)) for name, had, wanted in changes if had != wanted]
+    texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
     return InputError(
         ", ".join(names),
@@ -160,7 +160,7 @@ def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     )
 
 
-def listed(values: list[Any]) -> str:
+def list_values(values: list[Any]) -> str:
     """Values as a study file has them, at most six."""
     texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"

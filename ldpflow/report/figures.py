@@ -154,7 +154,7 @@ def measure(results: Results, x: str, name: str) -> Any:
         ranked=what.ranked,
         domain=domain,
         tips=("range_end_share",) if name == "protocols" else (),
-        left_out=left_out(hidden_panels, hidden, without_setting(results.rows, x)),
+        left_out=left_out(hidden_panels, hidden, describe_left_out(results.rows, x)),
     )
     return draw(points, layout)
 
@@ -188,7 +188,7 @@ def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row]
     return name
 
 
-def without_setting(rows: Sequence[Row], x: str) -> str:
+def describe_left_out(rows: Sequence[Row], x: str) -> str:
     """A sentence on the methods that have no place on an axis; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)

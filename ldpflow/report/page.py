@@ -16,7 +16,7 @@ import numpy as np
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary, rounded, short, with_error
+from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.charts import write_file
@@ -130,7 +130,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "n": [short(n) for n in across],
         "rows": rows[:MAX_TABLE_ROWS],
         "safest": everywhere,
-        "length": rounded(everywhere.length, 3) if everywhere is not None else "",
+        "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "most": f"{100 * MOST:g}",
     }
 
@@ -168,7 +168,7 @@ def failures(results: Results) -> dict[str, Any]:
                 *(short(row[name]) for name in names),
                 row["series"],
                 f"{row['failures']:,} of {row['replicates']:,}",
-                rounded(row["coverage_failures_as_misses"], 3),
+                round_text(row["coverage_failures_as_misses"], 3),
                 with_error(row["coverage"], row["coverage_mcse"]),
                 why_failed(row, diverged.get(place(row), 0)),
             ]
@@ -232,7 +232,7 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
     """One row of the table; with the coverage of all replicates where some are lost in the run."""
 
     def measured(name: str, digits: int | None = None, error: float | None = None) -> Text:
-        text = with_error(row[name], error) if digits is None else rounded(row[name], digits)
+        text = with_error(row[name], error) if digits is None else round_text(row[name], digits)
         return text, row[name]
 
     relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
@@ -280,7 +280,7 @@ def end_of_path(row: Row, names: Sequence[str]) -> list[Text]:
     found.append((with_error(row["mean"], row["mcse"]), row["mean"]))
     numbers = [row[k] for k in ("q05", "q50", "q95")]
     numbers += [ratio(row["mean"], row[f"theory_{kind}"]) for kind in ("bound", "limit")]
-    found += [(rounded(number, 3), number) for number in numbers]
+    found += [(round_text(number, 3), number) for number in numbers]
     return found + [(f"{row[k]:,}", row[k]) for k in ("replicates", "failures")]
 
 
@@ -293,7 +293,12 @@ def comparison_table(comparison: Comparison) -> dict[str, Any]:
     rows = [
         [
             *(f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure),
-            *(rounded(r.ours, 4), rounded(r.ours_se, 2), rounded(r.printed, 4), rounded(r.printed_se, 2)),
+            *(
+                round_text(r.ours, 4),
+                round_text(r.ours_se, 2),
+                round_text(r.printed, 4),
+                round_text(r.printed_se, 2),
+            ),
             *(f"{r.z:.2f}", f"{r.p_adjusted:.3f}"),
         ]
         for r in comparison.rows

@@ -34,6 +34,7 @@ from ldpflow.report.figures import (
     MEASURES,
     Curves,
     curves_of,
+    describe_left_out,
     first_panels,
     measure,
     panel_name,
@@ -41,7 +42,6 @@ from ldpflow.report.figures import (
     risk,
     trajectory,
     usable_x,
-    without_setting,
 )
 from ldpflow.report.results import Results, Row, labels, present_last, with_misses
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
@@ -91,7 +91,7 @@ def heat_map(results: Results, x: str = "n") -> Any:
         f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
     )
-    missing = left_out(order[2 * MAX_PANELS :], [], without_setting(results.rows, x))
+    missing = left_out(order[2 * MAX_PANELS :], [], describe_left_out(results.rows, x))
     return style_chart(drawn, "Every cell: coverage in percent", words, 120, missing)
 
 
@@ -101,7 +101,7 @@ MAX_CELLS = 12
 MAX_INTERVALS = 150
 
 
-def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
+def find_noteworthy(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
     """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
 
     For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the
@@ -136,7 +136,7 @@ def gap(row: Row) -> float:
 
 
 def zip_plot(results: Results) -> Any:
-    """Zip plots of the cells chosen by :func:`interesting`.
+    """Zip plots of the cells chosen by :func:`find_noteworthy`.
 
     Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
     bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
@@ -156,7 +156,7 @@ def zip_plot(results: Results) -> Any:
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
     base = alt.Chart()
     drawn, names, most = [], [], 0
-    for reason, row in interesting(results):
+    for reason, row in find_noteworthy(results):
         values = intervals(results, row)
         if not values:
             continue
@@ -219,7 +219,7 @@ def published_comparisons(results: Results) -> list[Comparison]:
     return [comparison for comparison in found if comparison.rows]
 
 
-def beside_published(results: Results) -> Any:
+def compare_with_published(results: Results) -> Any:
     """Coverage and length of published cells, printed and ours, with 95% intervals.
 
     Lengths are divided by the printed one, so that all n share an axis.
@@ -396,7 +396,7 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 )
 """Heading and caption of the figures by name."""
 
-OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": beside_published}
+OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": compare_with_published}
 OVER_X: dict[str, Callable[..., Any]] = {"heat-map": heat_map, "rates": rates, "risk": risk}
 OVER_X |= {name: partial(measure, name=name) for name in MEASURES}
 

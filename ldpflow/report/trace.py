@@ -24,7 +24,7 @@ from ldpflow.study import Study
 MOST_BYTES = 2**30
 
 
-def log_spaced(first: int, last: int, count: int) -> list[int]:
+def log_grid(first: int, last: int, count: int) -> list[int]:
     """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
     return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
 
@@ -63,7 +63,7 @@ def trace(
     least = simulator.parts()["algorithm"].records_per_step()
     if not least <= first < last:
         raise InputError("from", first, f"an integer in [{least}, {last})")
-    grid = log_spaced(first, last, points)
+    grid = log_grid(first, last, points)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
     if size > MOST_BYTES:

@@ -97,7 +97,7 @@ def comparisons(
         Value of ``by`` to compare with, by default the first one in each group of cells.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = columns_compared(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
+    columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
@@ -166,7 +166,7 @@ CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def comparison_columns(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     if by in TABLES:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]

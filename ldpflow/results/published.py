@@ -298,7 +298,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
             place = *number.cell, number.measure, row.get("path"), row["replicates"]
             printed = number.value, number.se, number.half_unit
-            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided(z)))
+            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided_p(z)))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))
@@ -349,7 +349,7 @@ def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> Missi
     return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
 
 
-def two_sided(z: float) -> float:
+def two_sided_p(z: float) -> float:
     """P(|Z| >= |z|), Z standard normal."""
     return float(2.0 * ndtr(-abs(z)))
 

@@ -102,7 +102,7 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
     return found
 
 
-def unreferenced(study: Mapping[str, Any]) -> list[str]:
+def kinds_without_reference(study: Mapping[str, Any]) -> list[str]:
     """Kinds of a study whose references are not known, those of plug-ins."""
     return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 

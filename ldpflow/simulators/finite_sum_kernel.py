@@ -29,7 +29,7 @@ from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
-from ldpflow.simulators.one_pass_kernel import drawing
+from ldpflow.simulators.one_pass_kernel import draw_part
 
 STEPS = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
@@ -110,7 +110,7 @@ def records_case(problem: FiniteSumProblem) -> Case:
     values: dict[str, Any] = {
         "D": problem.dimension,
         "DATA_PLANES": len(variates),
-        "draw_data": drawing(variates),
+        "draw_data": draw_part(variates),
         "record": getattr(synthetic, f"{problem.labels}_record"),
     }
     return Case(tuple(values.items()), (("law", layout_of(problem.data_parameters())),))

@@ -140,7 +140,7 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
-def drawing(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
+def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
     """Kernel part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
@@ -380,7 +380,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
         "draw_data": data_part(path, data, inlining),
-        "draw_noise": drawing(noise, inlining),
+        "draw_noise": draw_part(noise, inlining),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
         "add_iterate": KernelPart(add_iterate, inlining="written"),
         "keep_path": KernelPart(keep_path, inlining="written"),
@@ -395,7 +395,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
 def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
     """Function that fills the planes of records: variates, or a file's rows in order or with replacement."""
     if not path.problem.stored_records():
-        return drawing(data, inlining)
+        return draw_part(data, inlining)
     return file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
 
 

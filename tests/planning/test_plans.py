@@ -13,8 +13,8 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.practice.planning import rows
-from ldpflow.practice.planning.method import RECOMMENDED, expected, fits
-from ldpflow.practice.planning.plans import judgement, name_of, with_recommended
+from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
+from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
 from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arrival import predict_arrivals
@@ -98,8 +98,8 @@ def test_a_pilots_plan(of_pilot):
     assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
     assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
     assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
-    expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
-    assert row["half_width"] == pytest.approx(expected, rel=1e-6)
+    expected_interval = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
+    assert row["half_width"] == pytest.approx(expected_interval, rel=1e-6)
     # Half widths are proportional to 1/f and to 1/sqrt(n), so users to 1/f squared.
     users = row["n_with_method"]
     for end in ("low", "high"):
@@ -135,7 +135,7 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
         case = approach(source.path(0.9, 1.0, n), n)
         (arrival,) = predict_arrivals([case])
         found = source.method(arrival, case)
-        length = None if found is None else expected(arrival, found)
+        length = None if found is None else expected_interval(arrival, found)
         return length is not None and length.length * 1.6448536 * arrival.standard_error <= 100
 
     assert short_enough(users) and not short_enough(int(users / 1.03))
@@ -293,15 +293,15 @@ def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
         (0.95, 0.97, 0.05, "good"), (0.95, 0.97, 0.051, "undefined"), (0.80, 0.83, 0.0, "short"),
     ],
 )  # fmt: skip
-def test_judgement(coverage, high, failures, expected):
+def test_judgement(coverage, high, failures, expected_interval):
     row = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_high": high,
            "failure_share": failures, "level": 0.9}  # fmt: skip
-    assert judgement(row) == expected
+    assert judgement(row) == expected_interval
 
 
 def test_recommended_methods_are_added_once():
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "TR", "degree": 2}, {"kind": "BM"}]})
-    twice = with_recommended(with_recommended(study))
+    twice = add_recommended(add_recommended(study))
     kinds = [entry.kind for entry in twice.method]
     assert kinds == ["TR", "BM", "oracle", "TR"]
     assert name_of({"method": "TR", "degree": 3, "burn_in": "0.01n"}) == "TR3"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ldpflow.components.problems.laws import Law
-from ldpflow.practice.planning.method import expected, recommended
+from ldpflow.practice.planning.method import expected_interval, recommend_method
 from ldpflow.practice.planning.rows import complete, sentences, study_rows, upwards
 from ldpflow.practice.planning.sources import PlanOptions, design
 from ldpflow.results.arrival import Arrival
@@ -32,12 +32,17 @@ def arrival(k, bias):
     ],
 )  # fmt: skip
 def test_recommended(k, bias, method):
-    assert recommended(arrival(k, bias)) == method
+    assert recommend_method(arrival(k, bias)) == method
 
 
 def test_length_of_a_method_on_such_paths():
-    assert expected(arrival(10, 0.0), "TR") is None and expected(arrival(60, 2.0), "TR") is None
-    assert expected(arrival(20, 0.1), "TR") == (0.90, 1.3) and expected(arrival(30, 0.9), "TR3") == (
+    assert (
+        expected_interval(arrival(10, 0.0), "TR") is None
+        and expected_interval(arrival(60, 2.0), "TR") is None
+    )
+    assert expected_interval(arrival(20, 0.1), "TR") == (0.90, 1.3) and expected_interval(
+        arrival(30, 0.9), "TR3"
+    ) == (
         0.92,
         1.8,
     )

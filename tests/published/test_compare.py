@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load, two_sided
+from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load, two_sided_p
 
 NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
 
@@ -225,7 +225,7 @@ def test_the_difference_that_is_found_is_found_with_that_probability():
     for _ in range(1000):
         z = rng.standard_normal(20)
         z[0] += middle / spread
-        found += holm([two_sided(value) for value in z])[0] < 0.01
+        found += holm([two_sided_p(value) for value in z])[0] < 0.01
     # 80%, and a little more, as the later steps of Holm's test are easier; 4 standard errors of 1000.
     assert 0.80 - 0.051 < found / 1000 < 0.80 + 0.051
 

@@ -17,7 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.report import charts
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.figures import CURVES, MEASURES
-from ldpflow.report.pictures import FIGURES, interesting, intervals
+from ldpflow.report.pictures import FIGURES, find_noteworthy, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import cell
@@ -113,7 +113,7 @@ def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) 
 
 
 def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
-    chosen = interesting(results)
+    chosen = find_noteworthy(results)
     assert 4 <= len(chosen) <= 12
     for _, row in chosen:
         drawn = intervals(results, row)

@@ -49,7 +49,7 @@ CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
 
 @contextmanager
-def data_files_closed() -> Iterator[None]:
+def close_data_files() -> Iterator[None]:
     """Context that opens no data file: stored settings may name any file of this machine."""
     token = CLOSED.set(True)
     try:
@@ -60,7 +60,7 @@ def data_files_closed() -> Iterator[None]:
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
     """Refuse a file that is not regular or exceeds :data:`LARGEST_BYTES`, and any file inside
-    :func:`data_files_closed`.
+    :func:`close_data_files`.
     """
     if CLOSED.get():
         raise InputError(field, file, "nothing here: a run is inspected without its data file")
@@ -370,7 +370,7 @@ def identify_file(
 ) -> tuple[str, int] | None:
     """Digest of a problem's file, and number of its columns that make x, or None without a file.
 
-    Inside :func:`data_files_closed` these are the stored ``sha256`` and ``d``.
+    Inside :func:`close_data_files` these are the stored ``sha256`` and ``d``.
     """
     if file is None:
         if target is not None or features is not None:

@@ -459,7 +459,7 @@ def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
 
 
 @jit
-def crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
+def find_crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
     """First crossing of tau, 0 < tau < 1, by the line through (edge, height), heights from 0 to 1."""
     j = 1
     while heights[j] < tau:
@@ -529,7 +529,7 @@ def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, de
             continue
         isotonic_fit(fitted, values[r])
         for q in range(taus.shape[0]):
-            estimates[q, r] = crossing(fitted, edges, taus[q])
+            estimates[q, r] = find_crossing(fitted, edges, taus[q])
             if z.shape[0] > 0:
                 kernel.spread(variance, fitted, taus[q], design, budget)
             for level in range(z.shape[0]):

@@ -38,7 +38,12 @@ from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
+from ldpflow.practice.planning.method import (
+    RECOMMENDED,
+    expected_interval,
+    recommend_method,
+    users_with_method,
+)
 from ldpflow.practice.planning.sources import problem_of, settings_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
@@ -317,7 +322,7 @@ class SgdForecast(Forecast):
         return arrival, self.method(arrival, case)
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        return None if self.steps.undeclared else recommended(arrival, case)
+        return None if self.steps.undeclared else recommend_method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
         arrival, method = self.judge(n, epsilon)
@@ -329,7 +334,7 @@ class SgdForecast(Forecast):
     def expected_half_width(self, n: int, epsilon: float) -> float:
         """Half width of the recommended method by its length on such paths; infinite without one."""
         arrival, method = self.judge(n, epsilon)
-        found = None if method is None else expected(arrival, method)
+        found = None if method is None else expected_interval(arrival, method)
         return math.inf if found is None else found.length * self.target.z * arrival.standard_error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
@@ -410,7 +415,7 @@ class CellsForecast(SgdForecast):
         return truth + (once - truth) / t.answers
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        found = recommended(arrival, case)
+        found = recommend_method(arrival, case)
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:

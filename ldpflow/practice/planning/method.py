@@ -119,7 +119,7 @@ BETWEEN = 8
 MOST_USERS = 10**12
 
 
-def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
+def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | None:
     """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
@@ -145,7 +145,7 @@ def fits(case: Approach | None, method: str) -> bool:
     return found.defined and abs(found.bias) <= MOST_BIAS
 
 
-def expected(arrival: Arrival, method: str) -> Expected | None:
+def expected_interval(arrival: Arrival, method: str) -> Expected | None:
     """Coverage and length of the recommended method's 90% interval in the study, for paths like this one."""
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     if k < 15:
@@ -176,7 +176,7 @@ def users_with_method(
         for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
             oracle = z * arrival.standard_error
             name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
-            length = None if name is None else expected(arrival, name)
+            length = None if name is None else expected_interval(arrival, name)
             if name is not None and length is not None and length.length * oracle <= half_width:
                 return count, name
         return None

@@ -14,7 +14,7 @@ from ldpflow.numerics import constants
 from ldpflow.practice.planning.compare import compare_study
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, whole
+from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, read_whole
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -30,7 +30,7 @@ SHORT = 0.03  # coverage this far below the level is short
 WILSON = 0.02  # and so is a Wilson interval that ends this far below it
 
 
-def with_recommended(study: Study) -> Study:
+def add_recommended(study: Study) -> Study:
     """The study with the oracle and every method that a plan recommends, each once."""
     methods = list(study.method)
     for kind, settings in (("oracle", {}), *(("TR", own) for own in RECOMMENDED.values())):
@@ -41,7 +41,7 @@ def with_recommended(study: Study) -> Study:
 
 
 def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    small = with_recommended(study).with_fields(replicates=CHECK_REPLICATES)
+    small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
@@ -201,7 +201,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         for level in axes["level"]:
             if not 0 < level < 1:
                 raise InputError("level", level, "a number in (0, 1)")
-        users = [whole(value) for value in axes["n"]]
+        users = [read_whole(value) for value in axes["n"]]
         return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], users, axes["level"]), given)
     assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))

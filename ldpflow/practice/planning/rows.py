@@ -18,7 +18,7 @@ from typing import Any
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import TR_LENGTH, expected, recommended, users_with_method
+from ldpflow.practice.planning.method import TR_LENGTH, expected_interval, recommend_method, users_with_method
 from ldpflow.practice.planning.sources import Guess, OwnSteps, PlanOptions, Source, WorstLaw, design
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
@@ -311,7 +311,11 @@ def sentences(row: PlanRow) -> list[str]:
     """Why a row is refused or doubtful, and what would do; what bounds were tried with."""
     settings = row.settings
     own = isinstance(row.source, OwnSteps)
-    head = f"tau {settings['tau']:g}, epsilon {settings['epsilon']:g}" if own else described(row.simulator)
+    head = (
+        f"tau {settings['tau']:g}, epsilon {settings['epsilon']:g}"
+        if own
+        else describe_simulator(row.simulator)
+    )
     head = f"{head}, n {row.n:,}"
     if row.undeclared is not None:
         return [
@@ -345,7 +349,7 @@ def sentences(row: PlanRow) -> list[str]:
         )
     worst_law = row.source.worst_law(row.case)
     if worst_law is not None:
-        found.append(f"{head}: {tried(row, worst_law)}")
+        found.append(f"{head}: {describe_worst_law(row, worst_law)}")
     return found
 
 
@@ -368,7 +372,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
-    methods = [recommended(arrival, one) for arrival, one in zip(found, cases, strict=True)]
+    methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
     good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
     low, high = min(good) * rule.c, max(good) * rule.c
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
@@ -391,7 +395,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     )
 
 
-def tried(row: PlanRow, worst_law: WorstLaw) -> str:
+def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
     """What a design from bounds was tried with, and which law is the worst for its method."""
     bias = (
         "too few digits for its fit"
@@ -411,7 +415,7 @@ def tried(row: PlanRow, worst_law: WorstLaw) -> str:
 
 
 def with_length(arrival: Arrival, method: str, level: float) -> str:
-    found = expected(arrival, method)
+    found = expected_interval(arrival, method)
     if found is None:
         return method
     share = f" {found.coverage:.2f}" if level == 0.9 else ""
@@ -448,7 +452,7 @@ def arrival_cautions(study: Study) -> list[str]:
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
             lines.append(
-                f"{described(simulator)}: {words} at n = {at} "
+                f"{describe_simulator(simulator)}: {words} at n = {at} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
@@ -463,13 +467,13 @@ def coarse(row: PlanRow) -> list[str]:
         return []
     spacing = row.case.law.table.spacing
     return [
-        f"{described(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} standard "
-        f"deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, and "
+        f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} "
+        f"standard deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, and "
         f"averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
     ]
 
 
-def described(simulator: Simulator[Any, Any]) -> str:
+def describe_simulator(simulator: Simulator[Any, Any]) -> str:
     """The settings of a simulator that people call it by."""
     columns = simulator.columns()
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]

@@ -35,7 +35,7 @@ from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
+from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
@@ -93,7 +93,7 @@ class Source:
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """The interval method to use on a path, or None."""
-        return recommended(arrival, case)
+        return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
         """Users from which on averages can be honest, whatever their steps."""
@@ -226,7 +226,7 @@ class Pilot(OwnSteps):
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
-        method = recommended(arrival, case)
+        method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
@@ -540,7 +540,7 @@ class PlanOptions:
     @property
     def axes(self) -> dict[str, list[Any]]:
         found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
-        return {name: listed(value) for name, value in found.items() if value is not None}
+        return {name: list_of(value) for name, value in found.items() if value is not None}
 
     @property
     def comparison(self) -> dict[str, Any]:
@@ -562,7 +562,7 @@ class PlanOptions:
             return Guess(*map(float, self.bounds))
         if self.missing not in (None, "drop"):
             raise InputError("missing", self.missing, "drop, or nothing")
-        codes = () if self.missing_value is None else tuple(map(float, listed(self.missing_value)))
+        codes = () if self.missing_value is None else tuple(map(float, list_of(self.missing_value)))
         values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
         return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
 
@@ -571,13 +571,13 @@ OPTIONS = tuple(option.name for option in fields(PlanOptions))
 """Names of the options of a plan."""
 
 
-def listed(value: Any) -> list[Any]:
+def list_of(value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     return list(value) if isinstance(value, (list, tuple, range)) else [value]
 
 
-def whole(value: Any) -> int:
+def read_whole(value: Any) -> int:
     if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
         raise InputError("n", value, "an integer >= 1")
     return int(value)
