@@ -468,8 +468,8 @@ def coarse(row: PlanRow) -> list[str]:
     spacing = row.case.law.table.spacing
     return [
         f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} "
-        f"standard deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, and "
-        f"averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
+        f"standard deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, "
+        f"and averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
     ]
 
 
