@@ -81,16 +81,6 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
     assert compared.code == 0 and "length ratio" in compared.out
 
 
-@pytest.mark.parametrize(
-    ("command", "instead"),
-    [("tune", "--best"), ("arena", "ldpflow report RUN"), ("watch", "ldpflow report RUN --follow")],
-)
-def test_a_command_that_is_gone_says_what_to_type(ldpflow, command, instead):
-    outcome = ldpflow(command, "runs/mine", "--port", "0")
-    assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1
-    assert instead in outcome.err
-
-
 def test_sweep_to_a_target(ldpflow, tmp_path):
     out = ("--out", tmp_path / "run")
     shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
