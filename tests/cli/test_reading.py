@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from html import unescape
@@ -12,8 +10,6 @@ import pytest
 
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.store.run_store import RunStore
-from ldpflow.study import load_study
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
@@ -129,34 +125,6 @@ def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
     assert paragraph in page and "@article{chen2020," in page
     nothing = ldpflow("cite", tmp_path / "nothing")
     assert nothing.code == 2 and nothing.err.count("\n") == 1
-
-
-def test_sweep_summary_replay(ldpflow, tmp_path):
-    run = tmp_path / "run"
-    flags = ["--epsilon", "1", "--n", "1e3", "--n", "500", "--beta", "0.75", "--method", "BB"]
-    flags += ["--method", "SN", "--B", "50", "--replicates", "10", "--engine", "serial"]
-    first = ldpflow("sweep", *flags, "--out", run)
-    assert first.code == 0, first.err
-    study = load_study(str(run / "study.toml"))
-    assert (study.n, study.replicates) == ((500, 1000), 10)
-    (plan,) = study.plans()
-    rows = list(csv.DictReader(io.StringIO(ldpflow("summary", run, "--format", "csv").out)))
-    assert len(rows) == len(plan.cells) == 4
-    assert {row["path"] for row in rows} == {f"p{plan.simulator.key}"}
-    again = ldpflow("sweep", *flags, "--out", run, "--quiet")
-    assert (again.code, again.out) == (0, "")
-    assert RunStore(run).replicates.read(damaged="refuse").num_rows == 40
-    replayed = ldpflow("replay", run, "--path", f"p{plan.simulator.key}", "--replicate", 7)
-    assert replayed.code == 0, replayed.out
-    assert "equal, bit for bit" in replayed.out
-    for wrong in (
-        ["--path", "p" + "0" * 16, "--replicate", 7],
-        ["--path", plan.simulator.key, "--replicate", 10],
-    ):
-        assert ldpflow("replay", run, *wrong).code == 2
-    other = ldpflow("sweep", *flags, "--seed", "1", "--out", run)
-    assert other.code == 2
-    assert "seed" in other.err
 
 
 def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
