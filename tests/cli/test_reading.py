@@ -146,16 +146,3 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
     target = last("--target-mcse", "0.2", "--max-replicates", "256")
     assert "asked for" not in target
-
-
-def test_a_run_that_does_not_exist_yet_is_not_read(ldpflow, tmp_path, monkeypatch):
-    from ldpflow.cli import progress
-
-    first = []
-    monkeypatch.setattr(progress, "update_every", lambda _, state, draw: first.append(state.counts()) or str)
-    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
-    for _ in range(2):
-        assert ldpflow("sweep", *flags, "--out", tmp_path / "run").code == 0
-    assert first == ["starting, 0s", "reading what is stored, 0s"]
-    assert ldpflow("sweep", *flags, "--out", tmp_path / "run", "--fresh").code == 0
-    assert first[2] == "starting, 0s"

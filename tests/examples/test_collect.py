@@ -14,6 +14,7 @@ import time
 import urllib.request
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -273,31 +274,16 @@ def test_the_randomiser_keeps_the_bit_as_often(module, monkeypatch):
 
 def test_a_device_sends_the_same_report_again(module, monkeypatch):
     client = module("client")
-    sent = []
-
-    class Connection:
-        def __init__(self, host, port, timeout):
-            pass
-
-        def request(self, method, path, body, headers):
-            sent.append((path, body))
-            if len(sent) in (2, 3):
-                raise ConnectionResetError
-
-        def getresponse(self):
-            return self
-
-        status = 200
-
-        def read(self):
-            return b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(client.http.client, "HTTPConnection", Connection)
-    monkeypatch.setattr(client, "randomised", lambda bit, weight: len(sent) % 2)
+    connection = mock.Mock()
+    connection.request.side_effect = [None, ConnectionResetError, ConnectionResetError, None]
+    connection.getresponse.return_value.status = 200
+    connection.getresponse.return_value.read.return_value = (
+        b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
+    )
+    monkeypatch.setattr(client.http.client, "HTTPConnection", lambda *where, **options: connection)
+    monkeypatch.setattr(client, "randomised", lambda bit, weight: connection.request.call_count % 2)
     assert client.Device(1.0, Fraction(1)).take_part("h", 1)
+    sent = [call.args[1:3] for call in connection.request.call_args_list]
     assert [path for path, _ in sent] == ["/ask", "/report", "/report", "/report"]
     assert len({body for _, body in sent[1:]}) == 1
 
