@@ -467,9 +467,10 @@ def coarse(row: PlanRow) -> list[str]:
         return []
     spacing = row.case.law.table.spacing
     return [
-        f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} "
-        f"standard deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, "
-        f"and averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
+        f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, "
+        f"{ratio:.1f} standard deviations of the last iterates at n = {row.n:,}; the law smooths them, "
+        "real users send them, and averages settle between two values: "
+        f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 
 
