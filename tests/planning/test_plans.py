@@ -98,8 +98,8 @@ def test_a_pilots_plan(of_pilot):
     assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
     assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
     assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
-    expected_interval = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
-    assert row["half_width"] == pytest.approx(expected_interval, rel=1e-6)
+    expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
+    assert row["half_width"] == pytest.approx(expected, rel=1e-6)
     # Half widths are proportional to 1/f and to 1/sqrt(n), so users to 1/f squared.
     users = row["n_with_method"]
     for end in ("low", "high"):
@@ -293,10 +293,10 @@ def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
         (0.95, 0.97, 0.05, "good"), (0.95, 0.97, 0.051, "undefined"), (0.80, 0.83, 0.0, "short"),
     ],
 )  # fmt: skip
-def test_judgement(coverage, high, failures, expected_interval):
+def test_judgement(coverage, high, failures, expected):
     row = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_high": high,
            "failure_share": failures, "level": 0.9}  # fmt: skip
-    assert judgement(row) == expected_interval
+    assert judgement(row) == expected
 
 
 def test_recommended_methods_are_added_once():

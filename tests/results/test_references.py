@@ -14,11 +14,11 @@ from ldpflow.results.references import (
     TITLES,
     bibtex,
     cites_of,
+    kinds_without_reference,
     read_bib,
     references,
     references_of,
     study_paragraph,
-    unreferenced,
 )
 from ldpflow.study import GROUPS
 
@@ -65,7 +65,9 @@ def test_a_component_names_its_papers_itself(monkeypatch):
 
     monkeypatch.setitem(module.GROUPS["method"], "halves", Halves)
     study = {**STUDY, "method": [{"kind": "halves"}]}
-    assert unreferenced(study) == [] and unreferenced({"method": [{"kind": "thirds"}]}) == ["thirds"]
+    assert kinds_without_reference(study) == [] and unreferenced({"method": [{"kind": "thirds"}]}) == [
+        "thirds"
+    ]
     assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
     assert "@misc{doe2026," in bibtex(study)
     text = paragraph(study)
