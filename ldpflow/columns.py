@@ -220,7 +220,7 @@ def no_formula(value: object) -> object:
     return "'" + shown if shown.startswith(("=", "+", "-", "@")) else shown
 
 
-def rounded(value: float | None, digits: int) -> str:
+def round_text(value: float | None, digits: int) -> str:
     """Text of a measure, rounded to significant digits."""
     if value is None or math.isnan(value):
         return "-"
@@ -230,11 +230,11 @@ def rounded(value: float | None, digits: int) -> str:
 def with_error(value: float | None, error: float | None) -> str:
     """Text of a measure and its Monte Carlo standard error, both to the error's second digit."""
     if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
+        return f"{round_text(value, 4)} ± {round_text(error, 2)}"
     decimals = 1 - math.floor(math.log10(error))
     if not 0 <= decimals <= 9:
-        return f"{rounded(value, 4)} ± {rounded(error, 2)}"
-    shown = f"{error:.{decimals}f}" if decimals < 6 else rounded(error, 2)
+        return f"{round_text(value, 4)} ± {round_text(error, 2)}"
+    shown = f"{error:.{decimals}f}" if decimals < 6 else round_text(error, 2)
     return f"{value:.{decimals}f} ± {shown}"
 
 

@@ -241,11 +241,11 @@ class Run:
         """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
 
         The schema's metadata ``note`` counts the named effects, and those expected by chance."""
-        from ldpflow.results.explanation import explanation_table
+        from ldpflow.results.explanation import explain
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            return explanation_table(self.store, summary)
+            return explain(self.store, summary)
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary recomputed from the rows with published tables. See its ``verdict``."""

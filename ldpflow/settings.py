@@ -325,7 +325,7 @@ class Settings(InputModel):
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Settings from the values of :meth:`setting_values`. Other names are ignored."""
         given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
-        vectors = {name for name in given if is_vector(cls.model_fields[name].annotation)}
+        vectors = {name for name in given if form_of(cls, name)[1]}
         # A tuple, because a list would be an axis of a design.
         settings: dict[str, Any] = {
             k: tuple(json.loads(v)) if k in vectors else v for k, v in given.items() if v is not None

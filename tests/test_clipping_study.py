@@ -9,14 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.components.algorithms import ALGORITHMS
-from ldpflow.components.mechanisms import MECHANISMS
-from ldpflow.components.problems import PROBLEMS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.trajectories import SUMMARY, read_trajectories
+from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import CELL_KEYS, REPLICATES
 from ldpflow.study import Study
 
 STUDY = {
@@ -103,14 +99,6 @@ def test_the_end_of_every_path_is_a_figure(run):
     with pytest.raises(InputError) as refused:
         risk(results, "kappa")
     assert "sigma" in str(refused.value)
-
-
-def test_no_setting_is_called_like_a_column_of_results():
-    """A table with two columns of one name cannot be read back."""
-    taken = {*SUMMARY.names, *REPLICATES.names, *CELL_KEYS} - {"path"}
-    for registry in (PROBLEMS, MECHANISMS, ALGORITHMS):
-        for kind in registry.values():
-            assert not taken & set(kind.model_fields), kind
 
 
 def test_without_a_mechanism_only_where_none_is_needed():

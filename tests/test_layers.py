@@ -134,6 +134,7 @@ def loaded(code):
         ("import ldpflow", {"numpy", "pyarrow", "scipy", "pydantic"}),
         ("import ldpflow.cli", {"numpy", "pyarrow", "scipy", "pydantic"}),
         ("import ldpflow as lf; lf.Study, lf.Quantile, lf.open_run, lf.sweep", {"scipy", "typer"}),
+        ("import ldpflow.study as s; s.load_study('paper-table2')", {"scipy", "typer", "rich"}),
         ("import ldpflow.results.published, ldpflow.report.results, ldpflow.store", {"typer"}),
     ],
 )

@@ -15,10 +15,9 @@ import pytest
 
 from docs.tables import page
 from ldpflow.cli import main
-from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage
 from ldpflow.components.intervals.variance import Lugsail
-from ldpflow.components.protocols import Protocol
 from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
@@ -27,7 +26,6 @@ from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.summary import stored_summary
-from ldpflow.settings import find_components
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES, declared_columns
 from ldpflow.study import Study
@@ -235,19 +233,6 @@ def test_what_is_not_declared_is_refused(tmp_path):
     load(tmp_path, MODULE.replace('{"distance": np', '{"other": np'))
     result = run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
     assert "returns 'other', which is not in its diagnostics" in result.failed_batches[0]
-
-
-def test_a_class_in_a_package_is_registered_by_its_kind(tmp_path, monkeypatch):
-    """No list, no line elsewhere: the module that declares a kind is found, a helper's is not imported."""
-    folder = tmp_path / "own_methods"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("")
-    (folder / "stretched.py").write_text(MODULE)
-    (folder / "helper.py").write_text("raise RuntimeError('a module without a kind is not imported')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    found = find_components("own_methods", IntervalMethod)
-    assert list(found) == ["stretched"] and found["stretched"].__name__ == "Stretched"
-    assert find_components("own_methods", Protocol) == {}
 
 
 def test_what_holds_a_yardstick_is_never_the_best(tmp_path, capsys):

@@ -78,15 +78,6 @@ COMMANDS = {
 }
 """Commands by the heading under which the help lists them."""
 
-REMOVED = {
-    "compact": "ldpflow sweep STUDY --out RUN: a sweep merges small parts by itself",
-    "arena": "ldpflow report RUN, whose section `Which interval?` recommends a method for every setting",
-    "tune": "ldpflow sweep STUDY --c 0.5 --c 1 --beta 0.7 --beta 0.8 --out RUN, then ldpflow summary RUN "
-    "--best (and ldpflow compare RUN --by c)",
-    "watch": "ldpflow report RUN --follow",
-}
-"""Commands of earlier versions, and what to type in their place."""
-
 WITHOUT_PLUGINS = {"new", "check-plugin"}
 """Commands that neither compute nor show anything of a plug-in's components."""
 
@@ -143,8 +134,6 @@ def check_limit(arguments: Sequence[str]) -> None:
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command line and return its exit code; an error is one message."""
     given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] in REMOVED:
-        return print_error(f"the command `{given[0]}` is gone; type: {REMOVED[given[0]]}", 2)
     try:
         check_limit(given)
         with warnings.catch_warnings():

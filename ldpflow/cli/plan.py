@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ldpflow.cli.flags import Axis, complete_study, set_parameters
-from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, rounded, short, with_error
+from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, round_text, short, with_error
 from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
 from ldpflow.options import Engine, SweepOptions
@@ -146,7 +146,7 @@ def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> 
 
 
 def number(title: str, name: str, digits: int) -> Shown:
-    return title, lambda row: rounded(row.get(name), digits)
+    return title, lambda row: round_text(row.get(name), digits)
 
 
 def measures(chosen: bool, in_units: bool) -> list[Shown]:
@@ -194,11 +194,12 @@ def text_of(value: float | None, form: str, missing: str = "-") -> str:
 
 def half_width_text(row: Row) -> str:
     """Half width, with the range that the pilot leaves open."""
-    text = rounded(row["half_width"], 4)
+    text = round_text(row["half_width"], 4)
     if row.get("half_width_low") is None:
         return text
     source = "laws" if row["pilot_values"] is None else "pilot"
-    return f"{text} ({source}: {rounded(row['half_width_low'], 3)} .. {rounded(row['half_width_high'], 3)})"
+    low, high = (round_text(row[f"half_width_{end}"], 3) for end in ("low", "high"))
+    return f"{text} ({source}: {low} .. {high})"
 
 
 def bias_text(row: Row) -> str:

@@ -120,9 +120,9 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_analysis(analysis: Analysis) -> None:
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import method_label
+    from ldpflow.practice.transcripts.result import SHOWN, method_label
 
-    def format_value(name: str, digits: int = 7) -> Any:
+    def format_value(name: str, digits: int) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
@@ -131,14 +131,8 @@ def print_analysis(analysis: Analysis) -> None:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    columns += [(name, format_value(name)) for name in ("estimate", "lower", "upper")]
-    columns += [
-        ("SE", format_value("se", 4)),
-        ("K", format_value("relaxation_times", 4)),
-        ("lack of fit", format_value("lack_of_fit", 3)),
-        ("status", lambda row: row["status"]),
-    ]
-    print_rows(columns, rows)
+    columns += [(title, format_value(name, digits)) for title, name, digits in SHOWN]
+    print_rows([*columns, ("status", lambda row: row["status"])], rows)
     typer.echo(f"{analysis}\n")
     typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
 
@@ -186,7 +180,7 @@ def audit(
 
     count = read_count(samples, "samples")
     if name == "all":
-        found = list(bundled.audit_bundled(count, confidence, seed))
+        found = [bundled.audit(*case, count, confidence, seed) for case in bundled.BUNDLED]
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]

@@ -156,8 +156,7 @@ class ProgressState:
         error[finished == 0] = 0.0  # undefined there: more replicates will not help
         worst = int(np.argmax(error))
         if finished[worst]:
-            names = statistics.column_names  # what names a cell, then counts and sums
-            keys = [name for name in names[: names.index("replicates")] if name != "path"]
+            keys = [name for name in statistics.column_names if name not in {"path", *columns}]
             several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
             (cell,) = statistics.slice(worst, 1).to_pylist()
             values = dict(self.paths.get(cell["path"], {})) | {name: cell[name] for name in several}

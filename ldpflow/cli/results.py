@@ -182,7 +182,7 @@ def verify(
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
     numbers.
     """
-    from ldpflow.cli.tables import plain, print_rows, rounded
+    from ldpflow.cli.tables import plain, print_rows, round_text
     from ldpflow.run import open_run
 
     comparison = open_run(run).verify(against)
@@ -191,8 +191,8 @@ def verify(
         print_rows(
             [
                 *(plain(name) for name in ("table", "tau", "coordinate", "method", "n", "measure")),
-                ("ours", lambda row: rounded(row["ours"], 4)),
-                ("printed", lambda row: rounded(row["printed"], 4)),
+                ("ours", lambda row: round_text(row["ours"], 4)),
+                ("printed", lambda row: round_text(row["printed"], 4)),
                 ("z", lambda row: f"{row['z']:.2f}"),
                 ("adj. p", lambda row: f"{row['p_adjusted']:.3f}"),
             ],
@@ -249,7 +249,7 @@ def cite(
 ) -> None:
     """Print BibTeX of the methods that a run uses and of ldpflow."""
     from ldpflow.results.design import run_design
-    from ldpflow.results.references import bibtex, study_paragraph, unreferenced
+    from ldpflow.results.references import bibtex, kinds_without_reference, study_paragraph
     from ldpflow.run import open_run
 
     opened = open_run(run)
@@ -261,7 +261,7 @@ def cite(
         typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
         return
     typer.echo(bibtex(design.study), nl=False)
-    for kind in unreferenced(design.study):
+    for kind in kinds_without_reference(design.study):
         typer.echo(f"no reference is known of {kind}, a component of a plug-in: it has no `cites`", err=True)
 
 

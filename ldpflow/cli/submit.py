@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,7 @@ from ldpflow.cli.flags import Axis, FlagCommand, StudyName
 from ldpflow.options import SweepOptions
 
 if TYPE_CHECKING:
-    from ldpflow.engine.jobs import Jobs, State
+    from ldpflow.engine.jobs import Jobs
 
 jobs = typer.Typer(help="Show status and logs of submitted studies, or stop them.", no_args_is_help=True)
 
@@ -38,13 +37,13 @@ def status(
     cluster = connect(address)
     if job is not None:
         state = cluster.state(job)
-        typer.echo(state_line(state))
+        typer.echo(cluster.line_of(state))
         if state.message:
             typer.echo(state.message)
         return
     states = cluster.states()
     for state in states:
-        typer.echo(state_line(state))
+        typer.echo(cluster.line_of(state))
     if not states:
         typer.echo(f"no jobs at {cluster.address}", err=True)
 
@@ -70,8 +69,8 @@ def stop(job: Id, address: Address = None) -> None:
     """Stop a job; finished replicates are kept, and submitting again continues it."""
     cluster = connect(address)
     state = cluster.stop(job)
-    typer.echo(state_line(state))
-    if not state.over:
+    typer.echo(cluster.line_of(state))
+    if not state.status.is_terminal():
         typer.echo(f"not ended yet; see ldpflow jobs status {job}", err=True)
         raise typer.Exit(1)
 
@@ -91,18 +90,11 @@ def follow(cluster: Jobs, job: str) -> None:
         typer.echo(f"\nthe job goes on: ldpflow jobs logs {job}, ldpflow jobs stop {job}", err=True)
         raise
     state = cluster.state(job)
-    typer.echo(state_line(state), err=True)
-    if not state.over:
+    typer.echo(cluster.line_of(state), err=True)
+    if not state.status.is_terminal():
         typer.echo("the connection was lost and the job goes on", err=True)
     if state.status != "SUCCEEDED":
         raise typer.Exit(1)
-
-
-def state_line(state: State) -> str:
-    took = "-"
-    if state.started is not None:
-        took = f"{(state.ended or time.time()) - state.started:,.0f} s"
-    return "  ".join((state.id, state.status, state.study or "-", state.out or "-", took))
 
 
 def submit(

@@ -15,7 +15,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, no_formula, rounded, short, with_error
+from ldpflow.columns import (
+    CAUTIOUS,
+    Summary,
+    distinguishing_columns,
+    no_formula,
+    round_text,
+    short,
+    with_error,
+)
 from ldpflow.errors import plain_text
 
 if TYPE_CHECKING:
@@ -26,25 +34,22 @@ Shown = tuple[str, Callable[[Row], str]]
 
 
 def coverage(row: Row) -> str:
-    if row["coverage"] is None or math.isnan(row["coverage"]):
+    if row["coverage"] is None:
         return "-"
     error = row["coverage_mcse"]
-    error_text = "-" if error is None or math.isnan(error) else f"{error:.3f}"
-    return f"{row['coverage']:.3f} ± {error_text}"
+    return f"{row['coverage']:.3f} ± {'-' if error is None else f'{error:.3f}'}"
 
 
-def coverage_with_misses(row: Row) -> str:
-    value = row.get("coverage_failures_as_misses")
-    return "-" if value is None or not row["failures"] else f"{value:.3f}"
-
-
-MISSES: Shown = ("failures\nas misses", coverage_with_misses)
+MISSES: Shown = (
+    "failures\nas misses",
+    lambda row: f"{row['coverage_failures_as_misses']:.3f}" if row["failures"] else "-",
+)
 GAP = 2  # characters between columns
 COUNTS = ("replicates", "failures")
 POWER: Shown = ("power", lambda row: with_error(row["power"], row["power_mcse"]))
 LENGTH: Shown = ("length", lambda row: with_error(row["length_mean"], row["length_mcse"]))
-BIAS: Shown = ("bias", lambda row: rounded(row["bias"], 2))
-EMPIRICAL_SE: Shown = ("emp. SE", lambda row: rounded(row["empirical_se"], 3))
+BIAS: Shown = ("bias", lambda row: round_text(row["bias"], 2))
+EMPIRICAL_SE: Shown = ("emp. SE", lambda row: round_text(row["empirical_se"], 3))
 LOOKED = ("coverage_all_n", "coverage_at_stop")
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
 """Columns that may determine the settings of a row."""
@@ -117,17 +122,16 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 
 def changes_coverage(row: Row) -> bool:
     """Whether failures lower a coverage by its Monte Carlo standard error or more."""
-    error, counted = row.get("coverage_mcse"), row.get("coverage_failures_as_misses")
-    if not row["failures"] or counted is None:
-        return False
-    return not (error and row["coverage"] - counted < error)
+    error = row["coverage_mcse"]
+    lowered = bool(error) and row["coverage"] - row["coverage_failures_as_misses"] < error
+    return bool(row["failures"]) and not lowered
 
 
 def failures_line(rows: Sequence[Row]) -> str:
     failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
-    both = [(row["coverage"], row.get("coverage_failures_as_misses")) for row in rows if row["failures"]]
-    changes = [share - counted for share, counted in both if share is not None and counted is not None]
+    both = [(row["coverage"], row["coverage_failures_as_misses"]) for row in rows if row["failures"]]
+    changes = [share - counted for share, counted in both if share is not None]
     changed = f"; as misses they lower a coverage by up to {max(changes):.4f}" if changes else ""
     return (
         f"{failed:,} of {total:,} intervals failed, at most {worst['failures']:,} of "
@@ -151,7 +155,7 @@ def print_fitting(
     kept, left = dict(results), []
     for title in first_to_go:
         taken = [width[name] + GAP for name in (*dict(settings), *kept)]
-        if not bounded(console) or sum(taken) - GAP <= console.width:
+        if not limits_width(console) or sum(taken) - GAP <= console.width:
             break
         if kept.pop(title, None) is not None:
             left.append(title)
@@ -184,7 +188,7 @@ def has_value(name: str, rows: Sequence[Row]) -> bool:
 
 
 def figure(name: str) -> Shown:
-    return name, lambda row: rounded(row[name], 3)
+    return name, lambda row: round_text(row[name], 3)
 
 
 TRAJECTORY_MEASURES = (
@@ -195,14 +199,11 @@ TRAJECTORY_MEASURES = (
 
 def print_trajectories(table: pa.Table) -> None:
     """Print trajectories at the last step of every path: varying settings, means with their MCSE."""
-    rows: list[Row] = table.to_pylist()
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["path"]] = max(last.get(row["path"], 0), row["step"])
+    from ldpflow.results.trajectories import last_rows
+
     wide: dict[str, Row] = {}
-    for row in rows:
-        if row["step"] == last[row["path"]]:
-            wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
+    for row in last_rows(table.to_pylist()):
+        wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
     if not wide:
         print("no rows")
         return
@@ -264,14 +265,14 @@ def rich_table(columns: Sequence[Shown], rows: Sequence[Row]) -> Table:
 
 def fits(console: Console, table: Table) -> bool:
     """Whether the table can be printed without wrapping."""
-    return not bounded(console) or width_of(table) <= console.width
+    return not limits_width(console) or width_of(table) <= console.width
 
 
 def width_of(table: Table) -> int:
     return Console(width=10_000).measure(table).maximum
 
 
-def bounded(console: Console) -> bool:
+def limits_width(console: Console) -> bool:
     return console.is_terminal or "COLUMNS" in os.environ
 
 

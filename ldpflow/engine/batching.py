@@ -1,15 +1,19 @@
-"""Cutting a study into batches: about a second to ten of work each, smaller towards the end."""
+"""Rows that a run lacks of a study, and their batches: a second to ten of work, less towards the end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.rows import Batch
-from ldpflow.simulators.simulator import Cell, Cost, Simulator
+from ldpflow.simulators.simulator import Cell, Cost, PathPlan, Simulator, by_runs
+from ldpflow.store.part import intersect, subtract
+from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import cell_id
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
@@ -33,6 +37,58 @@ class Missing:
         """Cost of one row."""
         runs = next((cell.runs for cell in self.cells), 1)
         return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
+
+
+def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+    """Rows and trajectories that a path lacks; a replicate that lacks both is in one of them."""
+    found = cell_gaps(store, plan, replicates)
+    if not plan.checkpoints:
+        return found
+    stored = store.trajectories.finished(plan.simulator.key)
+    missing = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
+    whole = [m for m in found if m.cells[0].runs == 1]
+    together = [m for m in whole if intersect(missing, m.first, m.last) == [(m.first, m.last)]]
+    alone = missing
+    for m in together:
+        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
+    return [
+        *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
+        *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone),
+    ]
+
+
+def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+    """Rows of intervals that a path lacks, each with all cells that it lacks."""
+    finished = store.replicates.finished(plan.simulator.key)
+    found: list[Missing] = []
+    for runs, cells in by_runs(plan.cells).items():
+        rows = replicates // runs
+        stored = {cell: intersect(finished.get(cell_id(cell.columns()), []), 0, rows) for cell in cells}
+        ends = {end for ranges in stored.values() for span in ranges for end in span}
+        for first, last in pairwise(sorted({0, rows, *ends})):
+            lacking = tuple(cell for cell in cells if subtract(first, last, stored[cell]))
+            if not lacking:
+                continue
+            others = [cell for cell in cells if cell not in lacking]
+            gap = Missing(plan.simulator, first, last, lacking, witness(plan, lacking, others))
+            if found and found[-1] == replace(gap, first=found[-1].first, last=first):
+                gap = replace(gap, first=found.pop().first)
+            found.append(gap)
+    return found
+
+
+def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> tuple[Cell, ...]:
+    """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
+
+    It has the largest n that does not make the path longer: its estimate depends on all steps before.
+    """
+
+    def cost(cell: Cell) -> tuple[float, ...]:
+        found = plan.simulator.cost(plan.simulator.needs((cell,)), 1)
+        return -cell.n, found.seconds, found.bytes
+
+    longest = max(cell.n for cell in missing)
+    return tuple(sorted((cell for cell in stored if cell.n <= longest), key=cost)[:1])
 
 
 @dataclass(frozen=True)

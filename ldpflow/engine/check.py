@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
 from ldpflow.engine.replay import equal_bits, planned_path, replay, replay_trajectory
-from ldpflow.engine.run import gaps, run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
@@ -31,7 +32,7 @@ from ldpflow.results.summary import stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore

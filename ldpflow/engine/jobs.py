@@ -21,9 +21,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import ldpflow
@@ -32,8 +31,12 @@ from ldpflow.study import Study
 from ldpflow.study.plugins import FILE_MODULE, MAIN, plugins_of
 from ldpflow.study.reading import toml_text
 
+if TYPE_CHECKING:
+    from ray.job_submission import JobDetails
+
 PASSED = "ldpflow: the cluster is ready"
 REFUSED = "ldpflow: refused "
+STUDY, OUT = "ldpflow_study", "ldpflow_out"  # metadata of a job
 
 
 def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
@@ -45,7 +48,7 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         If the place is not the one that was meant, cannot be written to, is in use, or holds another study.
     """
     from ldpflow.engine.run import usable_parts
-    from ldpflow.store.lock import RunLock
+    from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import load_study
 
@@ -146,24 +149,6 @@ TOKEN = (
     "Its token is in ~/.ray/auth_token on its machines; here it is read from the same file, or "
     "from the one that RAY_AUTH_TOKEN_PATH names."
 )
-
-
-@dataclass(frozen=True)
-class State:
-    """A job: ``status`` is Ray's PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
-
-    id: str
-    status: str
-    message: str
-    study: str
-    out: str
-    started: float | None  # seconds since 1970
-    ended: float | None
-
-    @property
-    def over(self) -> bool:
-        """Whether it will not change any more."""
-        return self.status in ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 def cluster_address(address: str | None) -> str:
@@ -291,7 +276,7 @@ class Jobs:
                         "py_modules": [str(Path(ldpflow.__file__).parent)],
                         "excludes": ["__pycache__"],
                     },
-                    metadata={"ldpflow_study": study.name, "ldpflow_out": place},
+                    metadata={STUDY: study.name, OUT: place},
                 )
             self.await_checks(job)
         return job
@@ -307,21 +292,32 @@ class Jobs:
                     return
                 if line.startswith(REFUSED):
                     raise InputError(*json.loads(line.removeprefix(REFUSED)))
-            if state.over:
+            if state.status.is_terminal():
                 raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
             time.sleep(POLL_SECONDS)
         raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ldpflow jobs logs {job}")
 
-    def state(self, job: str) -> State:
+    def state(self, job: str) -> JobDetails:
         """A job as it is now."""
         with self.named_errors(job):
-            return job_state(self.client.get_job_info(job))
+            found: JobDetails = self.client.get_job_info(job)
+        return found
 
-    def states(self) -> list[State]:
+    def states(self) -> list[JobDetails]:
         """The jobs that ldpflow submitted, the last one first."""
         with self.named_errors():
-            jobs = [job_state(info) for info in self.client.list_jobs() if info.submission_id]
-        return sorted((j for j in jobs if j.study), key=lambda j: -(j.started or 0.0))
+            jobs = [job for job in self.client.list_jobs() if job.submission_id]
+        return sorted((j for j in jobs if STUDY in (j.metadata or {})), key=lambda j: -(j.start_time or 0))
+
+    def line_of(self, job: JobDetails) -> str:
+        """Id, status, study, run directory and seconds of a job."""
+        metadata = job.metadata or {}
+        took = "-"
+        if job.start_time is not None:
+            milliseconds = (job.end_time or 1000 * time.time()) - job.start_time
+            took = f"{milliseconds / 1000:,.0f} s"
+        id, status = job.submission_id or "-", job.status.value
+        return "  ".join((id, status, metadata.get(STUDY, "-"), metadata.get(OUT, "-"), took))
 
     def logs(self, job: str) -> str:
         """Output of a job so far."""
@@ -333,7 +329,7 @@ class Jobs:
         """Output of a job as it comes; ends with the job."""
         printed = 0
         while True:
-            over = self.state(job).over  # before the output, which is complete then
+            over = self.state(job).status.is_terminal()  # before the output, which is complete then
             text = self.logs(job)
             if text[printed:]:
                 yield text[printed:]
@@ -342,12 +338,12 @@ class Jobs:
             printed = len(text)
             time.sleep(FOLLOW_SECONDS)
 
-    def stop(self, job: str) -> State:
+    def stop(self, job: str) -> JobDetails:
         """End a job in order, as SIGTERM does; what has finished is kept."""
         with self.named_errors(job):
             self.client.stop_job(job)
         deadline = time.monotonic() + STOP_SECONDS
-        while not (state := self.state(job)).over and time.monotonic() < deadline:
+        while not (state := self.state(job)).status.is_terminal() and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return state
 
@@ -396,19 +392,6 @@ class Body:
             if time.monotonic() > self.end:
                 raise TimeoutError
             yield chunk
-
-
-def job_state(info: Any) -> State:
-    metadata = info.metadata or {}
-    return State(
-        id=info.submission_id,
-        status=str(getattr(info.status, "value", info.status)),
-        message=info.message or "",
-        study=metadata.get("ldpflow_study", ""),
-        out=metadata.get("ldpflow_out", ""),
-        started=None if info.start_time is None else info.start_time / 1000.0,
-        ended=None if not info.end_time else info.end_time / 1000.0,
-    )
 
 
 @contextmanager

@@ -26,9 +26,9 @@ from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.simulators.families import description, names_file
 from ldpflow.simulators.rows import Batch, BatchResult, simulate
 from ldpflow.simulators.simulator import Cell, Simulator
-from ldpflow.store.aggregate import Aggregator, Published
 from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
+from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_id, cell_set_hash
 from ldpflow.study.plugins import plugins_of
 
@@ -391,14 +391,13 @@ class ThreadExecutor:
             if isinstance(error, InputError) and error.field == "out":
                 raise
             return [Outcome(batch, error=error_text(error))]
-        statistics = self.aggregator.statistics()
-        return [Outcome(batch, None, result.kernel_seconds, result.seconds, statistics)]
+        return [Outcome(batch, None, result.kernel_seconds, result.seconds, self.aggregator.statistics)]
 
     def drop(self) -> None:
         self.dropped.set()
 
     def flush(self) -> list[Outcome]:
-        self.aggregator.flush()
+        self.aggregator.publish(everything=True)
         return []
 
     def close(self) -> None:

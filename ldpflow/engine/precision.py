@@ -15,13 +15,13 @@ with the estimate itself a run of luck both ends the sampling and stays in the r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
-from ldpflow.engine.batching import Missing
+from ldpflow.engine.batching import Missing, gaps
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
@@ -181,16 +181,8 @@ class Round:
         return max(1.0, self.steps_left / max(1, steps))
 
 
-def rounds(
-    store: RunStore,
-    plans: Sequence[PathPlan],
-    precision: Precision,
-    gaps: Callable[[RunStore, PathPlan, int], list[Missing]],
-) -> Iterator[Round]:
-    """Rounds until every path is precise enough; each must be stored before the next is asked for.
-
-    ``gaps`` finds what a path lacks up to a number of replicates.
-    """
+def rounds(store: RunStore, plans: Sequence[PathPlan], precision: Precision) -> Iterator[Round]:
+    """Rounds until every path is precise enough; each must be stored before the next is asked for."""
     unfinished = list(plans)
     while unfinished:
         standings = []

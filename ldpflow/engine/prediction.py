@@ -27,15 +27,15 @@ def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
     if isinstance(simulator, Counts):
         return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
     if isinstance(simulator, OnePass):
-        digest = one_pass_kernel.kernel_digest(simulator, tuple(request.sums))
+        kernel = one_pass_kernel.one_pass_kernel(simulator, tuple(request.sums))
         if not simulator.algorithm.depends_on_horizon():
-            return digest
+            return kernel
     elif isinstance(simulator, FiniteSum):
         settings = simulator.setting_order()
-        digest = finite_sum_kernel.kernel_digest(simulator.problem, simulator.algorithm, settings)
+        kernel = finite_sum_kernel.finite_sum_kernel(simulator.problem, simulator.algorithm, settings)
     else:
         return simulator.key
-    return digest, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)
+    return kernel, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)
 
 
 def seconds_per_step(simulator: Simulator[Any, Any], request: Any, budget: float) -> float:

@@ -33,7 +33,7 @@ from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError, a
 from ldpflow.options import SweepOptions
 from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.simulators.simulator import Cell
-from ldpflow.store.aggregate import Aggregator, Published
+from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_set_hash
 
 STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
@@ -290,7 +290,7 @@ class AggregatorActor:
         published = store_result(self.aggregator, batch, result)
         statistics = None
         if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
-            statistics = self.aggregator.statistics()
+            statistics = self.aggregator.statistics
             self.reported_at = time.monotonic()
         return published, {
             "kernel_seconds": result.kernel_seconds,
@@ -299,7 +299,7 @@ class AggregatorActor:
         }
 
     def flush(self) -> None:
-        self.aggregator.flush()
+        self.aggregator.publish(everything=True)
 
 
 def new_aggregator(make: Callable[[], Aggregator]) -> Any:
@@ -484,7 +484,7 @@ class RayExecutor:
         if costs["statistics"] is not None:
             shard.statistics = costs["statistics"]
             known = [shard.statistics for shard in self.shards if shard.statistics is not None]
-            costs["statistics"] = pa.concat_tables(known)
+            costs["statistics"] = pa.concat_tables(known, promote_options="default")
         return Outcome(sent.batch, **costs)
 
     def replace_aggregator(self, shard: Shard, error: RayActorError) -> None:

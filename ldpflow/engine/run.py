@@ -10,17 +10,17 @@ import os
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.columns import distinguishing_columns
 from ldpflow.components.intervals.interval import columns_of
-from ldpflow.engine.batching import Missing, cut
+from ldpflow.engine.batching import Missing, cut, gaps
 from ldpflow.engine.loop import (
     Executor,
     Listener,
@@ -42,13 +42,12 @@ from ldpflow.options import SweepOptions
 from ldpflow.results.summary import names_of_summary, stored_summary, stored_trajectory_summary
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
-from ldpflow.simulators.simulator import Cell, PathPlan, Simulator, by_runs
-from ldpflow.store.aggregate import Aggregator
+from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import paths_to_compact
-from ldpflow.store.lock import RunLock
-from ldpflow.store.part import Part, Ranges, UnreadablePart, intersect, subtract
+from ldpflow.store.files import RunLock
+from ldpflow.store.part import Part, UnreadablePart
 from ldpflow.store.provenance import Session, read_sessions
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
@@ -149,7 +148,7 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
 
 def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
     """The refusal of a study, with the names, old and new values that differ."""
-    texts = [(name, listed(had), listed(wanted)) for name, had, wanted in changes if had != wanted]
+    texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
     return InputError(
         ", ".join(names),
@@ -161,7 +160,7 @@ def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     )
 
 
-def listed(values: list[Any]) -> str:
+def list_values(values: list[Any]) -> str:
     """Values as a study file has them, at most six."""
     texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
@@ -191,80 +190,14 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
             raise InputError(f"column {name}", column.meaning, allowed)
 
 
-def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """Rows and trajectories that a path lacks; a replicate that lacks both is in one of them."""
-    found = cell_gaps(store, plan, replicates)
-    if not plan.checkpoints:
-        return found
-    stored = store.trajectories.finished(plan.simulator.key)
-    missing = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
-    whole = [m for m in found if m.cells[0].runs == 1]
-    together = [m for m in whole if intersect(missing, m.first, m.last) == [(m.first, m.last)]]
-    alone = missing
-    for m in together:
-        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
-    return [
-        *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
-        *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone),
-    ]
-
-
-def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """Rows of intervals that a path lacks, each with all cells that it lacks."""
-    finished = store.replicates.finished(plan.simulator.key)
-    found: list[Missing] = []
-    for runs, cells in by_runs(plan.cells).items():
-        stored = {cell: finished.get(cell_id(cell.columns()), []) for cell in cells}
-        found += row_gaps(plan, stored, replicates // runs)
-    return found
-
-
-def row_gaps(plan: PathPlan, stored: Mapping[Cell, Ranges], rows: int) -> list[Missing]:
-    """Of ``rows`` rows those that cells with one number of runs lack; ``stored`` has the others by cell."""
-    ends = {min(end, rows) for ranges in stored.values() for span in ranges for end in span}
-    found: list[Missing] = []
-    for first, last in pairwise(sorted({0, rows, *ends})):
-        cells = tuple(cell for cell, ranges in stored.items() if subtract(first, last, ranges))
-        if not cells:
-            continue
-        witnesses = witness(plan, cells, stored, first, last)
-        if found and found[-1] == Missing(plan.simulator, found[-1].first, first, cells, witnesses):
-            found[-1] = replace(found[-1], last=last)
-        else:
-            found.append(Missing(plan.simulator, first, last, cells, witnesses))
-    return found
-
-
-def witness(
-    plan: PathPlan, missing: Sequence[Cell], stored: Mapping[Cell, Ranges], first: int, last: int
-) -> tuple[Cell, ...]:
-    """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
-
-    It has the largest n that does not make the path longer: its estimate depends on all steps before.
-    """
-    longest = max(cell.n for cell in missing)
-    usable = [
-        cell for cell, ranges in stored.items() if cell.n <= longest and not subtract(first, last, ranges)
-    ]
-
-    def cost(cell: Cell) -> tuple[float, ...]:
-        found = plan.simulator.cost(plan.simulator.needs((cell,)), 1)
-        return -cell.n, found.seconds, found.bytes
-
-    return (min(usable, key=cost),) if usable else ()
-
-
 def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     """Rows that exist and rows to compute, path by path."""
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
         by_key.setdefault(gap.simulator.key, []).append(gap)
     columns = [plan.simulator.columns() for plan in study.plans()]
-    varying: list[str] = []  # each only if it tells paths apart that the ones before do not
-    for name in dict.fromkeys(name for c in columns for name in c):
-        apart = {tuple(str(c.get(k)) for k in (*varying, name)) for c in columns}
-        if len(apart) > len({tuple(str(c.get(k)) for k in varying) for c in columns}):
-            varying.append(name)
+    names = [*dict.fromkeys(name for c in columns for name in c)]
+    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
     result = []
     for plan, values in zip(study.plans(), columns, strict=True):
         here = by_key.get(plan.simulator.key, [])
@@ -452,7 +385,7 @@ def rounds_of(
 ) -> Iterator[Round]:
     """What is missing: all of it, or round by round until it is precise enough."""
     if precision is not None:
-        yield from rounds(store, study.plans(), precision, gaps)
+        yield from rounds(store, study.plans(), precision)
         return
     missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
     on_plan(plan_of_rows(study, missing))

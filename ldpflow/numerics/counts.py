@@ -188,14 +188,3 @@ def multinomial(out, key0, key1, stage, turn, n, weights):  # type: ignore[no-un
         count = binomial(key0, key1, j, stage, turn, left, share)
         out[j] = count
         left -= count
-
-
-@jit
-def split_evenly(out, key0, key1, stage, turn, n):  # type: ignore[no-untyped-def]
-    """Counts of n trials over len(out) equally likely classes."""
-    k = out.shape[0]
-    left = n
-    for j in range(k):
-        count = binomial(key0, key1, j, stage, turn, left, 1.0 / (k - j))
-        out[j] = count
-        left -= count

@@ -257,11 +257,6 @@ def named_tuples(signature: Any) -> Iterator[type]:
         yield from named_tuples(argument)
 
 
-def kernel_digest(function: Callable[..., Any], case: Case) -> str:
-    """Digest of the module of a kernel. Equal digests mean equal compiled code."""
-    return module_of(specialise(function, case, "called"))[0]
-
-
 def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
     """Load the kernel whose entry is ``function`` from the cache, or compile it.
 

@@ -83,18 +83,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             while done < CHUNK:
                 until = min(CHUNK, done + times[t] - i)
                 left = kernel.walk(
-                    theta,
-                    total,
-                    answers,
-                    noise,
-                    eta,
-                    anchors,
-                    left,
-                    done,
-                    until,
-                    centre,
-                    problem,
-                    mechanism,
+                    theta, total, answers, noise, eta, anchors, left, done, until, centre, problem, mechanism
                 )
                 i += until - done
                 done = until

@@ -46,15 +46,12 @@ class RunningSums:
         After the step, or over the transcript.
     function : callable
         The kernel function that takes a step, or a tile.
-    inlining : str
-        How it becomes part of the kernel: see ldpflow.numerics.specialise.
     """
 
     name: str
     count: Callable[[int], int]
     moment: Literal["transcript", "after"]
     function: Callable[..., None]
-    inlining: str = "inlined"
 
 
 def regressors(dimension: int) -> int:
@@ -85,7 +82,7 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
     for name in names:
         needed = RUNNING_SUMS[name]
         end = start + needed.count(dimension) * dimension * LANES
-        groups[needed.moment].append((start, end, KernelPart(needed.function, inlining=needed.inlining)))
+        groups[needed.moment].append((start, end, KernelPart(needed.function, inlining="inlined")))
         start = end
     values: dict[str, Any] = {"SUMS": start}
     for moment, group in groups.items():

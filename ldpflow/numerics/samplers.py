@@ -41,15 +41,8 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
             s2 = bits_of(words[2 * LANES + lane])
             s3 = bits_of(words[3 * LANES + lane])
             for j in range(GROUP):
-                t = s0 + s3
-                out[(k * GROUP + j) * LANES + lane] = float_of(((t << U64(23)) | (t >> U64(41))) + s0)
-                t = s1 << U64(17)
-                s2 ^= s0
-                s3 ^= s1
-                s1 ^= s2
-                s0 ^= s3
-                s2 ^= t
-                s3 = (s3 << U64(45)) | (s3 >> U64(19))
+                word, s0, s1, s2, s3 = next_draw(s0, s1, s2, s3)
+                out[(k * GROUP + j) * LANES + lane] = float_of(word)
             words[lane] = float_of(s0)
             words[LANES + lane] = float_of(s1)
             words[2 * LANES + lane] = float_of(s2)

@@ -20,7 +20,6 @@ import ast
 import builtins
 import copy
 import inspect
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -32,21 +31,8 @@ import numpy as np
 from ldpflow.numerics import Deferred, scratch_array
 from ldpflow.numerics.kernel_functions import Layout, source_tree
 
-FOLDED: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-COMPARED: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+"""Operations on constant integers that are done here. Floats are the compiler's to add."""
 
 
 class Rewriter(ast.NodeTransformer):
@@ -145,30 +131,18 @@ class Rewriter(ast.NodeTransformer):
         node.values = rest or [ast.Constant(not deciding)]
         return node if len(rest) > 1 else ast.copy_location(node.values[0], node)
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        node.operand = self.visit(node.operand)
-        if isinstance(node.op, ast.Not) and isinstance(node.operand, ast.Constant):
-            return ast.copy_location(ast.Constant(not node.operand.value), node)
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
-        sides = [node.left, *node.comparators]
-        if len(sides) != 2 or type(node.ops[0]) not in COMPARED:
-            return node
-        left, right = sides
-        if isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
-            return ast.copy_location(ast.Constant(COMPARED[type(node.ops[0])](left.value, right.value)), node)
-        return node
+        return evaluated(node) if isinstance(node.op, ast.Not) else node
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
-        node.left = self.visit(node.left)
-        node.right = self.visit(node.right)
-        left, right = node.left, node.right
-        # Integers alone: floats are the compiler's to add.
-        if type(node.op) in FOLDED and is_integer(left) and is_integer(right):
-            return ast.copy_location(ast.Constant(FOLDED[type(node.op)](left.value, right.value)), node)
-        return node
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        return evaluated(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        foldable = isinstance(node.op, FOLDED) and is_integer(node.left) and is_integer(node.right)
+        return evaluated(node) if foldable else node
 
     def visit_Name(self, node: ast.Name) -> Any:
         if node.id in self.local or not isinstance(node.ctx, ast.Load):
@@ -271,6 +245,17 @@ class Substitution(ast.NodeTransformer):
         if node.id not in self.expressions:
             return node
         return ast.copy_location(copy.copy(self.expressions[node.id]), node)
+
+
+def evaluated(node: ast.expr) -> ast.expr:
+    """Value of an expression of constants. Any other expression stays as it is."""
+    if any(
+        isinstance(part, ast.expr) and not isinstance(part, ast.Constant)
+        for part in ast.iter_child_nodes(node)
+    ):
+        return node
+    code = compile(ast.Expression(ast.fix_missing_locations(node)), "<constants>", "eval")
+    return ast.copy_location(ast.Constant(eval(code)), node)
 
 
 def is_integer(node: ast.expr) -> TypeGuard[ast.Constant]:

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ldpflow.practice.transcripts.result import ARRIVAL, interval_words, method_label
+from ldpflow.practice.transcripts.result import ARRIVAL, SHOWN, interval_words, method_label
 from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_chart
 from ldpflow.report.page import render_page, script_json
 
 if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
 
-HEAD = [
-    "method", "level", "coordinate", "estimate", "lower", "upper", "SE", "K", "lack of fit", "status",
-]  # fmt: skip
+HEAD = ["method", "level", "coordinate", *(title for title, _, _ in SHOWN), "status"]
 
 PROGRESS = (
     "What users were asked (the iterate), the average of all iterates so far, and the reported "
@@ -93,10 +91,7 @@ def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object
         (name, name),
         (f"{row['level']:g}", row["level"]),
         (analysis.coordinate_name(row["coordinate"]) or "0", row["coordinate"]),
-        *(cell(name, 7) for name in ("estimate", "lower", "upper")),
-        cell("se", 4),
-        cell("relaxation_times", 4),
-        cell("lack_of_fit", 3),
+        *(cell(name, digits) for _, name, digits in SHOWN),
         (row["status"], row["status"]),
     ]
 

@@ -110,9 +110,18 @@ def suffix_of(file: str) -> str:
 
 def save(chart: Any, file: str | os.PathLike[str]) -> None:
     content = FORMATS[suffix_of(str(file))](chart.to_json(indent=None))
+    write_file(file, content.encode() if isinstance(content, str) else content)
+
+
+def write_file(file: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file in one step, so that a reader finds an old or a new one."""
+    target = Path(file)
+    unfinished = target.with_name(target.name + ".unfinished")
     try:
-        Path(file).write_bytes(content.encode() if isinstance(content, str) else content)
+        unfinished.write_bytes(content)
+        unfinished.replace(target)
     except OSError as error:
+        unfinished.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
 
@@ -137,7 +146,7 @@ OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
 WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
 DATA: tuple[str, ...] = (
-    "panel", "series", "part", "replicate", "x", "place", "y", "low", "high", "ideal", "band_low",
+    "panel", "series", "part", "x", "place", "y", "low", "high", "ideal", "band_low",
     "band_high", "shared", "marked", "replicates", "failures",
 )  # fmt: skip
 
@@ -197,7 +206,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     look = looks(points, layout)
     known = {name for point in points for name in point}
     base = alt.Chart()
-    by = alt.Detail([f"{name}:N" for name in ("series", "part", "replicate") if name in known])
+    by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
 
     def up(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=layout.y, scale=scale, axis=axis)

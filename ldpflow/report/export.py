@@ -111,13 +111,13 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
         connection.register("new_rows", rows)
         connection.execute(f"CREATE TABLE {name} AS FROM new_rows")
 
-    create("summary", in_words(results, typed(results.table)))
+    create("summary", in_words(results))
     create("replicates", results.store.replicates.read(within=(0, 0), damaged="refuse"))
     for rows in results.store.replicates.iterate(damaged="refuse"):
         connection.register("new_rows", rows)
         connection.execute("INSERT INTO replicates FROM new_rows")
     create("trajectories", read_trajectories(results.store, damaged="refuse"))
-    create("trajectory_summary", typed(results.trajectories))
+    create("trajectory_summary", results.trajectories)
     connection.execute(
         "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMP, "
         "ended TIMESTAMP, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"
@@ -143,9 +143,9 @@ def path_settings(results: Results) -> dict[str, str]:
     return {row["path"]: results.names.settings(row, distinguishing) for row in rows}
 
 
-def in_words(results: Results, summary: pa.Table) -> pa.Table:
+def in_words(results: Results) -> pa.Table:
     """The summary with the columns ``setting``, ``series``, ``level_state``, ``barred`` and ``place``."""
-    setting = path_settings(results)
+    summary, setting = results.table, path_settings(results)
     label = labels(results.rows, results.names, results.method_settings)
     rows = summary.to_pylist()
     words: dict[str, list[str | None]] = {
@@ -156,15 +156,6 @@ def in_words(results: Results, summary: pa.Table) -> pa.Table:
     }
     for name, texts in words.items():
         summary = summary.append_column(name, pa.array(texts, pa.string()))
-    ranked = [[entry.row for entry in s.entries if entry.eligible] for s in settings_of(rows)]
+    ranked = [[entry.row for entry in s.entries if not entry.barred] for s in settings_of(rows)]
     places = {id(row): place for entries in ranked for place, row in enumerate(entries, 1)}
     return summary.append_column("place", pa.array([places.get(id(row)) for row in rows], pa.int64()))
-
-
-def typed(table: pa.Table) -> pa.Table:
-    """The table without columns of type null, which DuckDB would make integers: doubles instead."""
-    for index, field in enumerate(table.schema):
-        if pa.types.is_null(field.type):
-            column = pa.nulls(table.num_rows, pa.float64())
-            table = table.set_column(index, field.name, column)
-    return table

@@ -20,13 +20,11 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
 from ldpflow.report.results import Results, Row, axes, labels, present_last, with_misses
-from ldpflow.results.trajectories import MEANS, read_trajectories
+from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.store.schema import STATISTICS
 
 MAX_PER_METHOD = 4
 MAX_SERIES = 8
-MAX_SINGLE = 8
-"""So few replicates are drawn one by one."""
 MAX_POINTS = 60
 
 
@@ -37,8 +35,8 @@ def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
 def first_panels(points: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The points of as many panels as a figure has, and the names of the others."""
     every = list(dict.fromkeys(point["panel"] for point in points))
-    kept = {name: at for at, name in enumerate(every[:MAX_PANELS])}
-    found = sorted((p for p in points if p["panel"] in kept), key=lambda p: kept[p["panel"]])
+    kept = every[:MAX_PANELS]
+    found = [point for name in kept for point in points if point["panel"] == name]
     return found, every[MAX_PANELS:]
 
 
@@ -156,7 +154,7 @@ def measure(results: Results, x: str, name: str) -> Any:
         ranked=what.ranked,
         domain=domain,
         tips=("range_end_share",) if name == "protocols" else (),
-        left_out=left_out(hidden_panels, hidden, without_setting(results.rows, x)),
+        left_out=left_out(hidden_panels, hidden, describe_left_out(results.rows, x)),
     )
     return draw(points, layout)
 
@@ -172,11 +170,8 @@ def cells_of(results: Results, name: str) -> list[Row]:
 
 
 def usable_x(results: Results, x: str) -> None:
-    known = [
-        name
-        for name in dict.fromkeys((*results.parameters, *results.method_settings))
-        if results.values(name) and all(is_number(v) for v in results.values(name))
-    ]
+    names = dict.fromkeys((*results.parameters, *results.method_settings))
+    known = [name for name in names if results.values(name) and all(map(is_number, results.values(name)))]
     if x not in known:
         raise InputError("x", x, f"one of {', '.join(known)}")
 
@@ -193,13 +188,13 @@ def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row]
     return name
 
 
-def without_setting(rows: Sequence[Row], x: str) -> str:
+def describe_left_out(rows: Sequence[Row], x: str) -> str:
     """A sentence on the methods that have no place on an axis; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)
-    return (
-        f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}." if names else ""
-    )
+    if not names:
+        return ""
+    return f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}."
 
 
 def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
@@ -210,7 +205,7 @@ def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
         cells[row["path"], row["level"], row["coordinate"], row[x]] = (row["bias"], row["empirical_se"])
     members: dict[str, list[str]] = {}
     for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
-        own = (o for o in members if all(profile[o].get(at) == value for at, value in cells.items()))
+        own = (other for other in members if cells.items() <= profile[other].items())
         members.setdefault(next(own, series), []).append(series)
     methods = {row["series"]: row["method"] for row in rows}
     names = {
@@ -352,9 +347,11 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     missing = left_out(order[MAX_PANELS:], [name for name in names if name not in few])
     rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
     rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
-    thinned = thinned_axes(rows, across)
-    marks = {path: set(spread(sorted(at), 7)) for path, at in thinned.items()}
-    single = single_values(results, rows) if max(r["replicates"] for r in rows) <= MAX_SINGLE else None
+    axes_of: dict[str, set[int]] = {}
+    for r in rows:
+        axes_of.setdefault(r["path"], set()).add(r[across])
+    thinned = {path: spread(sorted(axis), MAX_POINTS) for path, axis in axes_of.items()}
+    marks = {path: spread(axis, 7) for path, axis in thinned.items()}
     found = []
     for r in rows:
         if r[across] not in thinned[r["path"]]:
@@ -362,47 +359,10 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
         at, colour = place[r["path"]]
         point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across}
         point |= {"part": curves.statistics[r["stat"]], "x": r[across], "missing": missing}
-        theory = {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
         point |= {"marked": 1} if r[across] in marks[r["path"]] else {}
-        if single is None:
-            numbers = {"y": r["mean"]} | theory | interval(r["mean"], r["mcse"], curves.log)
-            found.append(point | {k: digits(v) for k, v in numbers.items()} | {"replicates": r["replicates"]})
-            continue
-        for i, v in single[r["path"], r["n"], r["step"], r["stat"]]:
-            found.append(point | {"replicate": i, "y": digits(v)} | {k: digits(t) for k, t in theory.items()})
-            theory = {}  # once is enough
-    return found
-
-
-def thinned_axes(rows: Sequence[Row], across: str) -> dict[str, set[int]]:
-    """The places of every path that are drawn: the same for all, or each path's own where they differ."""
-    own: dict[str, set[int]] = {}
-    for r in rows:
-        own.setdefault(r["path"], set()).add(r[across])
-    axis = sorted(set().union(*own.values()))
-    if len(axis) <= 1.5 * MAX_POINTS:
-        return own
-    if len(axis) < 2 * max(map(len, own.values())):
-        return {path: {*spread(axis, MAX_POINTS)} for path in own}
-    most = max(12, MAX_POINTS * MAX_SERIES // (2 * len(own)))
-    return {path: set(spread(sorted(places), most)) for path, places in own.items()}
-
-
-def digits(value: float) -> float:
-    """Four digits: more than a figure shows."""
-    return float(f"{value:.4g}")
-
-
-def single_values(results: Results, rows: Sequence[Row]) -> dict[Any, list[tuple[int, float]]]:
-    """(replicate, value) by path, n, step and statistic."""
-    table = read_trajectories(results.store, damaged=results.damaged)
-    stats = sorted({r["stat"] for r in rows})
-    found: dict[Any, list[tuple[int, float]]] = {}
-    for row in table.select(["path", "n", "step", "replicate", *stats]).to_pylist():
-        for stat in stats:
-            if row[stat] is not None and np.isfinite(row[stat]) and row[stat] > 0:
-                at = (row["path"], row["n"], row["step"], stat)
-                found.setdefault(at, []).append((row["replicate"], row[stat]))
+        point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
+        point |= {"y": r["mean"], "replicates": r["replicates"]}
+        found.append(point | interval(r["mean"], r["mcse"], curves.log))
     return found
 
 
@@ -447,12 +407,11 @@ def rates(results: Results, x: str) -> Any:
     """
     points = shown_rates(results, x)
     across = points[0]["across"]
-    names = list(dict.fromkeys(p["series"] for p in points))
     layout = Layout(
         "Gradient norm",
         "N (records)" if across == "n" else results.names.axis(across),
         "mean gradient norm",
-        [(name, name) for name in names],
+        [(name, name) for name in dict.fromkeys(p["series"] for p in points)],
         log_x=True,
         log_y=True,
         theory={"limit": "slope of the theorem"} if any("limit" in p for p in points) else {},
@@ -499,9 +458,7 @@ def rate_panels(results: Results) -> list[str]:
 
 def chosen_axis(rows: Sequence[Row], x: str) -> str:
     """``x`` where it varies, else the first that does."""
-    able = [
-        k for k in RATE_AXES if varies(rows, k) and all(is_number(r[k]) for r in rows if r[k] is not None)
-    ]
+    able = [k for k in RATE_AXES if varies(rows, k)]
     if not able:
         raise InputError("figure", "rates", "a run in which one of " + ", ".join(RATE_AXES) + " varies")
     if x not in RATE_AXES:
@@ -552,16 +509,11 @@ def last_risks(results: Results) -> list[Row]:
     A path that serves every n stands at every n at which another one ends.
     """
     rows = [r for r in results.followed if r["stat"] in OUTPUTS and r["mean"] is not None]
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["path"]] = max(row["n"], last.get(row["path"], 0))
-    ends = set(last.values())
-    rows.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
-    found: dict[tuple[str, int], Row] = {}
-    for row in rows:
-        if row["n"] == last[row["path"]] or (row.get("horizon") is None and row["n"] in ends):
-            found[row["path"], row["n"]] = row
-    return list(found.values())
+    at_ends = last_rows(rows)
+    ends = {row["n"] for row in at_ends}
+    at_ends += [row for row in rows if row.get("horizon") is None and row["n"] in ends]
+    at_ends.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
+    return list({(row["path"], row["n"]): row for row in at_ends}.values())
 
 
 def risk_factors(results: Results, rows: Sequence[Row]) -> tuple[list[str], list[str]]:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -17,9 +16,10 @@ import numpy as np
 import vl_convert
 from markupsafe import Markup
 
-from ldpflow.columns import Summary, rounded, short, with_error
+from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import DamagedRun, InputError
+from ldpflow.report.charts import write_file
 from ldpflow.report.figures import curves_of, risk_axis
 from ldpflow.report.pictures import CAPTIONS, Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, with_misses
@@ -39,6 +39,7 @@ from ldpflow.results.arena import (
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
+from ldpflow.results.trajectories import last_rows
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -88,15 +89,14 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
     found = []
     for series in dict.fromkeys(row["series"] for row in results.rows):
         rows = [with_misses(row) for row in results.rows if row["series"] == series]
-        known = [row for row in rows if row["coverage"] is not None]
-        states = [judge(row) for row in known]
+        states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
         failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
         found.append(
             {
                 "series": series,
                 "cells": str(len(rows)),
-                "coverage": span([row["coverage"] for row in known], 3),
+                "coverage": span([row["coverage"] for row in rows], 3),
                 **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
                 "recommended": str(best.count(series)),
                 "length": span([length for length in lengths if length is not None], 2),
@@ -130,7 +130,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "n": [short(n) for n in across],
         "rows": rows[:MAX_TABLE_ROWS],
         "safest": everywhere,
-        "length": rounded(everywhere.length, 3) if everywhere is not None else "",
+        "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "most": f"{100 * MOST:g}",
     }
 
@@ -168,7 +168,7 @@ def failures(results: Results) -> dict[str, Any]:
                 *(short(row[name]) for name in names),
                 row["series"],
                 f"{row['failures']:,} of {row['replicates']:,}",
-                rounded(row["coverage_failures_as_misses"], 3),
+                round_text(row["coverage_failures_as_misses"], 3),
                 with_error(row["coverage"], row["coverage_mcse"]),
                 why_failed(row, diverged.get(place(row), 0)),
             ]
@@ -232,20 +232,17 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
     """One row of the table; with the coverage of all replicates where some are lost in the run."""
 
     def measured(name: str, digits: int | None = None, error: float | None = None) -> Text:
-        text = with_error(row[name], error) if digits is None else rounded(row[name], digits)
+        text = with_error(row[name], error) if digits is None else round_text(row[name], digits)
         return text, row[name]
 
     relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
-    state = "-" if row["coverage_failures_as_misses"] is None else judge(row)
-    length_mcse = row["length_mcse"]
-    if length_mcse and row["length_mean"] and length_mcse < 1e-12 * abs(row["length_mean"]):
-        length_mcse = 0.0  # rounding of equal numbers: the oracle's lengths do not vary
+    state = judge(row)
     return [
         *((short(row[name]), row[name]) for name in settings),
         measured("coverage", error=row["coverage_mcse"]),
         (state, state),
         *([measured("coverage_failures_as_misses", 3)] if lost else []),
-        measured("length_mean", error=length_mcse),
+        measured("length_mean", error=row["length_mcse"]),
         ("-" if relative is None else f"{relative:.3f}", relative),
         measured("bias", error=row["bias_mcse"]),
         measured("empirical_se", 3),
@@ -258,10 +255,7 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) 
 def followed_table(results: Results) -> dict[str, Any]:
     """Every path at its last checkpoint, a row per statistic, and which bounds a mean is above."""
     rows = results.followed
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["path"]] = max(last.get(row["path"], 0), row["step"])
-    ends = [row for row in rows if row["step"] == last[row["path"]]]
+    ends = last_rows(rows)
     names, meanings = results.path_varying, results.meanings
     place = {stat: i for i, stat in enumerate(meanings)}
     ends.sort(key=lambda r: ([(r[k] is not None, r[k]) for k in names], place[r["stat"]]))
@@ -286,7 +280,7 @@ def end_of_path(row: Row, names: Sequence[str]) -> list[Text]:
     found.append((with_error(row["mean"], row["mcse"]), row["mean"]))
     numbers = [row[k] for k in ("q05", "q50", "q95")]
     numbers += [ratio(row["mean"], row[f"theory_{kind}"]) for kind in ("bound", "limit")]
-    found += [(rounded(number, 3), number) for number in numbers]
+    found += [(round_text(number, 3), number) for number in numbers]
     return found + [(f"{row[k]:,}", row[k]) for k in ("replicates", "failures")]
 
 
@@ -299,7 +293,12 @@ def comparison_table(comparison: Comparison) -> dict[str, Any]:
     rows = [
         [
             *(f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure),
-            *(rounded(r.ours, 4), rounded(r.ours_se, 2), rounded(r.printed, 4), rounded(r.printed_se, 2)),
+            *(
+                round_text(r.ours, 4),
+                round_text(r.ours_se, 2),
+                round_text(r.printed, 4),
+                round_text(r.printed_se, 2),
+            ),
             *(f"{r.z:.2f}", f"{r.p_adjusted:.3f}"),
         ]
         for r in comparison.rows
@@ -325,8 +324,12 @@ LOOK_SECONDS = 2.0
 
 def report_html(results: Results, live: bool = False) -> str:
     """The whole page; a ``live`` one reads itself again every RELOAD_SECONDS seconds."""
-    sections = [figure_section(*figure) for figure in draw_figures(results)]
-    specs = {section["id"]: section.pop("spec") for section in sections}
+    sections, specs = [], {}
+    for name, figure, chart in draw_figures(results):
+        spec = specs[name] = chart.to_dict()
+        caption = " ".join(filter(None, (figure.caption, spec["usermeta"].get("left_out"))))
+        section = {"id": name, "heading": figure.heading, "caption": caption}
+        sections.append(section | {"alt": spec["description"]})
     settings = settings_of(results.rows)
     return render_page(
         "page.html.jinja",
@@ -380,22 +383,11 @@ def render_page(template: str, /, **values: Any) -> str:
 
 
 def write_page(store: RunStore, text: str, file: str | None = None) -> str:
-    """Write a page in one step, so that a browser reads an old or a new one; its place.
-
-    Without a file it is ``report.html`` in the run.
-    """
+    """Write a page, by default ``report.html`` in the run; its place."""
     if file is None:
         store.publish("report.html", text.encode())
         return f"{store.address.rstrip('/')}/report.html"
-    target = Path(file)
-    unfinished = target.with_name(target.name + ".unfinished")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(target)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise InputError("output", file, "a file that can be written", f"{reason}.") from None
+    write_file(file, text.encode())
     return file
 
 
@@ -475,22 +467,19 @@ def script_json(value: object) -> Markup:
 
 def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
-    wanted = [("coverage", "n"), ("design-beta", "beta")]
-    wanted += [("choice", "n")] if len({row["series"] for row in results.rows}) >= MANY else []
-    wanted += [("length", "n"), ("protocols", "n")]
-    wanted += [("relative-length", "n")]
     figures = figures_of(results)
-    names = ("zip", "heat-map", "bias", "standard-error", "paper", "rates", *curves_of(results))
-    wanted += [(name, "n") for name in names]
-    axis = risk_axis(results)
-    wanted += [("risk", axis)] if axis else []
+    figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
+    wanted = {"coverage": "n", "design-beta": "beta", "choice": "n"}
+    wanted |= dict.fromkeys(("length", "protocols", "relative-length", "zip", "heat-map", "bias"), "n")
+    wanted |= dict.fromkeys(("standard-error", "paper", "rates", *curves_of(results)), "n")
+    wanted |= {"risk": risk_axis(results) or ""}
+    if len(results.values("beta")) < 2:
+        del wanted["design-beta"]
+    if len({row["series"] for row in results.rows}) < MANY:
+        del wanted["choice"]
     found = []
-    for name, x in wanted:
-        figure = figures["coverage" if name == "design-beta" else name]
-        if name == "design-beta":
-            if len(results.values("beta")) < 2:
-                continue
-            figure = Figure(figure.draw, **CAPTIONS[name])
+    for name, x in wanted.items():
+        figure = figures[name]
         try:
             found.append((name, figure, figure.chart(results, x)))
         except DamagedRun:
@@ -502,17 +491,6 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
 
 MANY = 4
 """Series from which on the report has the figure of the choice between them."""
-
-
-def figure_section(name: str, figure: Figure, chart: Any) -> dict[str, Any]:
-    spec = chart.to_dict()
-    return {
-        "id": name,
-        "heading": figure.heading,
-        "caption": " ".join(filter(None, (figure.caption, spec["usermeta"].get("left_out")))),
-        "alt": spec["description"],
-        "spec": spec,
-    }
 
 
 def lead(results: Results) -> str:
@@ -573,10 +551,13 @@ def facts(results: Results) -> list[tuple[str, str]]:
         grid += "; paths of their own for every n"
     if results.rows and not results.design.factorial:
         grid += "; not a full factorial design: some combinations were not run"
+    privacy = [values("privacy_notion")]
+    privacy += [f"unit: {unit}" if (unit := values("privacy_unit")) else ""]
+    privacy += [f"neighbours: {relation}" if (relation := values("neighbouring")) else ""]
     rows = [
         ("Problem", with_settings("problem") or values("problem")),
         ("Mechanism", with_settings("mechanism") or values("mechanism")),
-        ("Privacy", privacy(*map(values, ("privacy_notion", "privacy_unit", "neighbouring")))),
+        ("Privacy", "; ".join(filter(None, privacy))),
         ("Algorithm", with_settings("algorithm") or values("algorithm")),
         ("Interval methods", with_settings("method") or values("method")),
         ("Grid", grid),
@@ -584,11 +565,6 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("Seed", str(results.design.study.get("seed", ""))),
     ]
     return [(name, value) for name, value in rows if value]
-
-
-def privacy(notion: str, unit: str, neighbouring: str) -> str:
-    found = [notion, f"unit: {unit}" if unit else "", f"neighbours: {neighbouring}" if neighbouring else ""]
-    return "; ".join(filter(None, found))
 
 
 def list_values(value: Any) -> str:

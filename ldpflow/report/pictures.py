@@ -31,10 +31,10 @@ from ldpflow.report.charts import (
 )
 from ldpflow.report.figures import (
     CURVES,
-    MAX_SINGLE,
     MEASURES,
     Curves,
     curves_of,
+    describe_left_out,
     first_panels,
     measure,
     panel_name,
@@ -42,7 +42,6 @@ from ldpflow.report.figures import (
     risk,
     trajectory,
     usable_x,
-    without_setting,
 )
 from ldpflow.report.results import Results, Row, labels, present_last, with_misses
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
@@ -63,16 +62,11 @@ def heat_map(results: Results, x: str = "n") -> Any:
     label = labels(rows, results.names, [name for name in results.method_settings if name != x])
     for row in rows:
         row |= {"series": label(row), "panel": panel_name(results, row, factors)}
-        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1], "percent": "\N{EN DASH}"}
-        if row["coverage"] is not None:
-            row["deviation"] = row["coverage"] - row["level"]
-            row["percent"] = f"{100 * row['coverage']:.0f}"
+        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1]}
+        row |= {"deviation": row["coverage"] - row["level"], "percent": f"{100 * row['coverage']:.0f}"}
     order = list(dict.fromkeys(row["panel"] for row in rows))
     rows = [row for row in rows if order.index(row["panel"]) < 2 * MAX_PANELS]
-    known = [row for row in rows if row["coverage"] is not None]
-    if not known:
-        raise InputError("figure", "heat-map", "a run with coverages")
-    most = min(max(max(abs(row["deviation"]) for row in known), 0.05), 0.2)
+    most = min(max(max(abs(row["deviation"]) for row in rows), 0.05), 0.2)
     columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
     names = list(dict.fromkeys(row["series"] for row in rows))
     turned = alt.Axis(labelAngle=-45 if len(columns) > 4 else 0)
@@ -92,12 +86,12 @@ def heat_map(results: Results, x: str = "n") -> Any:
     shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
     size = {"width": max(30 * len(columns), 120), "height": max(22 * len(names), 60)}
     drawn = panels(rows, shown, [fill, text], size)
-    worst = min(known, key=lambda row: row["deviation"])
+    worst = min(rows, key=lambda row: row["deviation"])
     words = (
         f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
         f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
     )
-    missing = left_out(order[2 * MAX_PANELS :], [], without_setting(results.rows, x))
+    missing = left_out(order[2 * MAX_PANELS :], [], describe_left_out(results.rows, x))
     return style_chart(drawn, "Every cell: coverage in percent", words, 120, missing)
 
 
@@ -107,7 +101,7 @@ MAX_CELLS = 12
 MAX_INTERVALS = 150
 
 
-def interesting(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
+def find_noteworthy(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
     """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
 
     For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the
@@ -142,7 +136,7 @@ def gap(row: Row) -> float:
 
 
 def zip_plot(results: Results) -> Any:
-    """Zip plots of the cells chosen by :func:`interesting`.
+    """Zip plots of the cells chosen by :func:`find_noteworthy`.
 
     Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
     bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
@@ -162,7 +156,7 @@ def zip_plot(results: Results) -> Any:
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
     base = alt.Chart()
     drawn, names, most = [], [], 0
-    for reason, row in interesting(results):
+    for reason, row in find_noteworthy(results):
         values = intervals(results, row)
         if not values:
             continue
@@ -199,7 +193,7 @@ def intervals(results: Results, row: Row) -> list[Row]:
         if coordinate == row["coordinate"]
     )
     cell = next(found, None)
-    if cell is None or len(cell.ok) == 0:
+    if cell is None or not len(cell.ok):
         return []
     count = len(cell.ok)
     half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
@@ -225,7 +219,7 @@ def published_comparisons(results: Results) -> list[Comparison]:
     return [comparison for comparison in found if comparison.rows]
 
 
-def beside_published(results: Results) -> Any:
+def compare_with_published(results: Results) -> Any:
     """Coverage and length of published cells, printed and ours, with 95% intervals.
 
     Lengths are divided by the printed one, so that all n share an axis.
@@ -285,8 +279,6 @@ def beside_published(results: Results) -> Any:
 
 NAME = (0.4, 0.05)
 """Extent of a name in the figure: logarithm of length, and coverage."""
-LENGTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-"""Marks of the axis of lengths, in those of the oracle."""
 
 VERDICTS = {"recommended": "#d55e00", HOLDS: "#0072b2", UNDECIDED: "#cc79a7", FAILS: GREY}
 """Colours of the methods of a setting."""
@@ -321,13 +313,11 @@ def choice(results: Results) -> Any:
     heading = "coverage, failures as misses"
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
-    ends = min(point["short"] for point in points), max(point["long"] for point in points)
-    marks = [mark for mark in LENGTHS if ends[0] <= mark <= ends[1]]
     x = alt.X(
         "length:Q",
         scale=across,
         title="mean length / oracle length",
-        axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
+        axis=alt.Axis(labelExpr=LABEL, tickCount=6, labelOverlap=True),
     )
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(color=colour)
@@ -340,7 +330,6 @@ def choice(results: Results) -> Any:
         base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]
-    columns = list(points[0])
     chosen = [
         f"{s.best.label} at {panel_name(results, dict(s.best.row), factors)}" for s in settings if s.best
     ]
@@ -348,32 +337,31 @@ def choice(results: Results) -> Any:
         f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
-    drawn = panels(points, columns, layers)
+    drawn = panels(points, list(points[0]), layers)
     return style_chart(drawn, "Coverage against length", text, left_out=left_out(hidden, []))
 
 
 def frontier(setting: ArenaSetting) -> list[ArenaEntry]:
     """The recommended method, then those that no other beats in coverage and length at once."""
     known = [entry for entry in setting.entries if math.isfinite(entry.length)]
-    best = [entry for entry in known if entry is setting.best]
-    others = [entry for entry in known if entry is not setting.best]
-    return best + [
+    unbeaten = [
         one
-        for one in others
+        for one in known
         if not any(other.coverage >= one.coverage and other.length < one.length for other in known)
     ]
+    best = [entry for entry in known if entry is setting.best]
+    return best + [entry for entry in unbeaten if entry is not setting.best]
 
 
 def without_overlap(entries: list[ArenaEntry]) -> list[ArenaEntry]:
     """Entries whose names do not lie on that of one before."""
-
-    def overlap(one: ArenaEntry, other: ArenaEntry) -> bool:
-        near = abs(math.log(one.length / other.length)) <= NAME[0]
-        return near and abs(one.coverage - other.coverage) <= NAME[1]
-
     found: list[ArenaEntry] = []
     for entry in entries:
-        if not any(overlap(entry, other) for other in found):
+        apart = (
+            (abs(math.log(entry.length / other.length)), abs(entry.coverage - other.coverage))
+            for other in found
+        )
+        if all(wide > NAME[0] or high > NAME[1] for wide, high in apart):
             found.append(entry)
     return found
 
@@ -398,9 +386,8 @@ def along_a_path(name: str, curves: Curves) -> Figure:
     return Figure(
         partial(trajectory, name=name),
         curves.heading,
-        f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band (of at most {MAX_SINGLE} "
-        "replicates: each by itself). Dashed lines are proved upper bounds of the mean, dotted ones the "
-        "leading term of its expansion, where theory has them.",
+        f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band. Dashed lines are proved upper "
+        "bounds of the mean, dotted ones the leading term of its expansion, where theory has them.",
     )
 
 
@@ -409,7 +396,7 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 )
 """Heading and caption of the figures by name."""
 
-OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": beside_published}
+OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": compare_with_published}
 OVER_X: dict[str, Callable[..., Any]] = {"heat-map": heat_map, "rates": rates, "risk": risk}
 OVER_X |= {name: partial(measure, name=name) for name in MEASURES}
 

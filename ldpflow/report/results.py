@@ -65,7 +65,6 @@ class Results:
         Summary of the trajectories, empty for a study without any.
     study : dict
         Contents of study.toml, without the values of a pilot. Empty if there is no file.
-    study_text : str
     sessions : list of dict
         provenance.json.
     store : RunStore
@@ -77,7 +76,6 @@ class Results:
     table: pa.Table
     trajectories: pa.Table
     study: dict[str, Any]
-    study_text: str
     sessions: list[dict[str, Any]]
     store: RunStore
     damaged: Damaged = "refuse"
@@ -109,7 +107,7 @@ class Results:
             followed = None if from_parts else store.read_trajectory_summary()
             if followed is None:
                 followed = stored_trajectory_summary(store, damaged=damaged)
-            text, mapping = store.read_study() or "", stored_mapping(store) or {}
+            mapping = stored_mapping(store) or {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
         if table.num_rows == followed.num_rows == 0:
@@ -120,8 +118,8 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
-        study, text = public_study(mapping, text)
-        found = cls(rows, table, followed, study, text, read_sessions(store), store, damaged)
+        study, _ = public_study(mapping, "")
+        found = cls(rows, table, followed, study, read_sessions(store), store, damaged)
         names = found.varying()
 
         def place(row: Row) -> list[tuple[bool, Any]]:
@@ -167,8 +165,7 @@ class Results:
     @cached_property
     def followed(self) -> list[Row]:
         """The rows of the trajectories' summary."""
-        rows: list[Row] = self.trajectories.to_pylist()
-        return rows
+        return list(self.trajectories.to_pylist())
 
     @cached_property
     def meanings(self) -> dict[str, str]:
@@ -185,11 +182,6 @@ class Results:
         leading = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
         settings.sort(key=lambda name: name not in leading)
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
-
-    def constant(self, name: str) -> Any:
-        """Value of a constant column, or None if it varies or is null."""
-        values = {row.get(name) for row in self.rows}
-        return values.pop() if len(values) == 1 else None
 
     def values(self, name: str) -> list[Any]:
         """Distinct values of a column, sorted, without null."""

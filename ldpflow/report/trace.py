@@ -6,10 +6,10 @@ methods need at every n, and each row is bit for bit the row of a sweep at that 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pyarrow as pa
 
 from ldpflow.errors import InputError
@@ -24,11 +24,9 @@ from ldpflow.study import Study
 MOST_BYTES = 2**30
 
 
-def log_spaced(first: int, last: int, count: int) -> list[int]:
+def log_grid(first: int, last: int, count: int) -> list[int]:
     """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
-    ratio = math.log(last / first)
-    spaced = (round(first * math.exp(ratio * i / (count - 1))) for i in range(count))
-    return sorted({first, last, *(min(max(n, first), last) for n in spaced)})
+    return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
 
 
 def trace(
@@ -65,7 +63,7 @@ def trace(
     least = simulator.parts()["algorithm"].records_per_step()
     if not least <= first < last:
         raise InputError("from", first, f"an integer in [{least}, {last})")
-    grid = log_spaced(first, last, points)
+    grid = log_grid(first, last, points)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
     if size > MOST_BYTES:

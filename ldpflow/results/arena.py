@@ -60,15 +60,10 @@ class ArenaEntry:
         return self.state == HOLDS
 
     @property
-    def eligible(self) -> bool:
-        """Whether it can be recommended."""
-        return not self.barred
-
-    @property
     def length(self) -> float:
         """Mean length over the oracle's, infinite where no interval is defined."""
-        lengths = (self.row.get("length_relative"), self.row.get("length_mean"), math.inf)
-        return float(next(value for value in lengths if value is not None))
+        lengths = (self.row.get("length_relative"), self.row.get("length_mean"))
+        return float(next((value for value in lengths if value is not None), math.inf))
 
     @property
     def coverage(self) -> float:
@@ -96,7 +91,7 @@ class ArenaSetting:
     @property
     def undecided(self) -> bool:
         """Whether no method is recommended and more replicates could change that."""
-        return self.best is None and any(e.eligible and e.state == UNDECIDED for e in self.entries)
+        return self.best is None and any(not e.barred and e.state == UNDECIDED for e in self.entries)
 
 
 @dataclass(frozen=True)
@@ -205,35 +200,36 @@ def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
     """The entries in order, with the verdict of the rule."""
     held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
     others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
-    eligible = [entry for entry in entries if entry.eligible]
+    eligible = [entry for entry in entries if not entry.barred]
     return ArenaSetting(
         keys,
         (*held, *others),
-        next((entry for entry in held if entry.eligible), None),
+        next((entry for entry in held if not entry.barred), None),
         max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None),
     )
 
 
 def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     """Every method over all settings: those that hold their level most often first, then the shortest."""
-    by_label: dict[str, list[tuple[ArenaSetting, ArenaEntry]]] = {}
+    by_label: dict[str, list[ArenaEntry]] = {}
     for setting in settings:
         for entry in setting.entries:
-            by_label.setdefault(entry.label, []).append((setting, entry))
+            by_label.setdefault(entry.label, []).append(entry)
+    best = {id(setting.best) for setting in settings}
     found = []
-    for label, places in by_label.items():
-        lengths = [entry.length for _, entry in places if entry.holds and math.isfinite(entry.length)]
+    for label, entries in by_label.items():
+        lengths = [entry.length for entry in entries if entry.holds and math.isfinite(entry.length)]
         found.append(
             Standing(
                 label,
-                places[0][1].barred,
-                len(places),
-                sum(entry.holds for _, entry in places),
-                sum(entry.state == UNDECIDED for _, entry in places),
-                sum(setting.best is entry for setting, entry in places),
-                min(entry.coverage for _, entry in places),
-                max(float(entry.row["failure_share"]) for _, entry in places),
-                median(lengths) if lengths else None,
+                entries[0].barred,
+                settings=len(entries),
+                held=sum(entry.holds for entry in entries),
+                undecided=sum(entry.state == UNDECIDED for entry in entries),
+                best=sum(id(entry) in best for entry in entries),
+                lowest=min(entry.coverage for entry in entries),
+                failed=max(float(entry.row["failure_share"]) for entry in entries),
+                length=median(lengths) if lengths else None,
             )
         )
     return sorted(found, key=lambda s: (-s.held / s.settings, s.length or math.inf, s.label))

@@ -81,6 +81,7 @@ SIGNATURE = (
 )
 
 
+@lru_cache
 def follow_kernel() -> Callable[..., None]:
     return compile_kernel(follow, Case(), SIGNATURE)
 
@@ -115,6 +116,7 @@ def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     return table.reshape(-1)
 
 
+@lru_cache
 def equal_probability(count: int = NODES) -> Floats:
     """Midpoints of ``count`` equal parts of the standard normal law, scaled to variance 1."""
     nodes = np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])
@@ -122,6 +124,7 @@ def equal_probability(count: int = NODES) -> Floats:
     return result
 
 
+@lru_cache
 def few_nodes() -> Floats:
     """Rules of Gauss and Hermite with 9 and 7 nodes: rows of node, weights of E F and of E Z F."""
     rules = [np.polynomial.hermite_e.hermegauss(count) for count in (9, 7)]
@@ -288,20 +291,10 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
 class Arrival:
     """Prediction of the closure for one path and number of steps.
 
-    Parameters
-    ----------
-    relaxation_times : float
-        K = G sum eta_i.
-    standard_error : float
-        The oracle's sqrt(S/steps)/G, unit of the data.
-    bias : float
-        Bias of the average in standard errors; the sum of the next two.
-    bias_start, bias_steps : float
-        What is left from the start, and what a run that begins at theta* has.
-    sd_ratio : float
-        Standard deviation of the average in standard errors.
-    last_mean : float
-        Mean of the last iterate, unit of the data.
+    ``relaxation_times`` are K = G sum eta_i, ``standard_error`` is the oracle's sqrt(S/steps)/G. Bias and
+    standard deviation (``sd_ratio``) of the average are in standard errors; the bias is the sum of
+    ``bias_start``, left from the start, and of ``bias_steps``, which a run from theta* has. ``last_mean`` is
+    the mean of the last iterate, in the unit of the data.
     """
 
     relaxation_times: float
@@ -356,23 +349,29 @@ def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float 
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
 
 
+def follow_path(case: Approach, times: Sequence[int]) -> Floats:
+    """Rows of :func:`follow` for a path after sorted numbers of steps, in relaxation units."""
+    truth, density, table = relaxation_units(case.law, case.tau)
+    settings = (case.noise, case.c * density, case.gamma, (case.theta0 - truth) * density)
+    ends, sums = grid(case.gamma, times[-1])
+    out = np.empty((len(times), 5))
+    follow_kernel()(
+        table, equal_probability(), few_nodes(), ends, sums, case.tau, *settings,
+        float(case.records), np.array(times), out,
+    )  # fmt: skip
+    return out
+
+
 def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
     """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
-
-    kernel = follow_kernel()
-    nodes, few = equal_probability(), few_nodes()
     runs: dict[Approach, list[int]] = {}
     for place, case in enumerate(cases):
         runs.setdefault(replace(case, steps=0), []).append(place)
     found: list[Arrival | None] = [None] * len(cases)
     for run, places in runs.items():
-        truth, density, table = relaxation_units(run.law, run.tau)
-        times = np.array(sorted({cases[place].steps for place in places}))
-        out = np.empty((len(times), 5))
-        settings = (run.noise, run.c * density, run.gamma, (run.theta0 - truth) * density)
-        ends, sums = grid(run.gamma, int(times[-1]))
-        kernel(table, nodes, few, ends, sums, run.tau, *settings, float(run.records), times, out)
-        rows = dict(zip(times.tolist(), out.tolist(), strict=True))
+        truth, density, _ = relaxation_units(run.law, run.tau)
+        times = sorted({cases[place].steps for place in places})
+        rows = dict(zip(times, follow_path(run, times).tolist(), strict=True))
         for place in places:
             steps = cases[place].steps
             bias, from_truth, sd, last, _ = rows[steps]
@@ -392,7 +391,6 @@ def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
 @lru_cache(maxsize=32)  # a table of 180 kB for each law
 def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
     """tau-quantile, density there, and the table of F in relaxation units."""
-
     truth, density = law.quantile(tau), law.density_at_quantile(tau)
     return truth, density, tabulate(lambda y: law.cdf_values(truth + y / density))
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.results.columns import CellRows, Floats
@@ -98,7 +97,7 @@ def comparisons(
         Value of ``by`` to compare with, by default the first one in each group of cells.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = columns_compared(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
+    columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
     left_out = {*columns, *FOLLOWING}
     if by == "mechanism":
         left_out.add("epsilon")
@@ -167,7 +166,7 @@ CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def columns_compared(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def comparison_columns(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     if by in TABLES:
         return (by, *settings[by])
     single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
@@ -197,13 +196,10 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     pairs = len(both[0])
     if pairs == 0:
         return Contrast(0, 0, 0)
-    cells = (this, baseline)
     difference = hits(this)[both[0]] - hits(baseline)[both[1]]
     mean, variance = moments(difference)
-    finished = this.ok[both[0]] & baseline.ok[both[1]]
-    lengths = [measured_lengths(cell, at[finished]) for cell, at in zip(cells, both, strict=True)]
+    lengths = [lengths_or_nan(cell)[at] for cell, at in zip((this, baseline), both, strict=True)]
     known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
-    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, both, strict=True)]
     return Contrast(
         pairs,
         int(np.sum(difference > 0)),
@@ -212,7 +208,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
         math.sqrt(variance / pairs),
         *length_ratio(lengths[0][known], lengths[1][known]),
         True,
-        *undefined,
+        *(1.0 - float(np.mean(cell.ok[at])) for cell, at in zip((this, baseline), both, strict=True)),
     )
 
 
@@ -224,14 +220,13 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
         return Contrast(0, 0, 0, paired=False)
     (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
     error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
-    found = (cell.finished().lengths() for cell in cells)
-    lengths = [values[~np.isnan(values)] for values in found]
+    a, b = (values[~np.isnan(values)] for values in map(lengths_or_nan, cells))
     ratio = ratio_mcse = math.nan
-    if all(map(len, lengths)):
-        (a, a_variance), (b, b_variance) = map(moments, lengths)
-        ratio = a / b if b > 0 else math.nan
+    if len(a) and len(b):
+        (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
+        ratio = mean_a / mean_b if mean_b > 0 else math.nan
         if ratio > 0:
-            relative = a_variance / len(lengths[0]) / a**2 + b_variance / len(lengths[1]) / b**2
+            relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
             ratio_mcse = ratio * math.sqrt(relative)
     undefined = [1.0 - float(np.mean(cell.ok)) for cell in cells]
     return Contrast(pairs, 0, 0, p - q, error, ratio, ratio_mcse, False, *undefined)
@@ -242,21 +237,21 @@ def hits(cell: CellRows) -> Floats:
     return np.where(cell.ok, cell.covered, 0.0)
 
 
-def measured_lengths(cell: CellRows, at: NDArray[np.int64]) -> Floats:
-    """Lengths of some finished rows, as :meth:`CellRows.lengths` has them among all that finished."""
-    place = np.cumsum(cell.ok) - 1
-    lengths: Floats = cell.finished().lengths()[place[at]]
+def lengths_or_nan(cell: CellRows) -> Floats:
+    """Lengths of all rows (see :meth:`CellRows.lengths`), NaN for those that have not finished."""
+    lengths = np.full(len(cell.ok), np.nan)
+    lengths[cell.ok] = cell.finished().lengths()
     return lengths
 
 
 def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
     """Ratio of mean lengths and its MCSE."""
     pairs = len(a)
-    ratio = ratio_mcse = math.nan
-    mean_a, mean_b = (total(lengths) / pairs if pairs else math.nan for lengths in (a, b))
-    if mean_b > 0:
-        ratio = mean_a / mean_b
-    if pairs > 1 and ratio > 0:
-        psi = a / mean_a - b / mean_b
-        ratio_mcse = ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
-    return ratio, ratio_mcse
+    if not (pairs and total(b) > 0):
+        return math.nan, math.nan
+    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    if pairs == 1 or mean_a == 0:
+        return mean_a / mean_b, math.nan
+    psi = a / mean_a - b / mean_b
+    ratio = mean_a / mean_b
+    return ratio, ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))

@@ -151,8 +151,7 @@ def excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
     of the latter.
     """
     last = int(np.max(n))
-    eta = s.steps(last)
-    energy = s.energy(last)
+    eta, energy = s.steps(last), s.energy(last)
     sums = np.cumsum(eta)
     force = s.smoothness * s.second_moment()
     f0 = s.smoothness * s.start / 2
@@ -172,8 +171,7 @@ def average_excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
     (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
     """
     last = int(np.max(n)) + 1
-    eta = s.steps(last)
-    energy = s.energy(last)
+    eta, energy = s.steps(last), s.energy(last)
     sums = np.concatenate([[0.0], np.cumsum(eta * s.second_moment())])
     k = np.asarray(n, dtype=np.int64)
     return np.asarray((energy[k + 1] / eta[k] + sums[k + 1] - sums[1]) / (2 * k))
@@ -318,8 +316,8 @@ def squared_noise(path: OnePass) -> float:
     """tau^2 of an algorithm with a fixed clipping norm (0 without noise)."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
-        assert path.horizon is not None and algorithm.clip is not None
-        return (2.0 * algorithm.alpha() * algorithm.clip / algorithm.batches(path.horizon)[1]) ** 2
+        clip = algorithm.clip or 0.0
+        return (2.0 * algorithm.alpha() * clip / algorithm.batches(path.horizon or 0)[1]) ** 2
     return float(path.randomiser.noise_covariance(path.problem)[0][0])
 
 
@@ -397,46 +395,31 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
     Exact at every T for fixed clipping and none, and for ordinary least squares with normal x; a
     prediction for dp_ambssgd and sufficient_statistics.
     """
-    problem, algorithm = path.problem, path.algorithm
+    problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
     found = np.asarray(steps, dtype=np.int64)
     if not isinstance(problem, LeastSquares) or problem.stored_records():
         return {}
     if isinstance(algorithm, OrdinaryLeastSquares):
-        assert path.horizon is not None
-        if problem.design != "normal" or path.horizon <= problem.dimension + 1:
+        if problem.design != "normal" or n <= problem.dimension + 1:
             return {}
         if isinstance(algorithm, SufficientStatistics):
-            value = statistics_risk(algorithm, problem, path.horizon)
+            value = statistics_risk(algorithm, problem, n)
         else:
-            value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, path.horizon)
+            value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, n)
         return {"tail_exc": np.full(found.shape, value)}
-    b, last = 1, int(found.max())
-    start = (np.array(problem.truth()) - algorithm.theta0) ** 2
-    if isinstance(algorithm, DpAmbssgd):
-        assert path.horizon is not None
-        _, c = expected_thresholds(algorithm, problem, path.horizon)
-    elif isinstance(algorithm, (TailSgd, DpMbssgd)):
-        if isinstance(algorithm, DpMbssgd):
-            assert path.horizon is not None
-            b = algorithm.batches(path.horizon)[1]
-        c = second_moments(
-            problem.lambdas,
-            start,
-            b,
-            algorithm.step_constant(),
-            problem.error_variance(),
-            squared_noise(path),
-            last,
-            problem.kurtosis(),
-        )
-    else:
+    if not isinstance(algorithm, (TailSgd, DpMbssgd, DpAmbssgd)):
         return {}
     eta = algorithm.step_constant()
-    pairs = [mean_risks(c, problem.lambdas, eta, t) for t in found.tolist()]
-    return {
-        "last_exc": np.array([pair[0] for pair in pairs]),
-        "tail_exc": np.array([pair[1] for pair in pairs]),
-    }
+    if isinstance(algorithm, DpAmbssgd):
+        _, c = expected_thresholds(algorithm, problem, n)
+    else:
+        b = algorithm.batches(n)[1] if isinstance(algorithm, DpMbssgd) else 1
+        start = (np.array(problem.truth()) - algorithm.theta0) ** 2
+        noises = problem.error_variance(), squared_noise(path)
+        last = int(found.max())
+        c = second_moments(problem.lambdas, start, b, eta, *noises, last, problem.kurtosis())
+    pairs = np.array([mean_risks(c, problem.lambdas, eta, t) for t in found.tolist()])
+    return {"last_exc": pairs[:, 0], "tail_exc": pairs[:, 1]}
 
 
 def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
@@ -447,18 +430,9 @@ def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
     if path.randomiser.kind != "none" or problem.stored_records() or algorithm.theta0 != 0.0:
         return {}
     start = math.fsum(w * w for w in problem.truth())
-    values = [
-        lemma_35(
-            problem.lambdas,
-            problem.radius_square(),
-            algorithm.step_constant(),
-            t,
-            start,
-            problem.error_variance(),
-            squared_noise(path),
-        )
-        for t in np.asarray(steps).tolist()
-    ]
+    settings = problem.lambdas, problem.radius_square(), algorithm.step_constant()
+    noises = problem.error_variance(), squared_noise(path)
+    values = [lemma_35(*settings, t, start, *noises) for t in np.asarray(steps).tolist()]
     return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
 
 
@@ -476,15 +450,14 @@ def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Cur
     dict
         ``bound`` and ``limit``: curves by statistic, none where there is no theory.
     """
-    bounds: Curves = {}
-    limits: Curves = {}
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
-    elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
-        bounds, limits = regression_bounds(simulator, n), regression_limits(simulator, n)
-    elif isinstance(simulator, OnePass):
-        bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
-    return {"bound": bounds, "limit": limits}
+        return {"bound": bounds, "limit": limits}
+    if not isinstance(simulator, OnePass):
+        return {"bound": {}, "limit": {}}
+    if isinstance(simulator.problem, LeastSquares):
+        return {"bound": regression_bounds(simulator, n), "limit": regression_limits(simulator, n)}
+    return {"bound": one_pass_bounds(simulator, n), "limit": one_pass_limits(simulator, n)}
 
 
 def constants_of(path: OnePass) -> BoundConstants | None:
@@ -499,9 +472,8 @@ def constants_of(path: OnePass) -> BoundConstants | None:
     if bound is None or smooth is None:
         return None
     start = math.fsum((algorithm.theta0 - t) ** 2 for t in problem.truth())
-    budget = path.mechanism.smallest()
-    steps = algorithm.c, algorithm.gamma
-    return BoundConstants(*steps, bound, problem.dimension, budget, start, smoothness=smooth)
+    settings = algorithm.c, algorithm.gamma, bound, problem.dimension, path.mechanism.smallest(), start
+    return BoundConstants(*settings, smoothness=smooth)
 
 
 def one_pass_bounds(path: OnePass, n: ArrayLike) -> Curves:

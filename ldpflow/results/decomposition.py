@@ -149,28 +149,22 @@ class Decomposition:
             return self.values
         return {name: term_of(name, each).mcse for name, each in self.found.items()}
 
-    def effects(self) -> dict[str, float]:
-        """The defined effects by cause."""
-        sign = math.copysign(1.0, self.coverage - self.level)
-        found = [(c, e) for c in CAUSES if math.isfinite(e := self.values[f"{c}_effect"])]
-        return dict(sorted(found, key=lambda pair: -sign * pair[1]))
-
     def main_cause(self) -> str | None:
         """The cause with the largest effect towards the gap between coverage and level.
 
         ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
         no effect exceeds two of its own MCSE; None if nothing is defined.
         """
-        effects = self.effects()
-        if not effects:
-            return None
         gap = self.coverage - self.level
-        cause, effect = next(iter(effects.items()))
-        towards = math.copysign(1.0, gap) * effect
+        towards = {c: math.copysign(1.0, gap) * self.values[f"{c}_effect"] for c in CAUSES}
+        defined = [cause for cause in CAUSES if math.isfinite(towards[cause])]
+        if not defined:
+            return None
+        cause = max(defined, key=towards.__getitem__)
         noise = 2 * self.coverage_mcse
-        if abs(gap) <= noise and towards <= noise:
+        if abs(gap) <= noise and towards[cause] <= noise:
             return "none"
-        return cause if towards > 2 * self.errors[f"{cause}_effect"] else "left"
+        return cause if towards[cause] > 2 * self.errors[f"{cause}_effect"] else "left"
 
     def columns(self) -> dict[str, float | str | None]:
         """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
@@ -180,15 +174,10 @@ class Decomposition:
                 found[column] = value if math.isfinite(value) else None
         return found | {"main_cause": self.main_cause()}
 
-    @property
-    def unmeasured(self) -> int:
-        """Intervals that end at a public range, so that they have no length, and no effect can be told."""
-        return 0 if self.parts else int(np.isnan(self.rows.length).sum())
-
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
-        if self.found is None or not self.effects():
+        if self.found is None or self.main_cause() is None:
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
         error, half = np.abs(rows.estimate - rows.truth), rows.lengths() / 2
@@ -232,10 +221,11 @@ class Decomposition:
 
         ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown.
         """
-        if self.unmeasured:
+        unmeasured = int(np.isnan(self.rows.length).sum())
+        if unmeasured and not self.parts:
             return (
                 f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} MCSE at level {self.level:g}: "
-                f"{self.unmeasured:,} intervals end at a public range and have no length, so that effects "
+                f"{unmeasured:,} intervals end at a public range and have no length, so that effects "
                 "cannot be told apart."
             )
         shown = [*self.terms, *([] if self.rest is None else [self.rest])]
@@ -276,17 +266,18 @@ class Decomposition:
 
     def words(self, term: Term) -> str:
         v = self.values
-        by_design = not math.isfinite(v["variability_effect"])
-        what = "lengths, which vary by design," if by_design else "mean length"
+        lengths = (
+            "mean length" if math.isfinite(v["variability_effect"]) else "lengths, which vary by design,"
+        )
         if term.name == DEPENDENCE:
-            error, length = np.abs(self.rows.estimate - self.rows.truth), self.rows.lengths()
-            both = np.ptp(error) > 0 and np.ptp(length) > 0
-            correlation = float(np.corrcoef(error, length)[0, 1]) if both else math.nan
+            error = np.abs(self.rows.estimate - self.rows.truth)
+            with np.errstate(all="ignore"):
+                correlation = float(np.corrcoef(error, self.rows.lengths())[0, 1])
             return f"dependence of error and length, correlation {correlation:+.2f}"
         return {
             "bias": f"bias of {v['standardised_bias']:+.2f} empirical SE",
-            "length": f"{what} {v['length_ratio']:.3f} of 2 z empirical SE",
-            "variability": f"lengths vary by {v['length_cv']:.0%}" if not by_design else "",
+            "length": f"{lengths} {v['length_ratio']:.3f} of 2 z empirical SE",
+            "variability": f"lengths vary by {v['length_cv']:.0%}",
             "shape": f"shape of the estimates' distribution, skewness {v['skewness']:+.2f}",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "limits not symmetric about the estimate",
@@ -296,11 +287,9 @@ class Decomposition:
 
 def cause(term: Term, source: str | None) -> str:
     """A property in a word or two."""
-    if term.name == "bias":
-        return "bias" + {"start": " from the start", "steps": " from the size of the steps"}.get(
-            source or "", ""
-        )
+    biases = {"start": "bias from the start", "steps": "bias from the size of the steps"}
     return {
+        "bias": biases.get(source or "", "bias"),
         "length": f"{'short' if term.effect < 0 else 'long'} intervals",
         "variability": "lengths that vary",
         "shape": "the shape of the estimates' distribution",
@@ -326,8 +315,7 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
 def left_out_groups(count: int) -> NDArray[np.bool_]:
     """Which replicates are kept: row 0 has all, row g leaves out each that is g modulo the groups."""
     groups = min(GROUPS, count)
-    kept: NDArray[np.bool_] = np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None]
-    return kept
+    return np.asarray(np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None])
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
@@ -337,8 +325,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     size = kept.sum(axis=1)
 
     def mean(values: Floats | NDArray[np.bool_]) -> Floats:
-        result: Floats = np.sum(weights * values, axis=1)
-        return result
+        return np.asarray(np.sum(weights * values, axis=1))
 
     length = rows.lengths()
     error = rows.estimate - rows.truth
@@ -353,14 +340,13 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
     def covers(half: Floats | float, shift: Floats | float = 0.0) -> Floats:
         """C(half S, shift S)."""
-        result: Floats = ndtr(half - shift) - ndtr(-half - shift)
-        return result
+        return np.asarray(ndtr(half - shift) - ndtr(-half - shift))
 
     if rows.has_se():
         length_effect = covers(average / (2 * s)) - level
-        variability_effect = mean(central_mass(z * length / average[:, None])) - level
+        variability_effect = mean(covers(z * length / average[:, None])) - level
     else:
-        length_effect = mean(central_mass(half)) - level
+        length_effect = mean(covers(half)) - level
         variability_effect = np.full(len(s), math.nan)
     shape = mean(np.abs(deviation) <= z * s[:, None]) - level
     together = mean(covers(half, shift[:, None]))
@@ -378,19 +364,6 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
         # As a product: a power takes a hundred times as long.
         "skewness": mean(deviation * deviation * deviation) / variance**1.5,
     }
-
-
-def central_mass(half: Floats) -> Floats:
-    """Phi(half) - Phi(-half), in the same bits; half lengths are not negative.
-
-    From 1.5 on, ndtr computes Phi(half) as 1 - Phi(-half).
-    """
-    below = ndtr(-half)
-    above = 1.0 - below
-    near = half < 1.5
-    above[near] = ndtr(half[near])
-    result: Floats = above - below
-    return result
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:

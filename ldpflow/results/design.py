@@ -165,23 +165,20 @@ class StoredDesign:
         tables, _ = public_study(self.study_of(whole, mapping), "")
         cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
         one = len(products(cells, AXES)) == 1
-        same = all(len(whole[name]) == 1 for name in FIXED)
         factorial = one or self.made_by(self.study_of(whole, mapping)) == self.counts.keys()
-        if factorial and same:
-            blocks = [whole]
-        elif factorial and targets is not None and all(len(whole[name]) == 1 for name in FIXED[1:]):
+        differing = {name for name in FIXED if len(whole[name]) > 1}
+        if factorial and not differing:
+            return RunDesign(tables, True, self.texts([whole], mapping))
+        if factorial and targets is not None and differing == {"replicates"}:
             return RunDesign(tables, True, self.texts([whole], mapping), targets)
-        else:
-            blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
+        blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
         return RunDesign(tables, factorial, self.texts(blocks, mapping))
 
     def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
         """Study files of the blocks, none if they do not give the rows or a run cannot grow by them."""
         studies = [self.study_of(block, mapping) for block in blocks]
         made = [self.made_by(study) for study in studies]
-        known = [places for places in made if places is not None]
-        places = {place for places in known for place in places}
-        if len(known) == len(made) and places != self.counts.keys():
+        if None not in made and set().union(*(places or () for places in made)) != self.counts.keys():
             return ()
         if not designs_of(blocks[0]) >= {design for block in blocks for design in designs_of(block)}:
             return ()

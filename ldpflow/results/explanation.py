@@ -25,31 +25,17 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-SAME = 1e-6  # of the empirical standard error: sums taken in another order differ by less
 BIAS, TIMES = 0.1, 25.0  # standard errors and relaxation times of a run that arrives
 MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Sentences on one cell and coordinate, with its row of the summary.
-
-    ``named`` of ``looked`` effects exceed two of their MCSE.
-    """
-
-    row: dict[str, Any]
-    sentences: list[str]
-    named: int = 0
-    looked: int = 0
-
-
-def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
-    """Explain every row of a summary.
+def explain(store: RunStore, summary: pa.Table) -> pa.Table:
+    """Settings of every row of a summary, and a text ``explanation``.
 
     The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
     estimates' distribution and the dependence of error and length (see
-    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive,
-    predicted and measured bias are compared.
+    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive, predicted and measured
+    bias are compared. The metadata ``note`` counts the named effects, and those that chance would name.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -59,52 +45,38 @@ def explain(store: RunStore, summary: pa.Table) -> list[Explanation]:
         cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
-    found: dict[int, Explanation] = {}
+    texts = [""] * len(rows)
+    named = looked = 0
     for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if cell_identity(key, keys.column_names) not in wanted:
                 continue
             at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
-            oracle = without_oracle(paths[row["path"]]) if row.get("oracle_length") is None else []
+            named, looked = named + len(coverage.terms), looked + coverage.looked
             sentences = [
                 coverage.sentence(None if arrival is None else arrival.source()),
                 "" if arrival is None else arrival.sentence(),
                 *cautions(row, columns, row["path"] in vectors),
-                *failure_sentences(row),
-                *oracle,
-                *dominance(row, one_dominates(cell)),
-                *extremes(row),
-                *looks(row),
+                failures(row),
+                "" if math.isfinite(row.get("oracle_length") or math.nan) else no_oracle(paths[row["path"]]),
+                dominance(row) if one_dominates(cell) else "",
+                extremes(row),
+                looks(row),
             ]
-            found[at] = Explanation(row, [*filter(None, sentences)], len(coverage.terms), coverage.looked)
-    return [found[at] for at in range(len(rows))]
+            texts[at] = " ".join(filter(None, sentences))
+    note = (
+        f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
+        f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+    )
+    settings = summary.column_names[: summary.column_names.index("truth")]
+    table = summary.select(settings).append_column("explanation", pa.array(texts, pa.string()))
+    return table.replace_schema_metadata({"note": note if looked else ""})
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
     """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
-
-
-def chance_note(found: Sequence[Explanation]) -> str:
-    """Sentence on the effects that chance alone would name in so many cells."""
-    looked = sum(one.looked for one in found)
-    if not looked:
-        return ""
-    named = sum(one.named for one in found)
-    return (
-        f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
-        f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
-    )
-
-
-def explanation_table(store: RunStore, summary: pa.Table) -> pa.Table:
-    """The settings of a summary's rows and their explanation as a text."""
-    found = explain(store, summary)
-    text = [" ".join(one.sentences) for one in found]
-    settings = summary.column_names[: summary.column_names.index("truth")]
-    table = summary.select(settings).append_column("explanation", pa.array(text, pa.string()))
-    return table.replace_schema_metadata({"note": chance_note(found)})
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
@@ -117,86 +89,78 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
-def failure_sentences(row: Mapping[str, Any]) -> list[str]:
+def failures(row: Mapping[str, Any]) -> str:
     if not row["failures"]:
-        return []
-    misses = row["coverage_failures_as_misses"]
-    return [
+        return ""
+    return (
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {misses:.3f}."
-    ]
+        f"covers {row['coverage_failures_as_misses']:.3f}."
+    )
 
 
-def without_oracle(path: Simulator[Any, Any]) -> list[str]:
-    """A sentence on why there is no oracle to compare lengths with."""
+def no_oracle(path: Simulator[Any, Any]) -> str:
+    """Why there is no oracle to compare lengths with."""
     law = limit_law(path)
     if law is None:
-        return ["There is no oracle: no limit law of the estimate is known here."]
+        return "There is no oracle: no limit law of the estimate is known here."
     if any(math.isinf(value) for value in law.variances):
-        return ["There is no oracle: the variance of a step is infinite."]
-    if all(map(math.isfinite, law.variances)):
-        return []  # a summary of an earlier version
+        return "There is no oracle: the variance of a step is infinite."
     problem: Any = path.parts().get("problem")
     unknown = problem is not None and any(math.isnan(v) for row in problem.curvature() for v in row)
     what = f"curvature of {problem.kind} at the true value" if unknown else "variance of a step"
-    return [f"There is no oracle: the {what} has no closed form here."]
+    return f"There is no oracle: the {what} has no closed form here."
 
 
-def dominance(row: Mapping[str, Any], one: bool) -> list[str]:
-    """A sentence where a single replicate decides how right the standard errors look."""
+def dominance(row: Mapping[str, Any]) -> str:
+    """A sentence for a cell in which one replicate decides how right the standard errors look."""
     value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
-    if not one or value is None or error is None:
-        return []
-    return [
+    if value is None or error is None:
+        return ""
+    return (
         "One replicate has more than half of the estimates' variance or of the squared standard errors: the "
         f"relative error of the standard errors, {value:+.3g} ± {error:.2g} MCSE, rests on it."
-    ]
+    )
 
 
-def extremes(row: Mapping[str, Any]) -> list[str]:
-    """A sentence about paths that have grown beyond all use though they are finite."""
+def extremes(row: Mapping[str, Any]) -> str:
+    """A sentence on paths that have grown beyond all use though they are finite."""
     if not has_exploded(row):
-        return []
-    return [
+        return ""
+    return (
         f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
         f"{row['length_mean'] / row['length_median']:.3g} times their median. Paths that grow and stay "
         "finite count as finished: means, standard errors and relative lengths of this cell say nothing."
-    ]
+    )
 
 
-def looks(row: Mapping[str, Any]) -> list[str]:
+def looks(row: Mapping[str, Any]) -> str:
     if (row.get("looks") or 0) < 2 or row.get("coverage_all_n") is None:
-        return []
+        return ""
     every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
-    found = [
+    found = (
         f"Looked at {row['looks']:.0f} times on the way, it covers every time in {every:.3f} ± {error:.3f} "
         "of the replicates."
-    ]
-    if row.get("coverage_at_stop") is not None:
-        at, error = row["coverage_at_stop"], row["coverage_at_stop_mcse"] or 0.0
-        found.append(
-            f"{row['stopped_share']:.0%} reach the target length, half of them by n = "
-            f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
-        )
-    return found
+    )
+    if row.get("coverage_at_stop") is None:
+        return found
+    at, error = row["coverage_at_stop"], row["coverage_at_stop_mcse"] or 0.0
+    return (
+        f"{found} {row['stopped_share']:.0%} reach the target length, half of them by n = "
+        f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
+    )
 
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted and measured bias of the average in one row of a summary."""
+    """Predicted bias of the average, and the row of the summary that has the measured one."""
 
     arrival: Arrival
-    measured: float
-    """Bias over the standard error of the oracle."""
-    start: float
-    """theta0, unit of theta."""
-    truth: float
-    """theta*, unit of theta."""
-    scale: float = 1.0
-    """The oracle's standard error over the empirical one."""
-    gamma: float = math.nan
-    """Exponent of the steps; NaN if not known."""
-    n: int = 0
+    row: Mapping[str, Any]
+
+    @property
+    def measured(self) -> float:
+        """Bias over the standard error of the oracle."""
+        return float(self.row["bias"]) / self.arrival.standard_error
 
     def source(self) -> str | None:
         """``start`` or ``steps``, whichever part of the predicted bias is larger.
@@ -213,7 +177,7 @@ class PredictedBias:
 
         Biases are in empirical standard errors, as in the sum of effects.
         """
-        found = self.arrival
+        found, row = self.arrival, self.row
         if not found.refused:
             return ""
         words = found.verdict.replace("_", " ")
@@ -224,9 +188,11 @@ class PredictedBias:
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
         moved = ""
         if not math.isnan(found.last_mean):
-            moved = f", theta went from {self.start:g} to {found.last_mean:.3g} of {self.truth:.3g}"
-        biases = found.bias_start, found.bias_steps, self.measured
-        start, steps, measured = (self.scale * bias for bias in biases)
+            moved = f", theta went from {row['theta0']:g} to {found.last_mean:.3g} of {row['truth']:.3g}"
+        scale = found.standard_error / row["empirical_se"]
+        start, steps, measured = (
+            scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
+        )
         return (
             f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
             f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
@@ -241,109 +207,55 @@ class PredictedBias:
         """
         bias = abs(self.arrival.bias_steps)
         more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
-        return self.n * more, BIAS / bias * more ** (self.gamma - 0.5)
-
-    def users_alone(self) -> float:
-        """Users from which on these steps leave little bias: it falls as n^(1/2 - gamma) standard errors."""
-        exponent = self.gamma - 0.5
-        if exponent <= 0:
-            return math.inf
-        powers = math.log(abs(self.arrival.bias_steps) / BIAS) / exponent
-        return self.n * math.exp(powers) if powers < 100 else math.inf
+        return self.row["n"] * more, BIAS / bias * more ** (self.row["gamma"] - 0.5)
 
     def against_steps(self) -> str:
-        if math.isnan(self.gamma) or abs(self.arrival.bias_steps) <= BIAS:
+        gamma, n = self.row.get("gamma"), self.row["n"]
+        if gamma is None or abs(self.arrival.bias_steps) <= BIAS:
             return "smaller steps, TR or another centre"
         users, times = self.smaller_steps()
         steps = f"c times {times:.2g}, or a larger gamma"
         # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
-        found = [] if users > self.n else [f"smaller steps ({steps})"]
+        found = [] if users > n else [f"smaller steps ({steps})"]
         found.append("TR or another centre")
-        if self.n < users <= MOST_USERS * self.n:
-            found.append(f"or about n = {in_thousands(users)} and {steps}")
-        rate = f"in SE this bias falls as n^-{self.gamma - 0.5:.2g}"
-        if self.users_alone() <= MOST_USERS * self.n:
-            return ", ".join([*found, f"or about n = {in_thousands(self.users_alone())}: {rate}"])
-        return f"{', '.join(found)}; a larger n alone does not help: {rate}"
-
-
-def in_thousands(users: float) -> str:
-    return f"{float(f'{users:.1e}'):,.0f}"
+        if n < users <= MOST_USERS * n:
+            found.append(f"or about n = {float(f'{users:.1e}'):,.0f} and {steps}")
+        return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"
 
 
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted and measured bias of the rows of a summary.
+    """Predicted biases of the rows of a summary that are around the average.
 
-    None for methods that are not around the average, and where nothing is predicted.
+    None for other methods, and where nothing is predicted.
     """
-    said = {method: says_average(method) for method in {row["method"] for row in rows}}
-    may_be = {method for method, says in said.items() if says or (says is None and not is_bundled(method))}
-    asked = [row for row in rows if row["method"] in may_be]
-    known = dict.fromkeys((row["path"], row["n"]) for row in asked if row["path"] in paths)
+    known = dict.fromkeys(
+        (row["path"], row["n"])
+        for row in rows
+        if row["path"] in paths and says_average(row["method"]) is not False
+    )
     found = dict(zip(known, predict_simulators([(paths[path], n) for path, n in known]), strict=True))
-    sure = [row for row in rows if said[row["method"]] and not row["failures"]]
-    # Where there are several, a bundled one.
-    averages = {paths_of(row): row for row in sorted(sure, key=lambda row: is_bundled(row["method"]))}
     result: list[PredictedBias | None] = []
     for row in rows:
-        at, bias, spread = found.get((row["path"], row["n"])), row["bias"], row["empirical_se"]
-        if at is None or bias is None or not spread:
+        said, arrivals = says_average(row["method"]), found.get((row["path"], row["n"]))
+        if said is False or arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
             continue
-        arrival = at[row["coordinate"]]
-        settings = {name: math.nan if row.get(name) is None else row[name] for name in ("theta0", "gamma")}
-        one = PredictedBias(
-            arrival,
-            bias / arrival.standard_error,
-            settings["theta0"],
-            row["truth"],
-            arrival.standard_error / spread,
-            settings["gamma"],
-            row["n"],
-        )
-        result.append(one if around_average(row, averages.get(paths_of(row)), one) else None)
+        one = PredictedBias(arrivals[row["coordinate"]], row)
+        result.append(one if said or one.source() is not None else None)
     return result
-
-
-def paths_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What estimates of two methods share that are of the same paths at the same time."""
-    return row["path"], row["n"], row["coordinate"], row["replicates"]
-
-
-def around_average(row: Mapping[str, Any], average: Mapping[str, Any] | None, found: PredictedBias) -> bool:
-    """Whether a method's estimates are the average of the iterates: as it says, else by the estimates.
-
-    ``average`` is the row of a method on these paths that says so, if the run has one. Without it a method
-    that is not bundled counts as one around the average if its bias is the predicted one.
-    """
-    said = says_average(row["method"])
-    if said is not None:
-        return said
-    if average is not None and not row["failures"]:
-        slack = SAME * average["empirical_se"]
-        return all(abs(row[name] - average[name]) <= slack for name in ("bias", "empirical_se"))
-    return not is_bundled(row["method"]) and found.source() is not None
 
 
 def says_average(method: str) -> bool | None:
     """Whether a method is around the average, as its class says.
 
     None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
-    class and may have another centre.
+    class and may have another centre. Its bias decides then: it is the predicted one, or it is not.
     """
     kind = INTERVAL_METHODS.get(method)
     if kind is None:
         return None
-    owner = next(base for base in kind.__mro__ if "around_average" in vars(base))
-    return kind.around_average if is_own(owner) == is_own(kind) else None
-
-
-def is_bundled(method: str) -> bool:
-    found = INTERVAL_METHODS.get(method)
-    return found is not None and is_own(found)
-
-
-def is_own(kind: type) -> bool:
-    return kind.__module__.startswith("ldpflow.")
+    if kind.__module__.startswith("ldpflow."):
+        return bool(kind.around_average)
+    return vars(kind).get("around_average")

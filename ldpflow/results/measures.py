@@ -104,19 +104,14 @@ def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
 
 
 def length_measures(length: Floats) -> dict[str, float]:
-    result: dict[str, float] = {}
-    count = len(length)
-    if count == 0:
-        return result
+    if not len(length):
+        return {}
     mean, variance = moments(length)
-    result["length_mean"] = mean
-    result["length_mcse"] = math.sqrt(variance / count)
-    if mean > 0:
-        result["length_cv"] = math.sqrt(variance) / mean
     names = ("length_q05", "length_q25", "length_median", "length_q75", "length_q95")
-    quantiles = np.quantile(length, [0.05, 0.25, 0.5, 0.75, 0.95])
-    result.update(zip(names, quantiles.tolist(), strict=True))
-    return result
+    quantiles = np.quantile(length, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+    result = dict(zip(names, quantiles, strict=True))
+    result |= {"length_mean": mean, "length_mcse": math.sqrt(variance / len(length))}
+    return result | {"length_cv": math.sqrt(variance) / mean} if mean > 0 else result
 
 
 def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
@@ -246,9 +241,7 @@ def has_dominant(values: Floats) -> bool:
 def has_exploded(row: Mapping[str, Any]) -> bool:
     """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
     mean, median = row.get("length_mean"), row.get("length_median")
-    if mean is None or median is None or not math.isfinite(mean):
-        return False
-    return bool(mean > EXPLODED * median > 0)
+    return mean is not None and median is not None and math.inf > mean > EXPLODED * median > 0
 
 
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:

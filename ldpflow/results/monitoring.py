@@ -13,7 +13,6 @@ In the summary both run along with n: the row of an n has the looks up to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -53,27 +52,6 @@ ROUNDING = 1e-12
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Looks:
-    """Intervals of R replicates at G increasing n: flags of shape (R, G).
-
-    Where there is no interval (status not ok), all three are False. ``short``: shorter than the target.
-    """
-
-    n: NDArray[np.int64]
-    covered: Flags
-    defined: Flags
-    short: Flags
-
-
-def coverage_at_every_n(looks: Looks) -> dict[str, float]:
-    """Coverage at all n at once, over replicates that are defined at all of them, and over all.
-
-    ``looks`` is how many there are.
-    """
-    return {"looks": float(len(looks.n))} | joint_coverage("coverage_all_n", looks.covered, looks.defined)
-
-
 def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float]:
     """Share of rows with all flags ``covered``, among those with all ``defined`` and among all."""
     hits = int(covered.all(axis=1).sum())
@@ -83,23 +61,21 @@ def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float
     return result
 
 
-def coverage_at_stop(looks: Looks) -> dict[str, float]:
+def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict[str, float]:
     """Where replicates stop, and how often the interval covers there.
 
-    ``stopped_share`` is over all replicates; the rest over those that have stopped.
+    Flags of shape (R, G) at G increasing n; ``short``: shorter than the target. ``stopped_share`` is over all
+    replicates; the rest over those that have stopped.
     """
-    stopped: Flags = np.any(looks.short, axis=1)
+    stopped: Flags = np.any(short, axis=1)
     count = int(stopped.sum())
-    result = rate("stopped_share", count, looks.defined.shape[0])
+    result = rate("stopped_share", count, len(stopped))
     if count == 0:
         return result
-    first = looks.short.argmax(axis=1)[stopped]
-    hits = looks.covered[stopped, first]
-    result |= rate("coverage_at_stop", int(hits.sum()), count)
-    ends = looks.n[first].astype(np.float64)
-    result["stop_n_mean"] = float(ends.sum()) / count
-    result["stop_n_median"] = float(np.median(ends))
-    return result
+    first = short.argmax(axis=1)[stopped]
+    result |= rate("coverage_at_stop", int(covered[stopped, first].sum()), count)
+    ends = n[first].astype(np.float64)
+    return result | {"stop_n_mean": float(ends.sum()) / count, "stop_n_median": float(np.median(ends))}
 
 
 class Watch:
@@ -114,25 +90,24 @@ class Watch:
         self.names: dict[str, None] = {}
         self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
 
-    def observe(self, keys: pa.Table, cells: Sequence[CellRows]) -> None:
-        self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
-        for key, cell in zip(keys.to_pylist(), cells, strict=True):
-            if key["n"] < self.first_n:
-                continue
-            flags = np.where(cell.ok, DEFINED, 0).astype(np.uint8)
-            flags[cell.ok & (cell.covered == 1.0)] |= COVERED
-            limit = self.target(key)
-            if limit is not None:
-                # The oracle's length at a target_n of the grid is the target, up to rounding: not below it.
-                flags[cell.ok & (cell.length < limit * (1 - ROUNDING))] |= SHORT
-            self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
-
     def observed(
         self, cells: Iterable[tuple[pa.Table, Sequence[CellRows]]]
     ) -> Iterator[tuple[pa.Table, Sequence[CellRows]]]:
         for keys, rows in cells:
-            self.observe(keys, rows)
+            self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
+            for key, cell in zip(keys.to_pylist(), rows, strict=True):
+                if key["n"] >= self.first_n:
+                    flags = self.flags(cell, self.target(key))
+                    self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
             yield keys, rows
+
+    def flags(self, cell: CellRows, limit: float | None) -> NDArray[np.uint8]:
+        flags = np.where(cell.ok, DEFINED, 0).astype(np.uint8)
+        flags[cell.ok & (cell.covered == 1.0)] |= COVERED
+        if limit is not None:
+            # The oracle's length at a target_n of the grid is the target, up to rounding: not below it.
+            flags[cell.ok & (cell.length < limit * (1 - ROUNDING))] |= SHORT
+        return flags
 
     def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
         """The measures of a row of the summary."""
@@ -145,11 +120,16 @@ class Watch:
             shared = np.intersect1d(shared, found[n][0], assume_unique=True)
         if not len(shared):
             return {}
-        flags = np.stack([flags_of(*found[n], shared) for n in wanted], axis=1)
-        bits = [(flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT)]
-        looks = Looks(np.array(wanted, dtype=np.int64), *bits)
-        result = coverage_at_every_n(looks) | self.all_coordinates(row)
-        return result | coverage_at_stop(looks) if self.target(row) is not None else result
+        columns = [
+            bits[np.searchsorted(replicates, shared)] for replicates, bits in map(found.__getitem__, wanted)
+        ]
+        flags = np.stack(columns, axis=1)
+        covered, defined, short = ((flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT))
+        result = {"looks": float(len(wanted))} | joint_coverage("coverage_all_n", covered, defined)
+        result |= self.all_coordinates(row)
+        if self.target(row) is None:
+            return result
+        return result | coverage_at_stop(np.array(wanted, dtype=np.int64), covered, short)
 
     def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
         """Joint coverage of all coordinates at this n, for the row of the first coordinate."""
@@ -173,9 +153,8 @@ class Watch:
     def append_to(self, table: pa.Table) -> pa.Table:
         rows = [self.measures(row) for row in table.to_pylist()]
         for column in MONITORED:
-            values = [row.get(column.name) for row in rows]
-            values = [None if value is None or np.isnan(value) else value for value in values]
-            table = table.append_column(arrow_field(column), pa.array(values, pa.float64()))
+            values = pa.array([row.get(column.name) for row in rows], pa.float64(), from_pandas=True)
+            table = table.append_column(arrow_field(column), values)
         return table
 
 
@@ -192,10 +171,3 @@ def monitor_columns() -> Iterator[Column]:
 
 MONITORED = tuple(monitor_columns())
 """Further columns of the summary of a study with [monitor]."""
-
-
-def flags_of(
-    replicates: NDArray[np.int64], flags: NDArray[np.uint8], wanted: NDArray[np.int64]
-) -> NDArray[np.uint8]:
-    """The flags of the wanted replicates (both sorted)."""
-    return flags if len(replicates) == len(wanted) else flags[np.searchsorted(replicates, wanted)]

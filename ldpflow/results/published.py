@@ -25,6 +25,7 @@ from importlib.resources import files
 from statistics import NormalDist, median
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 from scipy.special import ndtr
 
@@ -33,12 +34,11 @@ from ldpflow.settings import closest
 
 Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
-Cell = tuple[int, str, float, int, str, int]
 
 MEASURES: tuple[Measure, ...] = ("coverage", "length")
 
-# Published tables by the name that `verify` takes.
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
+"""Files of published tables by the name that `verify` takes."""
 
 # Coverages are printed to three digits.
 COVERAGE_HALF_UNIT = 0.0005
@@ -96,7 +96,7 @@ class Place:
     n: int
 
     @property
-    def cell(self) -> Cell:
+    def cell(self) -> tuple[int, str, float, int, str, int]:
         """As a tuple, equal for coverage and length of one cell."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
@@ -204,9 +204,8 @@ class Comparison:
 
         Cells that the run does not have are no failure: a smaller study may be verified too.
         """
-        if self.findings or not self.rows or any(cell.kind == "unusable" for cell in self.missing):
-            return False
-        return not self.refuted
+        unusable = any(cell.kind == "unusable" for cell in self.missing)
+        return bool(self.rows) and not (self.findings or unusable or self.refuted)
 
     @property
     def refuted(self) -> bool:
@@ -222,12 +221,12 @@ class Comparison:
 
     def power(self) -> Iterator[str]:
         """Lines on the size of difference that would be found: without it a verdict says little."""
-        counts = sorted({row.replicates for row in self.rows})
+        counts = [row.replicates for row in self.rows]
         for measure in MEASURES:
             scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
             if (found := self.detectable(measure)) is not None:
                 middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
-                each = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+                each = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
                 yield (
                     f"power: with {each} replicates a true difference of {middle} in {measure} (median of "
                     f"the numbers; at most {largest}) is found with probability 80%"
@@ -284,7 +283,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
     rows: list[PublishedRow] = []
-    missing: dict[Cell, MissingCell] = {}
+    missing: dict[tuple[Any, ...], MissingCell] = {}
     for number in published:
         candidates = at_hand.get(number.cell[1:], [])
         matching = [row for row in candidates if not differences(number, row)]
@@ -299,7 +298,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
             place = *number.cell, number.measure, row.get("path"), row["replicates"]
             printed = number.value, number.se, number.half_unit
-            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided(z)))
+            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided_p(z)))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))
@@ -350,7 +349,7 @@ def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> Missi
     return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
 
 
-def two_sided(z: float) -> float:
+def two_sided_p(z: float) -> float:
     """P(|Z| >= |z|), Z standard normal."""
     return float(2.0 * ndtr(-abs(z)))
 
@@ -361,10 +360,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Rejecting where the adjusted value is below a keeps the probability of any false rejection at
     most a under every dependence (Holm, 1979).
     """
-    m = len(p_values)
-    adjusted = [1.0] * m
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(m), key=p_values.__getitem__)):
-        largest = max(largest, min(1.0, (m - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(p), 0, -1) * p[order]))
+    return list(adjusted.tolist())

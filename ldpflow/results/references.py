@@ -102,7 +102,7 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
     return found
 
 
-def unreferenced(study: Mapping[str, Any]) -> list[str]:
+def kinds_without_reference(study: Mapping[str, Any]) -> list[str]:
     """Kinds of a study whose references are not known, those of plug-ins."""
     return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
@@ -142,9 +142,9 @@ def own_variants(study: Mapping[str, Any]) -> list[str]:
     found = []
     for kinds, name, value, words in OWN_VARIANTS:
         for entry in entries(study, "method"):
-            named = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
             given = entry.get(name)
             if value in (given if isinstance(given, list) else [given]):
+                named = kinds_of({"method": entry}, "method")
                 found += [f"{words} of {kind}" for kind in named if kind in kinds]
     return list(dict.fromkeys(found))
 
@@ -176,9 +176,8 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
     versions = {"ldpflow": "?", "python": "?"} | dict(last.get("versions") or {})
     named = [f"{name} {versions[name]}" for name in ("numpy", "numba", "scipy") if name in versions]
     targets: list[Mapping[str, Any]] = []
-    for entry in sessions:
-        target = entry.get("precision") or {}
-        aimed = any(target.get(name) is not None for name in ("target_mcse", "target_length"))
+    for target in (entry.get("precision") or {} for entry in sessions):
+        aimed = {target.get("target_mcse"), target.get("target_length")} != {None}
         if aimed and target not in targets:
             targets.append(target)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
@@ -194,7 +193,11 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
         own_n=own_n(summary),
         precision=targets,
         seed=study["seed"],
-        several=[kind for kind in kinds_of(study, "method") if makes_joint_rows(kind)],
+        several=[
+            kind
+            for kind in kinds_of(study, "method")
+            if INTERVAL_METHODS.get(kind, IntervalMethod).runs is not IntervalMethod.runs
+        ],
         versions=versions if sessions else None,
         packages=named,
         processor=(last.get("machine") or {}).get("processor"),
@@ -226,14 +229,9 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
     }
 
 
-def makes_joint_rows(kind: str) -> bool:
-    method = INTERVAL_METHODS.get(kind)
-    return method is not None and method.runs is not IntervalMethod.runs
-
-
 def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     """Kind and settings of an entry: those that vary or are not at their default, and some that are."""
-    kinds = [entry["kind"]] if isinstance(entry["kind"], str) else entry["kind"]
+    kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = []
     for name, value in entry.items():
@@ -277,9 +275,9 @@ def value_text(value: object) -> str:
         return f"({', '.join(f'{name} {value_text(own)}' for name, own in value.items())})"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def enumerate_words(words: Sequence[str]) -> str:

@@ -237,7 +237,6 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
     One row per path, n, step and stat (see :data:`ldpflow.results.trajectories.SUMMARY_COLUMNS`).
     """
     measured = trajectories.summarise(rows)
-    described = {name: path.columns() for name, path in paths.items()}
     keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
     for name, path in paths.items():
@@ -246,10 +245,7 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
             for stat, line in found.items():
                 for k, value in zip(own, line.tolist(), strict=True):
                     theory[column][(name, k, stat)] = value
-    names = parameter_names(paths, described)
-    table = add_settings(measured.select(["path"]), names, [described[key] for key in keys])
-    for name in measured.column_names[1:]:
-        table = table.append_column(measured.schema.field(name), measured[name])
+    table, _ = with_parameters(measured, paths)
     for column, by_place in theory.items():
         values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
@@ -262,17 +258,19 @@ def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
     return {*FIRST, *settings, *COLUMNS, *DERIVED} - {*BUNDLED_SUMMARIES}
 
 
-def parameter_names(paths: Simulators, described: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Columns of parameters: the well-known ones, further settings, then what follows from settings."""
-    names = [name for name in FIRST if name != "path"]
+def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, list[str]]:
+    """Rows with the parameters of their path before all but ``path``, and the names of these columns.
+
+    First the well-known ones, then further settings, then those that follow from settings.
+    """
+    described = {name: path.columns() for name, path in paths.items()}
     derived = {name: None for path in paths.values() for name in path.derived()}
-    for columns in described.values():
-        names += [name for name in columns if name not in names and name not in derived]
-    return [*names, *derived]
-
-
-def add_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]]) -> pa.Table:
-    """The table with the parameters of its rows' paths as columns."""
+    settings = dict.fromkeys(name for columns in described.values() for name in columns)
+    names = [name for name in FIRST if name != "path"]
+    names += [name for name in settings if name not in names and name not in derived]
+    names += [name for name in derived if name not in names]
+    per_row = [described[name] for name in measured["path"].to_pylist()]
+    table = measured.select(["path"])
     for name in names:
         values = [row.get(name) for row in per_row]
         kind = None
@@ -282,7 +280,10 @@ def add_settings(table: pa.Table, names: list[str], per_row: list[dict[str, Any]
         elif name in {"epsilon", "mu", "delta"} or all(value is None for value in values):
             kind = pa.float64()
         table = table.append_column(name, pa.array(values, type=kind))
-    return table
+    for name in measured.column_names:
+        if name != "path":
+            table = table.append_column(measured.schema.field(name), measured[name])
+    return table, names
 
 
 def summary_of(
@@ -303,13 +304,7 @@ def summary_of(
     measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
     keys = group_keys(measured.schema)
     measured = measured.select([*keys, *(name for name in measured.column_names if name not in keys)])
-    described = {name: path.columns() for name, path in paths.items()}
-    names = parameter_names(paths, described)
-    per_row = [described[name] for name in measured["path"].to_pylist()]
-    table = add_settings(measured.select(["path"]), names, per_row)
-    for name in measured.column_names:
-        if name != "path":
-            table = table.append_column(measured.schema.field(name), measured[name])
+    table, names = with_parameters(measured, paths)
     for name in DERIVED:
         kind = pa.string() if name == "main_cause" else pa.float64()
         table = table.append_column(name, pa.array([row[name] for row in derived], kind))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -95,8 +95,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
-    n = rows["n"].to_numpy()
-    step = rows["step"].to_numpy()
+    n, step = rows["n"].to_numpy(), rows["step"].to_numpy()
     ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
@@ -113,6 +112,14 @@ def summarise(rows: pa.Table) -> pa.Table:
     found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
     found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
     return pa.Table.from_pylist(found, schema=SUMMARY)
+
+
+def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a summary of trajectories at the last step of their path."""
+    last: dict[str, int] = {}
+    for row in rows:
+        last[row["path"]] = max(last.get(row["path"], 0), row["step"])
+    return [row for row in rows if row["step"] == last[row["path"]]]
 
 
 def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -33,7 +33,6 @@ OPERATORS: dict[type[ast.AST], Any] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 def condition(text: str, schema: pa.Schema) -> pc.Expression:
@@ -52,7 +51,15 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     InputError
         Naming ``where``.
     """
-    return ConditionReader(text, schema).expression()
+    try:
+        return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
+    except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise InputError("where", text, FORM) from None
+
+
+def columns_named(where: str | None) -> list[str]:
+    """Names of columns in a condition that can be read."""
+    return [node.id for node in ast.walk(ast.parse((where or "0").strip())) if isinstance(node, ast.Name)]
 
 
 def select_rows(
@@ -78,10 +85,9 @@ def select_rows(
         Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
     """
     if where is not None:
-        reader = ConditionReader(where, table.schema)
-        found = table.filter(reader.expression())
+        found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:
-            raise reader.refuse(SOME_ROW, describe_values(reader.columns, [table]))
+            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [table]))
         table = found
     if sort:
         order = []
@@ -119,15 +125,6 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
     return list(found)
 
 
-def settings_condition(settings: Mapping[str, Any], schema: pa.Schema) -> pc.Expression | None:
-    """The condition that columns equal these values, or are among them where a list is given."""
-    found = []
-    for name, value in settings.items():
-        check_column(name, schema, name)
-        found.append(is_among(name, value if isinstance(value, (list, tuple)) else [value], schema))
-    return reduce(operator.and_, found) if found else None
-
-
 def check_column(name: str, schema: pa.Schema, field: str) -> None:
     if name not in schema.names:
         raise InputError(field, name, "a column of the table", nearest(name, schema.names))
@@ -148,87 +145,69 @@ def to_column_type(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-class ConditionReader:
-    """Turns the syntax tree of a condition into a filter expression."""
-
-    def __init__(self, text: str, schema: pa.Schema) -> None:
-        self.text = text
-        self.schema = schema
-        self.columns: list[str] = []
-
-    def expression(self) -> pc.Expression:
-        try:
-            return self.read(ast.parse(self.text.strip(), mode="eval").body)
-        except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-            raise self.refuse() from None
-
-    def column(self, name: str) -> pa.DataType:
-        check_column(name, self.schema, "where")
-        self.columns.append(name)
-        return self.schema.field(name).type
-
-    def refuse(self, allowed: str = FORM, hint: str = "") -> InputError:
-        return InputError("where", self.text, allowed, hint)
-
-    def read(self, node: ast.expr) -> pc.Expression:
-        match node:
-            case ast.BoolOp(op=op, values=values):
-                return reduce(OPERATORS[type(op)], map(self.read, values))
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return ~self.read(operand)
-            case ast.Compare(left=left, ops=ops, comparators=others):
-                return reduce(operator.and_, map(self.compare, [left, *others], ops, others))
-            case ast.Name(id=name) if pa.types.is_boolean(self.column(name)):
+def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
+    """Filter expression of a syntax tree. Raises TypeError for what is no condition."""
+    match node:
+        case ast.BoolOp(op=op, values=values):
+            return reduce(OPERATORS[type(op)], [read_condition(value, schema) for value in values])
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ~read_condition(operand, schema)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            pairs = zip([left, *others], ops, others, strict=False)
+            return reduce(operator.and_, [compare(*pair, schema) for pair in pairs])
+        case ast.Name(id=name):
+            check_column(name, schema, "where")
+            if pa.types.is_boolean(schema.field(name).type):
                 return pc.field(name)
-        raise self.refuse()
+    raise TypeError
 
-    def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> pc.Expression:
-        """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
-        if isinstance(right, ast.Name) and not isinstance(op, (ast.In, ast.NotIn)):
-            left, right, op = right, left, MIRRORED.get(type(op), type(op))()
-        if not isinstance(left, ast.Name):
-            raise self.refuse()
-        kind, column, value = self.column(left.id), pc.field(left.id), ast.literal_eval(right)
-        several = isinstance(value, (list, tuple))
-        if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
-            raise self.refuse()
-        match op:
-            case ast.In() if several:
-                return is_among(left.id, value, self.schema)
-            case ast.NotIn() if several:
-                return ~is_among(left.id, value, self.schema)
-            case ast.Eq() | ast.Is() if value is None:
-                return column.is_null()
-            case ast.NotEq() | ast.IsNot() if value is None:
-                return column.is_valid()
-        if type(op) not in OPERATORS or several or value is None:
-            raise self.refuse()
-        if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) != isinstance(value, str):
-            raise self.refuse(f"values of {left.id}, which is {kind}")
-        found: pc.Expression = OPERATORS[type(op)](column, pa.scalar(value))
-        return found
+
+def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -> pc.Expression:
+    """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
+    named, other = (left, right) if isinstance(left, ast.Name) else (right, left)
+    if not isinstance(named, ast.Name):
+        raise TypeError
+    name, value = named.id, ast.literal_eval(other)
+    check_column(name, schema, "where")
+    column, kind = pc.field(name), schema.field(name).type
+    several = isinstance(value, (list, tuple))
+    if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
+        raise TypeError
+    match op:
+        case ast.In() if several and named is left:
+            return is_among(name, value, schema)
+        case ast.NotIn() if several and named is left:
+            return ~is_among(name, value, schema)
+        case ast.Eq() | ast.Is() if value is None:
+            return column.is_null()
+        case ast.NotEq() | ast.IsNot() if value is None:
+            return column.is_valid()
+    if type(op) not in OPERATORS or several or value is None:
+        raise TypeError
+    if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) != isinstance(value, str):
+        raise InputError("where", value, f"values of {name}, which is {kind}")
+    both = (column, value) if named is left else (value, column)
+    found: pc.Expression = OPERATORS[type(op)](*both)
+    return found
 
 
 def stored_rows(
     store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
 ) -> pa.Table:
     """Rows of single replicates that meet a condition and have these settings."""
-    found, named = [], [*settings]
-
-    def tables(columns: list[str] | None = None) -> Iterator[pa.Table]:
-        return store.replicates.iterate(columns=columns, damaged="refuse")
-
-    for table in tables():
-        filters = settings_condition(settings, table.schema)
-        if where is not None:
-            reader = ConditionReader(where, table.schema)
-            own = reader.expression()
-            filters = own if filters is None else filters & own
-            named = [*dict.fromkeys((*settings, *reader.columns))]
-        found.append(table if filters is None else table.filter(filters))
+    found = []
+    for table in store.replicates.iterate(damaged="refuse"):
+        for name, value in settings.items():
+            check_column(name, table.schema, name)
+            values = value if isinstance(value, (list, tuple)) else [value]
+            table = table.filter(is_among(name, values, table.schema))
+        found.append(table if where is None else table.filter(condition(where, table.schema)))
     if not found:
         raise InputError("run", store.root, "a run with rows of replicates", "Nothing finished there.")
-    if named and not any(table.num_rows for table in found):
+    rows = pa.concat_tables(found)
+    if not rows.num_rows and (where is not None or settings):
+        named = [*dict.fromkeys((*settings, *columns_named(where)))]
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
-        raise InputError(field, value, SOME_ROW, describe_values(named, tables(named)))
-    return select_rows(pa.concat_tables(found), columns=columns)
+        held = store.replicates.iterate(columns=named, damaged="refuse")
+        raise InputError(field, value, SOME_ROW, describe_values(named, held))
+    return select_rows(rows, columns=columns)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ldpflow.components.algorithms import ALGORITHMS, Algorithm
 from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.components.problems import PROBLEMS
-from ldpflow.components.problems.tables import data_files_closed
+from ldpflow.components.problems.tables import close_data_files
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings, unknown_names
@@ -137,7 +137,7 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
     settings = meta["path_settings"]
     if unknown_kinds(settings) or names_file(settings):
         return Described(settings, meta["described"])
-    with data_files_closed():
+    with close_data_files():
         return simulator_from_settings(settings)
 
 

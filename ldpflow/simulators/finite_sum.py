@@ -25,7 +25,7 @@ from ldpflow.simulators import finite_sum_kernel
 from ldpflow.simulators.one_pass import NANOSECONDS_PER_COORDINATE
 from ldpflow.simulators.rows import run_kernel
 from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator
-from ldpflow.simulators.trajectories import squared, trajectory_table
+from ldpflow.simulators.trajectories import squared_norms, trajectory_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -253,21 +253,21 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         at = np.searchsorted(run.times, steps)
         points = np.concatenate([run.iterates[at], run.chosen[None]])
         losses, gradients = risk(self.problem, record.data, points)
-        norms = np.sqrt(squared(gradients))
-        noise = np.sqrt(squared(run.estimates[at] - run.momenta[at]))
+        norms = np.sqrt(squared_norms(gradients))
+        noise = np.sqrt(squared_norms(run.estimates[at] - run.momenta[at]))
         output = np.full((2, *noise.shape), np.nan)
         output[:, -1] = losses[-1], norms[-1]
         columns: dict[str, Array | None] = {
             "loss": losses[:-1],
             "gradient_norm": norms[:-1],
-            "error_norm": np.sqrt(squared(run.estimates[at] - gradients[:-1])),
+            "error_norm": np.sqrt(squared_norms(run.estimates[at] - gradients[:-1])),
             "noise_norm": noise,
             "output_loss": output[0],
             "output_gradient_norm": output[1],
         }
         if self.problem.convex():
             columns["last_exc"] = losses[:-1] - minimum(self.problem, record.data, points.shape[-1])
-        finite = np.isfinite(squared(run.iterates[at]))
+        finite = np.isfinite(squared_norms(run.iterates[at]))
         return trajectory_table(record.replicates, np.full_like(steps, self.horizon), steps, columns, finite)
 
 

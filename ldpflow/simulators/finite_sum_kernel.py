@@ -24,12 +24,12 @@ import numpy as np
 from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.components.problems import finite_sum as synthetic
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
-from ldpflow.numerics import kernels, register_array
+from ldpflow.numerics import register_array
 from ldpflow.numerics.kernel_functions import layout_of, part_of, size_of
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES
-from ldpflow.simulators.one_pass_kernel import drawing
+from ldpflow.simulators.one_pass_kernel import draw_part
 
 STEPS = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], int64[::1], float64[::1], "
@@ -100,12 +100,6 @@ def finite_sum_kernel(
 
 
 @lru_cache(maxsize=256)
-def kernel_digest(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...]) -> str:
-    """Digest of a kernel. Equal digests mean equal compiled code."""
-    return kernels.kernel_digest(run, steps_case(problem, algorithm, settings, ()))
-
-
-@lru_cache(maxsize=256)
 def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
     """The compiled kernel that evaluates F and its gradient."""
     return compile_kernel(risk, problem_case(problem), RISK)
@@ -116,7 +110,7 @@ def records_case(problem: FiniteSumProblem) -> Case:
     values: dict[str, Any] = {
         "D": problem.dimension,
         "DATA_PLANES": len(variates),
-        "draw_data": drawing(variates),
+        "draw_data": draw_part(variates),
         "record": getattr(synthetic, f"{problem.labels}_record"),
     }
     return Case(tuple(values.items()), (("law", layout_of(problem.data_parameters())),))

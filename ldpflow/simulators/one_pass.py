@@ -33,8 +33,8 @@ from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator, methods
 from ldpflow.simulators.trajectories import (
     excess_loss,
     excess_loss_seconds,
-    log_spaced,
-    squared,
+    log_grid,
+    squared_norms,
     trajectory_table,
 )
 
@@ -246,7 +246,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         own = self.algorithm.checkpoints(self.problem, users[-1], points)
         if own is not None:
             return own
-        spaced = log_spaced(max(first, self.algorithm.records_per_step()), max(users), points)
+        spaced = log_grid(max(first, self.algorithm.records_per_step()), max(users), points)
         return tuple(sorted({*spaced, *users}))
 
     def interval_record(self) -> type[Record] | None:
@@ -480,11 +480,11 @@ def path_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int,
     average = centre + record.sums_at(steps) / counts
     start = np.array(path.algorithm.start(path.dimension))[:, None]
     earlier = average - (last - start) / counts
-    finite = np.isfinite(squared(last - centre)) & np.isfinite(squared(average - centre))
+    finite = np.isfinite(squared_norms(last - centre)) & np.isfinite(squared_norms(average - centre))
     columns: dict[str, Array | None] = {
-        "last_sq": squared(last - centre),
-        "avg_sq": squared(average - centre),
-        "avg_pre_sq": squared(earlier - centre),
+        "last_sq": squared_norms(last - centre),
+        "avg_sq": squared_norms(average - centre),
+        "avg_pre_sq": squared_norms(earlier - centre),
         "last_exc": excess_loss(path.problem, last),
         "avg_exc": excess_loss(path.problem, average),
         "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail else None,

@@ -37,7 +37,6 @@ from ldpflow.components.algorithms import budget_split
 from ldpflow.components.problems import file_rows, tables
 from ldpflow.components.problems.laws import Law, Variate
 from ldpflow.numerics import fill_uniform, private_bit, register_array, running_sums
-from ldpflow.numerics import kernels as module
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
 from ldpflow.numerics.running_sums import PERTURBED
@@ -141,7 +140,7 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
-def drawing(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
+def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
     """Kernel part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
     places = places_of(variates)
@@ -381,7 +380,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
         "draw_data": data_part(path, data, inlining),
-        "draw_noise": drawing(noise, inlining),
+        "draw_noise": draw_part(noise, inlining),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
         "add_iterate": KernelPart(add_iterate, inlining="written"),
         "keep_path": KernelPart(keep_path, inlining="written"),
@@ -396,7 +395,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
 def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
     """Function that fills the planes of records: variates, or a file's rows in order or with replacement."""
     if not path.problem.stored_records():
-        return drawing(data, inlining)
+        return draw_part(data, inlining)
     return file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
 
 
@@ -404,12 +403,6 @@ def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
     """The compiled kernel of a path, or of a perturbed one."""
     return compile_kernel(run, kernel_case(path, sums, perturbed), SIGNATURE)
-
-
-@lru_cache(maxsize=1024)
-def kernel_digest(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> str:
-    """Digest of a path's kernel. Paths with equal digests run equal compiled code."""
-    return module.kernel_digest(run, kernel_case(path, sums, perturbed))
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:

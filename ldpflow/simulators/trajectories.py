@@ -180,7 +180,7 @@ def trajectory_table(
     return pa.Table.from_arrays([data[name] for name in schema.names], schema=schema)
 
 
-def squared(distance: Array) -> Array:
+def squared_norms(distance: Array) -> Array:
     """Squared norms over the second axis, added in order."""
     total = np.zeros((distance.shape[0], distance.shape[2]))
     for j in range(distance.shape[1]):
@@ -188,7 +188,7 @@ def squared(distance: Array) -> Array:
     return total
 
 
-def log_spaced(first: int, last: int, points: int) -> tuple[int, ...]:
+def log_grid(first: int, last: int, points: int) -> tuple[int, ...]:
     """About ``points`` distinct log-spaced integers from ``first`` to ``last``."""
     if last <= first:
         return (last,)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 from pathlib import Path
@@ -398,8 +398,6 @@ def add_path_column(table: pa.Table, path_key: str) -> pa.Table:
     return table.add_column(0, "path", column)
 
 
-COMPARED_ROWS = 2**17  # at a time: sorting takes hundreds of bytes a row
-
 Read = tuple[Part, pa.Table]
 
 
@@ -434,39 +432,34 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
 def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
     """Iterate over the parts of one path without the rows of earlier parts.
 
-    One part is in memory at a time. ``load`` reads an earlier part again for the comparison.
+    Two parts are in memory at a time. ``load`` reads an earlier part again for the comparison.
 
     Raises
     ------
     InputError
         If two parts differ on a row. Names both.
     """
-    before: list[tuple[Part, dict[str, int]]] = []
+    before: list[Part] = []
     for part, table in parts:
-        own = {cell_id(cell): at for at, cell in enumerate(part.cells)}
-        left = np.ones((part.last - part.first, len(part.cells), part.rows_per_cell), dtype=bool)
-        for other, theirs in before:
-            first, last = max(part.first, other.first), min(part.last, other.last)
-            shared = [cell for cell in own if cell in theirs] if first < last else []
-            if shared and not isinstance(again := load(other), UnreadablePart):
-                at = [own[cell] for cell in shared], [theirs[cell] for cell in shared]
-                step = max(COMPARED_ROWS // (len(shared) * part.rows_per_cell), 1)
-                for start in range(first, last, step):
-                    span = start, min(start + step, last)
-                    theirs_again = select_replicates(again, other, *span, at[1])
-                    own_again = select_replicates(table, part, *span, at[0])
-                    check_equal(part.kind, (other.name, theirs_again), (part.name, own_again))
-                left[first - part.first : last - part.first, at[0]] = False
-        before.append((part, own))
-        yield part, table if left.all() else table.filter(pa.array(left.reshape(-1)))
+        left = np.ones(table.num_rows, dtype=bool)
+        for other in before:
+            within = max(part.first, other.first), min(part.last, other.last)
+            cells = cell_ids(part.cells) & cell_ids(other.cells)
+            own = rows_of(part, within, cells)
+            if own.any() and not isinstance(again := load(other), UnreadablePart):
+                theirs = again.filter(pa.array(rows_of(other, within, cells)))
+                check_equal(part.kind, (other.name, theirs), (part.name, table.filter(pa.array(own))))
+                left &= ~own
+        before.append(part)
+        yield part, table if left.all() else table.filter(pa.array(left))
 
 
-def select_replicates(rows: pa.Table, part: Part, first: int, last: int, cells: Sequence[int]) -> pa.Table:
-    """Select rows of a whole part: replicates first to last (exclusive), cells by number."""
-    width = len(part.cells) * part.rows_per_cell
-    inside = rows.slice((first - part.first) * width, (last - first) * width)
-    at: NDArray[np.int64] = np.arange(inside.num_rows).reshape(last - first, -1, part.rows_per_cell)
-    return inside.take(pa.array(at[:, list(cells)].reshape(-1)))
+def rows_of(part: Part, within: tuple[int, int], cells: Collection[str]) -> NDArray[np.bool_]:
+    """Mask of the rows of some replicates and cells in a whole part."""
+    replicates = np.arange(part.first, part.last)
+    here = (within[0] <= replicates) & (replicates < within[1])
+    wanted = [cell_id(cell) in cells for cell in part.cells for _ in range(part.rows_per_cell)]
+    return np.logical_and.outer(here, wanted).reshape(-1)
 
 
 def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -482,7 +475,7 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
-    """Refuse two named tables that differ in a row; row order is ignored.
+    """Refuse two named tables that differ in a row. Both are sorted by the keys of their rows.
 
     Raises
     ------
@@ -490,8 +483,7 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
         Naming both and the first row that differs.
     """
     schema = kind.schema([one[1].schema, other[1].schema])
-    keys = [(name, "ascending") for name in kind.row_keys(schema)]
-    tables = [conform(table, schema).sort_by(keys) for _, table in (one, other)]
+    tables = [conform(table, schema) for _, table in (one, other)]
     count = tables[0].num_rows
     differs = np.zeros(count, dtype=bool)
     for name in schema.names:
@@ -499,7 +491,8 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
         differs |= codes[:count] != codes[count:]
     if differs.any():
         row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
-        key = ", ".join(f"{name} = {row[name]}" for name, _ in keys if row[name] is not None)
+        keys = kind.row_keys(schema)
+        key = ", ".join(f"{name} = {row[name]}" for name in keys if row[name] is not None)
         raise InputError(
             kind.folder,
             f"{one[0]} and {other[0]}",

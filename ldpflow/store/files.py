@@ -1,20 +1,25 @@
-"""Atomic reads and writes of the files of a run, on a local disk or an object store."""
+"""Atomic reads and writes of the files of a run, on a local disk or an object store, and its lock."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
+import json
 import os
 import re
 import secrets
+import shlex
+import socket
 import stat
+import sys
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
@@ -290,6 +295,146 @@ class RunFiles:
                 time.sleep(pause)
 
 
+LOCK = "lock"
+LOCK_BYTES = 2**16
+
+BEAT_SECONDS = 15.0
+STALE_SECONDS = 60.0
+
+
+class RunLock:
+    """Exclusive lock on writing to a run, as a context manager.
+
+    Parameters
+    ----------
+    store : RunFiles
+    command : str, optional
+        Command line of the holder. Default: that of this process.
+
+    Attributes
+    ----------
+    took_over : dict or None
+        Earlier holder (host, pid, started, command) that died without releasing the lock.
+
+    Raises
+    ------
+    InputError
+        On entering, if another process holds the lock. Names its host and pid.
+
+    Notes
+    -----
+    On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
+    On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
+    counts as dead 60 s after its last beat by the hosts' clocks. Two processes that acquire it at one instant
+    may both succeed. That costs work but no rows: parts are idempotent.
+    """
+
+    def __init__(self, store: RunFiles, command: str | None = None) -> None:
+        self.store = store
+        self.took_over: dict[str, Any] | None = None
+        self.holder: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "command": redact(shlex.join(sys.argv) if command is None else command),
+        }
+        self._descriptor: int | None = None
+        self._released = threading.Event()
+        self._beating: threading.Thread | None = None
+
+    def __enter__(self) -> RunLock:
+        if self.store.local:
+            self._acquire_file()
+        else:
+            self._acquire_object()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            # Emptied, not removed: a second opener may be waiting on this very file.
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+        if self._beating is not None:
+            self._released.set()
+            self._beating.join()
+            self._beating = None
+            # If the network is down, the lock goes stale by itself.
+            with suppress(OSError):
+                self.store.filesystem.delete_file(self.store.full(LOCK))
+
+    def _acquire_file(self) -> None:
+        try:
+            with self.store.named_errors():
+                Path(self.store.base).mkdir(parents=True, exist_ok=True)
+                descriptor = self.store.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
+        except FileExistsError as error:
+            raise InputError("out", self.store.root, "a directory", str(error)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = parse_holder(os.pread(descriptor, LOCK_BYTES, 0))
+            os.close(descriptor)
+            raise self._lock_error(holder or {}) from None
+        # A released lock is empty: a holder that is still named has died.
+        self.took_over = parse_holder(os.pread(descriptor, LOCK_BYTES, 0))
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(self.holder).encode())
+        self._descriptor = descriptor
+
+    def _acquire_object(self) -> None:
+        found = self.store.read(LOCK, LOCK_BYTES)
+        holder = None if found is None else parse_holder(found.to_pybytes())
+        if holder is not None:
+            beat = holder.get("beat")
+            fresh = isinstance(beat, (int, float)) and abs(time.time() - beat) < STALE_SECONDS
+            if fresh and not dead(holder):
+                raise self._lock_error(holder)
+            self.took_over = holder
+        self._beat()
+        self._released.clear()
+        self._beating = threading.Thread(target=self._keep_beating, name="lock of a run", daemon=False)
+        self._beating.start()
+
+    def _beat(self) -> None:
+        self.store.publish(LOCK, json.dumps({**self.holder, "beat": time.time()}).encode())
+
+    def _keep_beating(self) -> None:
+        last = time.monotonic()
+        # No daemon thread: it ends with the main thread, even if the lock is never released.
+        while not self._released.wait(1.0) and threading.main_thread().is_alive():
+            if time.monotonic() - last < BEAT_SECONDS:
+                continue
+            last = time.monotonic()
+            # The next beat makes up for a missed one, or the lock goes stale.
+            with suppress(OSError, InputError):
+                self._beat()
+
+    def _lock_error(self, holder: dict[str, Any]) -> InputError:
+        return InputError(
+            "out",
+            self.store.root,
+            "a run that no other sweep is writing to",
+            f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "
+            f"held it since {holder.get('started', 'unknown')}: {holder.get('command', '')}",
+        )
+
+
+def dead(holder: dict[str, Any]) -> bool:
+    """Whether the holder is an ended process of this host."""
+    pid = holder.get("pid")
+    return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
+
+
+def parse_holder(text: bytes) -> dict[str, Any] | None:
+    """Parse the content of a lock; None if it is empty or unreadable."""
+    try:
+        holder = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return holder if isinstance(holder, dict) else None
+
+
 READERS = 8
 AHEAD = 4
 
@@ -307,18 +452,8 @@ def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> l
 
 
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Iterate over items and results in order, and compute the next few in threads."""
-    waiting: deque[tuple[Item, Future[Result]]] = deque()
-    pool = ThreadPoolExecutor(AHEAD)
-    try:
-        for item in items:
-            waiting.append((item, pool.submit(function, item)))
-            if len(waiting) > AHEAD:
-                item, future = waiting.popleft()
-                yield item, future.result()
-        while waiting:
-            item, future = waiting.popleft()
-            yield item, future.result()
-    finally:
-        # Without waiting: an abandoned generator may be collected anywhere, even inside a lock.
-        pool.shutdown(wait=False, cancel_futures=True)
+    """Iterate over items and results in order. A few results are computed at a time, in threads."""
+    items = list(items)
+    for start in range(0, len(items), AHEAD):
+        few = items[start : start + AHEAD]
+        yield from zip(few, map_parallel(function, few), strict=True)

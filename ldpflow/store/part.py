@@ -202,14 +202,6 @@ class CompleteRows:
     def name(self) -> str:
         return f"part-{self.first}-{self.last}-{self.kind.hash_of(self.cells)}.parquet"
 
-    def without(self, cells: Sequence[Mapping[str, Any]]) -> CompleteRows:
-        """Drop the rows of some cells."""
-        gone = cell_ids(cells)
-        kept = tuple(cell for cell in self.cells if cell_id(cell) not in gone)
-        mask = [cell in kept for cell in self.cells for _ in range(self.rows_per_cell)]
-        mask *= self.last - self.first
-        return replace(self, table=self.table.filter(pa.array(mask)).combine_chunks(), cells=kept)
-
     @classmethod
     def concatenate(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
         """Concatenate rows of equal cells and consecutive replicates (not checked)."""

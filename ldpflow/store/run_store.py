@@ -1,4 +1,4 @@
-"""The run directory, on a local disk or an object store.
+"""The run directory, on a local disk or an object store, and the aggregator that publishes its rows.
 
 ::
 
@@ -13,19 +13,45 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, replicates_by_cell
+from ldpflow.store.dataset import Dataset, check_equal, of_cells, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
-from ldpflow.store.part import MOST_ROWS, PARSE_ERRORS, Part, UnreadablePart, encode, open_sealed, union
+from ldpflow.store.part import (
+    MOST_ROWS,
+    PARSE_ERRORS,
+    CompleteRows,
+    Part,
+    PartMeta,
+    Ranges,
+    UnreadablePart,
+    arrange,
+    encode,
+    open_sealed,
+    subtract,
+    union,
+)
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.schema import MEANS, REPLICATE_ROWS, STATISTICS, TRAJECTORY_ROWS, Kind, cell_id, cell_keys
+from ldpflow.store.schema import (
+    FINISHED,
+    MEANS,
+    REPLICATE_ROWS,
+    STATISTICS,
+    TRAJECTORY_ROWS,
+    Kind,
+    cell_id,
+    cell_keys,
+    cell_set_hash,
+)
 
 RESOLVED = "# Resolved study, hash "
 """First words of a study.toml that a sweep wrote."""
@@ -291,3 +317,169 @@ class RunStore(RunFiles):
 
 def study_digest(text: str | None) -> str | None:
     return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+class Published(NamedTuple):
+    """Stored range of replicates (``last`` exclusive) of a path and a set of cells."""
+
+    path_key: str
+    first: int
+    last: int
+    cell_set: str
+
+
+@dataclass(eq=False)
+class Pending:
+    """Batch of rows that is not published yet."""
+
+    rows: CompleteRows
+    meta: PartMeta
+    since: float
+    cell_set: str
+
+
+@dataclass
+class PathState:
+    """Replicates of a path that are published, by cell, and batches that are not."""
+
+    published: dict[str, Ranges]
+    pending: list[Pending] = field(default_factory=list)
+
+
+COUNTS = ("replicates", "failures", "covered")
+
+
+class Aggregator:
+    """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
+
+    Parameters
+    ----------
+    store : RunStore
+    max_rows : int
+        Rows that are enough for a part.
+    max_age : float
+        Maximum age of a batch in seconds. An older batch is published by the next call.
+    clock : callable
+        Clock with monotonic seconds.
+
+    Attributes
+    ----------
+    statistics : pyarrow.Table or None
+        COUNTS by path, cell and coordinate, of stored and pending rows: ``replicates`` includes failures,
+        ``covered`` does not. They are for progress. The summary is computed from the stored rows.
+
+    Notes
+    -----
+    A batch that is added twice is counted and published once. This holds for a new aggregator too: the first
+    batch of a path reads the stored rows. Rows that are added again must equal the stored ones.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        max_rows: int = 200_000,
+        max_age: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = store
+        self.max_rows = max_rows
+        self.max_age = max_age
+        self.clock = clock
+        self.paths: dict[str, PathState] = {}
+        self.statistics: pa.Table | None = None
+
+    def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
+        """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
+
+        ``last`` is exclusive. A stored batch counts as published now.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not complete, or not of these replicates.
+        InputError
+            If rows differ from the stored ones. Nothing of this batch is added.
+        StorageError
+            If a part cannot be written. The next call tries its batches again.
+        """
+        rows = arrange(REPLICATE_ROWS, table)
+        if (rows.first, rows.last) != (first, last):
+            raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
+        state = self._state(path_key)
+        fresh = [c for c in rows.cells if subtract(first, last, state.published.get(cell_id(c), []))]
+        stored = [cell for cell in rows.cells if cell not in fresh]
+        if stored:
+            self._compare(path_key, rows, stored)
+        if not fresh:
+            return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
+        rows = replace(rows, table=of_cells(rows.table, fresh), cells=tuple(fresh))
+        batch = Pending(rows, meta, self.clock(), cell_set_hash(fresh))
+        known = {(other.cell_set, other.rows.first, other.rows.last) for other in state.pending}
+        if (batch.cell_set, first, last) not in known:
+            self._count(path_key, rows.table)
+            state.pending.append(batch)
+        return self.publish()
+
+    def _state(self, path_key: str) -> PathState:
+        if path_key not in self.paths:
+            state = PathState(self.store.replicates.finished(path_key))
+            if state.published:
+                for stored in self.store.replicates.iterate(path_key, damaged=[]):
+                    self._count(path_key, stored)
+            self.paths[path_key] = state
+        return self.paths[path_key]
+
+    def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse rows of these cells that differ from the stored ones."""
+        within = rows.first, rows.last
+        stored = self.store.replicates.read(path_key, within=within, damaged=[]).drop_columns("path")
+        before = arrange(REPLICATE_ROWS, of_cells(stored, cells)).table
+        again = "rows computed again", of_cells(rows.table, cells)
+        check_equal(REPLICATE_ROWS, ("stored rows", before), again)
+
+    def _count(self, path_key: str, rows: pa.Table) -> None:
+        """Add rows of new batches to the statistics."""
+        ok = pc.is_in(rows["status"], pa.array(FINISHED))
+        columns = {"path": pa.repeat(f"p{path_key}", rows.num_rows)}
+        columns |= {name: rows[name] for name in (*cell_keys(rows.schema), "coordinate")}
+        columns["replicates"] = pa.repeat(1, rows.num_rows)
+        columns["failures"] = pc.cast(pc.invert(ok), pa.int64())
+        columns["covered"] = pc.cast(pc.if_else(ok, rows["covered"], False), pa.int64())
+        table = pa.table(columns)
+        if self.statistics is not None:
+            table = pa.concat_tables([self.statistics, table], promote_options="default")
+        keys = [name for name in table.column_names if name not in COUNTS]
+        sums = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in COUNTS])
+        self.statistics = sums.rename_columns([*keys, *COUNTS])
+
+    def publish(self, everything: bool = False) -> list[Published]:
+        """Publish pending batches that are old or many enough for a part, or all."""
+        now = self.clock()
+        published = []
+        for path_key, state in self.paths.items():
+            for run in group_adjacent(state.pending):
+                size = sum(batch.rows.table.num_rows for batch in run)
+                age = now - min(batch.since for batch in run)
+                if not everything and size < self.max_rows and age < self.max_age:
+                    continue
+                rows = CompleteRows.concatenate([batch.rows for batch in run])
+                self.store.replicates.publish(path_key, rows, run[0].meta)
+                # After the write: a failed write must leave the batches pending.
+                state.pending = [batch for batch in state.pending if batch not in run]
+                span = (rows.first, rows.last)
+                for cell in map(cell_id, rows.cells):
+                    state.published[cell] = union([*state.published.get(cell, []), span])
+                published.append(Published(path_key, *span, run[0].cell_set))
+        return published
+
+
+def group_adjacent(pending: list[Pending]) -> list[list[Pending]]:
+    """Group batches of one cell set with consecutive replicates."""
+    runs: list[list[Pending]] = []
+    for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
+        before = runs[-1][-1] if runs else None
+        if before and (before.cell_set, before.rows.last) == (batch.cell_set, batch.rows.first):
+            runs[-1].append(batch)
+        else:
+            runs.append([batch])
+    return runs

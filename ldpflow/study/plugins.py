@@ -17,6 +17,7 @@ import inspect
 import itertools
 import linecache
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -302,11 +303,8 @@ def import_error(where: str, error: BaseException) -> BaseException:
     """The error of a plug-in that cannot be imported, as one message. Ctrl-C passes."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
-    line = ""
-    at = error.__traceback__
-    while at is not None:
-        line = f" in line {at.tb_lineno}" if at.tb_frame.f_code.co_filename == where else line
-        at = at.tb_next
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
+    line = f" in line {lines[-1]}" if lines else ""
     return InputError(
         "plugins", where, "a Python file or module that can be imported",
         f"{type(error).__name__}{line}: {error}",
@@ -483,7 +481,7 @@ def check_methods(component: type[Settings], where: str) -> None:
 
 
 def check_columns(component: type[Settings], where: str) -> None:
-    """Refuse settings and diagnostics whose names other columns have.
+    """Refuse settings, diagnostics and summaries whose names other columns have.
 
     Columns that a bundled component of the same table declares alike may be used again: a method that
     extends BB has its ``beta``.
@@ -493,69 +491,45 @@ def check_columns(component: type[Settings], where: str) -> None:
     group = component.group
     if group not in GROUPS:
         return
-    columns = columns_of(component)
     try:
         index_columns([*component.setting_columns(), *getattr(component, "diagnostics", ())])
     except ValueError as error:
         raise InputError(where, error.args[0], "columns of different names") from None
-    own: dict[str, list[Column]] = {}
-    for kind in bundled_components(group):
-        for column in columns_of(kind):
-            own.setdefault(column.name, []).append(column)
-    own_summaries = {
-        summary.name for known in own.values() for column in known for summary in column.summaries
-    }
-    others = columns_of_others(group)
-    names = [column.name for column in columns]
-    summaries = [summary.name for column in columns for summary in column.summaries]
-
-    def refuse(name: str, reason: str) -> InputError:
-        return InputError(f"{where}.{name}", name, "a name that no other column has", reason)
-
-    for column in columns:
-        known = own.get(column.name, [])
-        if known and content(column) not in map(content, known):
-            reason = f"Another {group} has {content(known[0])} of this name, and this is {content(column)}."
-            raise refuse(column.name, reason)
-        if not known and column.name in own_summaries:
-            raise refuse(column.name, f"Another {group}'s summary has this name.")
-    for name in (*names, *summaries):
-        if name in RESERVED:
-            raise refuse(name, f"{name} is a column of every run.")
-        if name in others and name not in own:
-            raise refuse(name, f"{name} is {others[name]}.")
-    for name in summaries:
-        if name in own or name in names:
-            raise refuse(name, f"The column {name} holds values of single rows.")
-        if summaries.count(name) > 1:
-            raise refuse(name, "Two summaries have this name.")
-
-
-def content(column: Column) -> str:
-    return f"a {column.type} {'setting' if column.identifies else 'value'}"
-
-
-def columns_of(component: Any) -> tuple[Column, ...]:
-    further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
-    return (*component.setting_columns(), *itertools.chain(*further))
-
-
-def bundled_components(group: str) -> list[type[Settings]]:
-    return [kind for kind in GROUPS[group].values() if is_bundled(kind)]
-
-
-def columns_of_others(group: str) -> dict[str, str]:
-    """Columns of the bundled components of the other groups, and what they are."""
-    found: dict[str, str] = {}
-    for other in GROUPS:
-        if other == group:
-            continue
+    own: dict[str, set[str]] = {}
+    others: dict[str, str] = {}
+    for other, kinds in GROUPS.items():
         shared = set() if "method" in (group, other) else BUDGET
-        for kind in bundled_components(other):
-            for column in columns_of(kind):
-                for name in {column.name, *(summary.name for summary in column.summaries)} - shared:
-                    found.setdefault(name, f"a column of the {other} {kind.model_fields['kind'].default}")
-    return found
+        for kind in filter(is_bundled, kinds.values()):
+            for name, content in contents(kind):
+                if other == group:
+                    own.setdefault(name, set()).add(content)
+                elif name not in shared:
+                    others[name] = f"a column of the {other} {kind.model_fields['kind'].default}"
+    declared: dict[str, str] = {}
+    for name, content in contents(component):
+        reason = None
+        if name in RESERVED:
+            reason = f"{name} is a column of every run."
+        elif name in own and content not in own[name]:
+            reason = f"Another {group} has {sorted(own[name])[0]} of this name, and this is {content}."
+        elif name in others and name not in own:
+            reason = f"{name} is {others[name]}."
+        elif content == SUMMARY and name in declared:
+            reason = f"{declared[name].capitalize()} of this {group} has this name too."
+        if reason is not None:
+            raise InputError(f"{where}.{name}", name, "a name that no other column has", reason)
+        declared[name] = content
+
+
+SUMMARY = "a summary"
+
+
+def contents(component: Any) -> list[tuple[str, str]]:
+    """Names of the columns of a component and of their summaries, and what they hold."""
+    further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
+    columns: list[Column] = [*component.setting_columns(), *itertools.chain(*further)]
+    found = [(c.name, f"a {c.type} {'setting' if c.identifies else 'value'}") for c in columns]
+    return found + [(summary.name, SUMMARY) for column in columns for summary in column.summaries]
 
 
 KERNEL_FUNCTIONS = {

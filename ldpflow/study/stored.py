@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ldpflow
-from ldpflow.components.problems.tables import data_files_closed
+from ldpflow.components.problems.tables import close_data_files
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
@@ -187,7 +187,7 @@ def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study
                 raise InputError("problem.sha256", None, "the digest of the data file that the study names")
             table["sha256"] = found
     try:
-        with nullcontext() if to_run else data_files_closed():
+        with nullcontext() if to_run else close_data_files():
             return Study.from_mapping(mapping, stored=True)
     except ValueError as error:
         raise InputError("run", store.full("study.toml"), "a study that can be run", f"{error}.") from None

@@ -41,6 +41,7 @@ from ldpflow.components.problems.standard_laws import DataLaw
 from ldpflow.components.protocols import Protocol
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import constants
+from ldpflow.numerics.distributions import TABLE_SAMPLERS
 from ldpflow.numerics.kernel_functions import part_of
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
@@ -48,6 +49,7 @@ from ldpflow.practice.audit.bundled import audit_mechanism
 from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Settings
 from ldpflow.simulators.one_pass import OnePass, run_path
+from ldpflow.simulators.one_pass_kernel import table_of
 from ldpflow.simulators.rows import fault_in
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.plugins import REGISTRIES, load_plugin
@@ -97,9 +99,12 @@ def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
     count : int
         Users.
     """
-    problem, mechanism = simulator.problem, simulator.mechanism
-    data = planes(seed, "data", simulator.data_key(), replicate, problem.variates(), count)
-    variates = mechanism.variates(problem)
+    data = planes(seed, "data", simulator.data_key(), replicate, simulator.problem.variates(), count)
+    return Draws(data, noise_draws(simulator, seed, replicate, count))
+
+
+def noise_draws(simulator: Any, seed: int, replicate: int, count: int) -> Array:
+    variates = simulator.mechanism.variates(simulator.problem)
     own = [v for v in variates if v.role is None]
     columns = [planes(seed, "mechanism", simulator.key, replicate, own, count)]
     for variate in variates[len(own) :]:
@@ -107,15 +112,24 @@ def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
             columns.append(np.arange(float(count))[:, None])
         else:
             columns.append(planes(seed, variate.role, simulator.public_key(), replicate, [variate], count))
-    return Draws(data, np.concatenate(columns, axis=1))
+    return np.concatenate(columns, axis=1)
 
 
 def plane(state: Any, variate: Variate) -> Array:
     """The next CHUNK draws of a variate in the first lane."""
     own = None if variate.law is None else variate.law.own
+    parts = () if variate.law is None else variate.law.components
     out = np.empty(PLANE)
-    SAMPLERS[variate.name if own is None else own.base](state, variate.parameter, out)
+    if variate.name in TABLE_SAMPLERS:
+        TABLE_SAMPLERS[variate.name](state, table_of(variate), out)
+    else:
+        base = "uniform" if parts else variate.name if own is None else own.base
+        SAMPLERS[base](state, variate.parameter, out)
     drawn = out.reshape(CHUNK, LANES)[:, 0]
+    if parts:  # of a mixture the component that a uniform says, all of them drawn
+        values = [part.law.location + part.law.scale * plane(state, part.law.variate) for part in parts]
+        ends = np.cumsum([part.weight for part in parts]) / sum(part.weight for part in parts)
+        return np.choose(np.searchsorted(ends[:-1], drawn, side="right"), values)
     if own is None:
         return drawn
     sample = part_of(own, "sample")

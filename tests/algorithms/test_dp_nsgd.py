@@ -1,4 +1,4 @@
-"""Normalised SGD with private momentum: golden vectors, the literal algorithms, their noise."""
+"""Normalised SGD with private momentum: the literal algorithms by known vectors, and the kernels by them."""
 
 from __future__ import annotations
 
@@ -10,68 +10,130 @@ import pytest
 
 from ldpflow.components.algorithms.dp_gd import DpGd
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
+from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced, tree_variances
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.components.problems.sigmoid_loss import SigmoidLoss
 from ldpflow.numerics.noise_nodes import node_normals
 from ldpflow.numerics.streams import LANES, lane_keys
 from ldpflow.numerics.tree import touched_nodes
-from ldpflow.simulators.finite_sum import Records, draw_records, risk, run_erm
-from tests.algorithms import plain_order, pseudo_noise
-from tests.algorithms.tanh_problem import Tanh
+from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
+from tests.kernels import uncompiled
 from tests.oracles import momentum
 
-A = np.array([1.0, 0.5, 2.0])
-C = np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, 0.5]])
-GOLDEN = Records(3, C.reshape(-1).copy(), A.copy(), np.zeros(LANES, np.int64))
 START = (0.3, -0.2)
-PLAIN = {"draw_order": plain_order.draw_order, "draw_subset": plain_order.draw_subset}
-PARTS = {"node_noise": pseudo_noise.node_normals, **PLAIN}
+IDENTITY = [t % 3 for t in range(8)]
+ROTATED = [(t + t // 3) % 3 for t in range(8)]
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """Kernels run as plain Python."""
+    monkeypatch.setattr(
+        "ldpflow.simulators.finite_sum_kernel.finite_sum_kernel", uncompiled.finite_sum_kernel
+    )
+
+
+def turned_order(order, state, epoch, count):
+    """Epoch e visits e, e + 1, ... modulo count; in a fixed order only epoch 0 is asked for."""
+    order.reshape(count, LANES)[:] = ((np.arange(count) + epoch) % count)[:, None]
+
+
+PLAIN = {"draw_order": turned_order}
 
 
 def tanh_gradient(w, s):
-    return A[s] * np.tanh(w) + C[s]
+    a, c = [1.0, 0.5, 2.0], [[1.0, 0.0], [0.0, 1.0], [-0.5, 0.5]]
+    return a[s] * np.tanh(w) + c[s]
 
 
-def golden(algorithm, sigma, **parts):
-    """Eight steps on three records from (.3, -.2): mhat, m and the last iterate of one lane."""
-    problem = Tanh()
-    plan = dataclasses.replace(algorithm.plan(problem, 3), sigma=sigma, steps=8)
-    record = run_erm(problem, algorithm, plan, GOLDEN, 0, "golden", [0], range(1, 9), START, **PARTS | parts)
-    return record.estimates[:, :, 0], record.momenta[:, :, 0], record.last[:, 0]
+def silent(tree, y, z):
+    return np.zeros(2)
 
 
-FIRST = DpNsgd(epochs=8 / 3, alpha=0.5, eta=0.1, order="fixed")
+def pseudo(tree, y, z):
+    return {"A": 0.05, "G": 1.0, "D": 2.0, "r": 3.0}[tree] * np.array([0.01 * y, -0.02 * z])
 
 
-def test_golden_without_noise(plain):
-    mhat, m, last = golden(FIRST, 0.0)
-    expected = {
-        1: (0.645656306226, -0.098687660112),
-        2: (0.372447753615, 0.404953111493),
-        3: (0.068890370260, 0.199590547917),
-        4: (0.584688107277, -0.069730836463),
-        8: (0.205010701238, 0.309654644488),
-    }
-    for t, value in expected.items():
-        assert mhat[t - 1] == pytest.approx(value, abs=1e-10)
-    assert np.array_equal(m, mhat)
-    assert last == pytest.approx((-0.109769904032, -0.490705613382), abs=1e-10)
+def first(zeta):
+    return momentum.dp_nsgd(tanh_gradient, START, IDENTITY, 0.5, 0.1, zeta)
 
 
-def test_golden_with_pseudo_noise(plain):
-    # An exponent t - start, a root without noise or one vector for all nodes would show here.
-    mhat, _, last = golden(FIRST, 1.0)
-    expected = {
-        1: (0.646156306226, -0.099687660112),
-        3: (0.070439776696, 0.195933321291),
-        6: (-0.162746628907, 0.039061941262),
-        7: (0.440015681770, -0.195078989327),
-        8: (0.204209633304, 0.304429881055),
-    }
-    for t, value in expected.items():
-        assert mhat[t - 1] == pytest.approx(value, abs=1e-10)
-    assert last == pytest.approx((-0.111332200519, -0.484418753706), abs=1e-10)
+def reduced(order, zeta):
+    return momentum.reduced(tanh_gradient, START, order, 3, 0.5, 0.25, 0.1, zeta)[:3]
+
+
+# Estimates mhat_t, momenta m_t, and the last iterate, after eight steps on three records. An exponent
+# t - start, a root without noise or one vector for all nodes would show in those with pseudo-noise, an anchor
+# w_{qN} instead of w_{qN+1} in those in a rotating order from t = 7 on.
+VECTORS = {
+    "first": (
+        first(silent),
+        {
+            1: (0.645656306226, -0.098687660112),
+            2: (0.372447753615, 0.404953111493),
+            3: (0.068890370260, 0.199590547917),
+            4: (0.584688107277, -0.069730836463),
+            8: (0.205010701238, 0.309654644488),
+        },
+        {},
+        (-0.109769904032, -0.490705613382),
+    ),
+    "first, pseudo-noise": (
+        first(pseudo),
+        {
+            1: (0.646156306226, -0.099687660112),
+            3: (0.070439776696, 0.195933321291),
+            6: (-0.162746628907, 0.039061941262),
+            7: (0.440015681770, -0.195078989327),
+            8: (0.204209633304, 0.304429881055),
+        },
+        {},
+        (-0.111332200519, -0.484418753706),
+    ),
+    "reduced, pseudo-noise": (
+        reduced(IDENTITY, pseudo),
+        {
+            3: (0.130872557983, 0.054311258893),
+            5: (0.373591520004, 0.141253269087),
+            6: (-0.128647017808, -0.183267680246),
+            7: (0.556452764039, -0.537677907013),
+            8: (0.232602670817, -0.005135933204),
+        },
+        {6: (-0.275209517808, 0.184232319754)},
+        (-0.269867620445, -0.131585578035),
+    ),
+    "reduced, rotating": (
+        reduced(ROTATED, silent),
+        {
+            6: (0.186361861631, -0.031888867703),
+            7: (-0.004620408935, 0.210119710796),
+            8: (0.008472551237, -0.136584314395),
+        },
+        {
+            6: (0.520396025505, -0.191632963297),
+            7: (0.085122599772, -0.299470195294),
+            8: (0.581116445917, -0.414419232420),
+        },
+        (0.071072406866, -0.489458909773),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_known_vectors_of_the_literal_algorithms(name):
+    (w, m, mhat), estimates, momenta, last = VECTORS[name]
+    for found, expected in ((mhat, estimates), (m, momenta)):
+        for t, value in expected.items():
+            assert found[t - 1] == pytest.approx(value, abs=1e-10)
+    assert w[-1] == pytest.approx(last, abs=1e-10)
+
+
+def test_reduced_without_noise_is_the_momentum_in_a_fixed_order():
+    _, m, mhat = reduced(IDENTITY, silent)
+    assert np.allclose(mhat, m, rtol=0, atol=1e-14)
+    _, m, mhat = reduced(ROTATED, silent)  # Lemma 17 fails from the third epoch on
+    assert np.allclose(mhat[:5], m[:5], rtol=0, atol=1e-14)
 
 
 def zeta_of(seed, key, replicate, d, scales, trees):
@@ -148,41 +210,37 @@ LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROB
 
 
 @pytest.mark.parametrize(("problem", "noise"), LITERAL, ids=lambda x: getattr(x, "kind", x))
-def test_functions_of_the_kernel_are_the_literal_algorithm(problem, noise, plain):
-    compare(problem, noise)
-
-
-def test_compiled_kernel_is_the_literal_algorithm():
-    compare(*LITERAL[0])
-
-
-def compare(problem, noise):
+def test_dp_nsgd_is_the_literal_algorithm(problem, noise):
     n, seed, replicate = 7, 3, 2
     algorithm = DpNsgd(epsilon=20.0, delta=1e-3, epochs=4.5, noise=noise, order="fixed", alpha=0.3, eta=0.05)
     plan = algorithm.plan(problem, n)
     records = draw_records(problem, seed, n, [0, 1, replicate])
     replicates = [0, 1, replicate]
-    record = run_erm(problem, algorithm, plan, records, seed, "key", replicates, range(1, 32), **PLAIN)
-    data = lane_records(records, problem, 2)
     d, g = problem.dimension, problem.lipschitz_of_loss()
+    start = np.linspace(0.3, -0.2, d)
+    times = range(1, 32)
+    record = run_erm(
+        problem, algorithm, plan, records, seed, "key", replicates, times, start, draw_order=turned_order
+    )
+    data = lane_records(records, problem, 2)
     assert plan.steps == 32
     visits = [data[(t - 1) % n] for t in range(1, plan.steps + 1)]
     gradient = problem_gradient(problem)
     scale = 4 * plan.alpha * g * plan.sigma * math.sqrt(touched_nodes(plan.steps, n))
-    zeta = zeta_of(seed, "key", replicate, d, lambda *_: scale, {"A": 0})
     if noise == "none":
-        zeta = lambda *_: np.zeros(d)  # noqa: E731
+        scale = 0.0
+    zeta = zeta_of(seed, "key", replicate, d, lambda *_: scale, {"A": 0})
     if noise == "independent":
         scale = 2 * g * plan.sigma * math.sqrt(32 / n)
         fresh = zeta_of(seed, "key", replicate, d, lambda *_: scale, {"A": 1})
-        w, mhat = [np.zeros(d)], []
+        w, mhat = [start], []
         m = np.zeros(d)
         for t, x in enumerate(visits, 1):
             m = 0.7 * m + 0.3 * (gradient(w[-1], x) + fresh("A", t, t))
             mhat.append(m)
             w.append(momentum.step(w[-1], m, 0.05))
     else:
-        w, _, mhat = momentum.dp_nsgd(gradient, np.zeros(d), visits, 0.3, 0.05, zeta)
+        w, _, mhat = momentum.dp_nsgd(gradient, start, visits, 0.3, 0.05, zeta)
     assert np.allclose(record.iterates[:, :, 2], w[:-1], rtol=0, atol=1e-10)
     assert np.allclose(record.estimates[:, :, 2], mhat, rtol=1e-10, atol=1e-10)
     assert np.allclose(record.last[:, 2], w[-1], rtol=0, atol=1e-10)
@@ -215,7 +273,7 @@ def test_risk_and_its_gradient(problem):
     assert np.linalg.norm(gradients, axis=1).max() <= problem.lipschitz() + 1e-12
 
 
-def test_full_batch_descent(plain):
+def test_full_batch_descent():
     problem, n, seed = PROBLEMS[0], 9, 2
     algorithm = DpGd(epsilon=3.0, delta=1e-4, epochs=12)
     plan = algorithm.plan(problem, n)
@@ -230,3 +288,154 @@ def test_full_batch_descent(plain):
         full = np.mean([gradient(w, r) for r in data], axis=0)
         w = w - (full + zeta("A", t, t)) / problem.smoothness()
     assert record.last[:, 0] == pytest.approx(w, abs=1e-11)
+
+
+@pytest.mark.parametrize(("n", "epochs", "order"), [(8, 5, "reshuffle"), (5, 6.4, "fixed")])
+def test_reduced_is_the_literal_algorithm(n, epochs, order):
+    problem, seed, replicate = NonconvexLogistic(d=2, penalty=0.3), 9, 4
+    algorithm = DpNsgdReduced(
+        epsilon=30.0, delta=1e-3, epochs=epochs, order=order, alpha=0.25, eta=0.03, cross=0.3
+    )
+    plan = algorithm.plan(problem, n)
+    records = draw_records(problem, seed, n, [0, replicate])
+    times = range(1, plan.steps + 1)
+    record = run_erm(
+        problem, algorithm, plan, records, seed, "key", [0, replicate], times, draw_order=turned_order
+    )
+    data = lane_records(records, problem, 1)
+    turn = order == "reshuffle"
+    visits = [data[(t + turn * (t // n)) % n] for t in range(plan.steps)]
+    v1, v2 = tree_variances(n, plan.steps)
+    g, smooth = problem.lipschitz_of_loss(), problem.smoothness_of_loss()
+
+    def scale(tree, y, z):
+        if tree == "G":
+            return 4 * g * plan.sigma * math.sqrt(v1 if z <= 2 * n else v2)
+        return 4 * plan.eta * n * smooth * plan.sigma * math.sqrt(v2)
+
+    zeta = zeta_of(seed, "key", replicate, 2, scale, {"G": 2, "D": 3, "r": 4})
+    w, m, mhat, _ = momentum.reduced(problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta)
+    assert np.allclose(record.estimates[:, :, 1], mhat, rtol=1e-10, atol=1e-10)
+    assert np.allclose(record.momenta[:, :, 1], m, rtol=1e-10, atol=1e-10)
+    assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
+
+
+def test_the_order_of_batches_of_two_is_that_of_their_means():
+    # A batch of two records is one record whose gradient is their mean (ours, not the paper's).
+    problem, seed = NonconvexLogistic(d=2, penalty=0.3), 1
+    algorithm = DpNsgdReduced(
+        epsilon=30.0, epochs=5, order="fixed", alpha=0.25, eta=0.03, cross=0.3, batch_size=2
+    )
+    plan = algorithm.plan(problem, 9)
+    assert (plan.batches, plan.steps) == (4, 20)
+    plan = dataclasses.replace(plan, sigma=0.0)
+    records = draw_records(problem, seed, 9, [0])
+    record = run_erm(
+        problem, algorithm, plan, records, seed, "key", [0], range(1, 21), draw_order=turned_order
+    )
+    data = lane_records(records, problem, 0)
+    one = problem_gradient(problem)
+    pairs = [(data[2 * i], data[2 * i + 1]) for i in range(4)]
+    visits = [pairs[t % 4] for t in range(20)]
+    _, _, mhat, _ = momentum.reduced(
+        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2,
+        np.zeros(2),
+        visits,
+        4,
+        0.25,
+        0.3,
+        0.03,
+        silent,
+    )
+    assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
+
+
+def unit_variances(n, steps, scale, eta, smooth):
+    v1, v2 = 3 * math.log2(n), 4 * steps / n * math.log2(n)
+
+    def variance(tree, y, z):
+        if tree == "G":
+            return 16 * (v1 if z <= 2 * n else v2)
+        return (scale * eta * n * smooth) ** 2 * v2
+
+    return variance
+
+
+def test_noise_variance_known():
+    parts = {
+        1: 8.0, 5: (0.600677, 10.442871, 0, 0, 3.125), 8: (0, 3.999115, 1.5, 0.5, 2),
+        11: (0.093962, 6.960374, 12.766968, 0.870239, 3.480957), 12: 13.583575, 16: 17.172391,
+    }  # fmt: skip
+    variance = unit_variances(4, 16, 2, 1 / 8, 1)
+    for t, expected in parts.items():
+        found = momentum.noise_variance(t, 4, 0.25, 0.5, variance)
+        if isinstance(expected, tuple):
+            assert found == pytest.approx(expected, abs=1e-6)
+        else:
+            assert sum(found) == pytest.approx(expected, abs=1e-6)
+    # L is in the noise of Delta and r: twice the smoothness, four times their variance.
+    doubled = sum(momentum.noise_variance(5, 4, 0.25, 0.5, unit_variances(4, 16, 2, 1 / 8, 2)))
+    assert doubled == pytest.approx(23.543549, abs=1e-6)
+
+
+@pytest.mark.parametrize("order", ["fixed", "reshuffle"])
+@pytest.mark.parametrize("seed", range(2))
+def test_sensitivity_of_every_node_on_neighbouring_data(order, seed):
+    """One record replaced, the same iterates: nodes move by at most 2 G w (G) or 2 L eta N w (Delta, r)."""
+    problem = NonconvexLogistic(d=3, penalty=0.4, bound=2.0)
+    gradient, g, smooth = problem_gradient(problem), problem.lipschitz_of_loss(), 1.0
+    assert problem.smoothness_of_loss() == smooth
+    rng = np.random.default_rng(seed)
+    n, epochs, alpha, eta = int(rng.integers(2, 7)), 4, 0.3, 0.2
+    steps = n * epochs
+    x = rng.normal(size=(n + 1, 3))
+    x *= 2.0 / np.linalg.norm(x, axis=1, keepdims=True)
+    records = list(zip(x, rng.choice([-1.0, 1.0], size=n + 1), strict=True))
+    orders = [rng.permutation(n) for _ in range(epochs)]
+    visits = [int(orders[0 if order == "fixed" else t // n][t % n]) for t in range(steps)]
+    w = [rng.normal(size=3)]
+    for _ in range(steps):
+        w.append(momentum.step(w[-1], rng.normal(size=3), eta))
+
+    def values(r, t):
+        anchor, before = w[t // n * n], w[max(t // n - 1, 0) * n]
+        at_anchor = gradient(anchor, r)
+        return np.array([at_anchor, at_anchor - gradient(before, r), gradient(w[t], r) - at_anchor])
+
+    for who in range(n):
+        own = [t + 1 for t in range(steps) if visits[t] == who]
+        moves = {t: values(records[who], t - 1) - values(records[n], t - 1) for t in own}
+        for (y, z), weight in momentum.node_weights(own, steps, alpha).items():
+            move = sum((1 - alpha) ** (z - t) * moves[t] for t in own if y <= t <= z)
+            units = np.array([2 * g, 2 * smooth * eta * n, 2 * smooth * eta * n])
+            assert (np.linalg.norm(move, axis=1) <= units * weight * (1 + 1e-12)).all(), (y, z)
+
+
+@pytest.mark.parametrize("order", ["fixed", "reshuffle"])
+@pytest.mark.parametrize("calibration", ["exact", "whole_tree"])
+def test_noise_covers_what_is_released(order, calibration):
+    # The oracle's cost of the nodes that are released, with the kernel's deviations.
+    problem, n = NonconvexLogistic(d=2), 6
+    algorithm = DpNsgdReduced(epsilon=2.0, epochs=5, order=order, calibration=calibration)
+    plan = algorithm.plan(problem, n)
+    settings = algorithm.kernel_settings(plan)
+    early, late, small = settings["early"], settings["late"], settings["small"]
+    top = n.bit_length() if calibration == "exact" else 99
+
+    def variance(tree, y, z):
+        size = z - y + 1
+        sensitivity = 2.0 if tree == "G" else 2.0 * plan.smoothness * plan.eta * n
+        if tree == "A" or (tree in "GD" and size >= 2**top) or (tree == "D" and y <= n):
+            return None
+        if tree == "r" and calibration == "exact" and (y - 1) // size % 2:
+            return None
+        return ((small if tree != "G" else early if z <= 2 * n else late) / sensitivity) ** 2
+
+    if order == "fixed":
+        visits = [range(p, plan.steps + 1, n) for p in range(1, n + 1)]
+    else:
+        visits = [[e * n + 1 + (e * p) % n for e in range(5)] for p in range(n)]
+    worst = max(momentum.cost(v, plan.steps, plan.alpha, variance) for v in visits)
+    assert worst <= 2 * plan.rho * (1 + 1e-12)
+    if order == "fixed":
+        assert worst == pytest.approx(2 * plan.rho, rel=1e-12)

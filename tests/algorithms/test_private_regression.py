@@ -106,47 +106,25 @@ def test_single_records_with_and_without_the_shuffler(local):
     assert row["tail_exc"] == pytest.approx(0.5 * distance @ distance, rel=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", [OrdinaryLeastSquares(), SufficientStatistics(ridge=0.1)])
+@pytest.mark.parametrize(
+    "algorithm",
+    # Noise as of epsilon = .05 may leave a leading entry near 0, where elimination exchanges rows.
+    [OrdinaryLeastSquares(), SufficientStatistics(ridge=0.1), SufficientStatistics(epsilon=0.05)],
+)
 def test_least_squares_from_moments(algorithm):
-    n, d = 500, 3
+    n, d = 300, 3
     path = path_of(PLAIN, algorithm, n)
-    found = run_path(path, SEED, [1], [1]).iterates[0, :, 0]
-    X, y = records(path, 1, n)
-    if algorithm.kind == "ols":
-        expected = np.linalg.lstsq(X, y, rcond=None)[0]
-    else:
-        a = path.algorithm
-        noise = normals(path, 1, d * (d + 1) // 2 + d)
-        bounds = (a.x_bound, a.y_bound, a.alpha())
-        expected = literal.perturbed_statistics(X, y, *bounds, noise, ridge=0.1)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_elimination_exchanges_rows():
-    """Noise may leave a leading entry near 0: the solution is that of a general solver."""
-    path = path_of(PLAIN, SufficientStatistics(epsilon=0.05), 300)
     a = path.algorithm
     estimates = run_path(path, SEED, range(16), [1]).iterates[0]
     for replicate in range(16):
-        noise = normals(path, replicate, 9)
-        X, y = records(path, replicate, 300)
-        expected = literal.perturbed_statistics(X, y, a.x_bound, a.y_bound, a.alpha(), noise)
+        X, y = records(path, replicate, n)
+        if algorithm.kind == "ols":
+            expected = np.linalg.lstsq(X, y, rcond=None)[0]
+        else:
+            noise = normals(path, replicate, d * (d + 1) // 2 + d)
+            bounds = (a.x_bound, a.y_bound, a.alpha())
+            expected = literal.perturbed_statistics(X, y, *bounds, noise, ridge=a.ridge)
         np.testing.assert_allclose(estimates[:, replicate], expected, rtol=1e-8)
-
-
-def test_bits_depend_on_the_replicate_alone():
-    for algorithm in (
-        DpAmbssgd(iterations=4, epsilon=500.0, doublings=8),
-        SufficientStatistics(),
-        DpSsgd(epsilon=0.02),
-    ):
-        n = 400
-        path = path_of(PLAIN, algorithm, n)
-        end = path.steps(n)
-        alone = run_path(path, SEED, [5], [end])
-        among = run_path(path, SEED, range(32), sorted({1, end // 2 or 1, end}))
-        assert (alone.iterates[-1, :, 0] == among.iterates[-1, :, 5]).all()
-        assert (alone.prefix_sums[-1, :, 0] == among.prefix_sums[-1, :, 5]).all()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -63,33 +62,6 @@ def test_lists_are_axes_and_scalars_are_scalars():
     assert len(small(problem=axes, mechanism=lf.Laplace(epsilon=1.0)).simulators()) == 2
     assert repr(lf.Quantile(tau=[0.5, 0.9])) == "Quantile(tau=[0.5, 0.9])"
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
-
-
-def test_settings_are_replaced_by_name():
-    study = lf.Study.load("paper-table1").replace(n=[1e6])
-    assert study.n == (1_000_000,)
-    changed = small().replace({"mechanism.epsilon": 2.0}, replicates=7, level=[0.9, 0.95])
-    assert changed.mechanism[0].axes["epsilon"] == (2.0,) and changed.replicates == 7
-    with pytest.raises(lf.InputError, match="mechanism.epsilno"):
-        small().replace({"mechanism.epsilno": 2.0})
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"n": []}, "grid.n"),
-        ({"n": [0.5]}, "grid.n"),
-        ({"problem": lf.Quantile(tau=[2.0])}, "problem.tau"),
-        ({"mechanism": lf.RandomizedResponse(epsilon=["x"])}, "mechanism.epsilon"),
-        ({"methods": [3]}, "method"),
-        ({"name": "a/b"}, "name"),
-        ({"plugins": ["absent.py"]}, "plugins"),
-    ],
-)
-def test_bad_input_names_the_field(changes, field):
-    with pytest.raises(lf.InputError) as caught:
-        small(**changes)
-    assert caught.value.field == field
 
 
 def test_summary_rows_and_their_conditions(run):
@@ -186,46 +158,6 @@ def test_a_record_in_memory_gives_the_stored_intervals(run):
     rows = run.rows(method="SN", n=1000, path=f"p{simulator.key}").sort_by("replicate")
     assert found.lower[0, 0].tolist() == rows["lower"].to_pylist()[:32]
     assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
-
-
-def test_a_run_that_is_not_there():
-    with pytest.raises(lf.InputError, match="no run there"):
-        lf.open_run("/nonexistent/run")
-
-
-FAILING = '''
-import ldpflow as lf
-import numpy as np
-from typing import Literal
-
-
-@lf.register
-class Failing(lf.PathIntervalMethod):
-    """A method that raises."""
-
-    kind: Literal["failing"] = "failing"
-
-    def times(self, steps, algorithm):
-        return np.array([steps], dtype=np.int64)
-
-    def intervals(self, record, n, levels):
-        raise RuntimeError("no interval today")
-'''
-
-
-def test_failed_batches_raise(tmp_path):
-    file = tmp_path / "failing.py"
-    file.write_text(FAILING)
-    study = small(plugins=[str(file)], methods=[{"kind": "failing"}], replicates=8)
-    with pytest.raises(lf.SweepFailed, match="no interval today") as caught:
-        lf.sweep(study, tmp_path / "run", executor="serial")
-    command = shlex.split(str(caught.value).splitlines()[2])
-    assert command[:2] == ["ldpflow", "replay"] and command[-2:] == ["--plugin", str(file)]
-    with pytest.raises(lf.LdpflowError, match="replicates 0 to 7 .* fail: RuntimeError: no interval today"):
-        lf.open_run(command[2]).replay(command[4], int(command[6]), int(command[8]))
-    assert caught.value.result.failed_batches
-    run = lf.sweep(study, tmp_path / "run", executor="serial", allow_failures=True)
-    assert run.result.failed_batches
 
 
 def test_an_interrupted_sweep_stops_in_order(tmp_path):

@@ -96,7 +96,7 @@ def test_an_array_is_one_vector_and_a_matrix_an_axis():
     ("changes", "field"),
     [
         ({"methods": []}, "method"),
-        ({"methods": ()}, "method"),
+        ({"methods": [3]}, "method"),
         ({"problem": None}, "problem"),
         ({"algorithm": None}, "algorithm"),
         ({"mechanism": None}, "mechanism"),

@@ -1,14 +1,21 @@
-"""The benchmarks' arithmetic and the naive loops; never how fast anything is."""
+"""Arithmetic, designs and naive loops of the benchmarks; never how fast anything is."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import peers, report
+from benchmarks import kernel_baseline, peers, report
+from benchmarks.kernel_baseline import Row, totals
+from benchmarks.kernel_designs import DESIGNS, Design
 from benchmarks.measurement import Measurement, quartiles
+from benchmarks.scheduler import Parts, simulate
+from ldpflow.study import Study
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_median_quartiles_and_verdict():
@@ -44,3 +51,67 @@ def test_naive_quantile_estimates_the_quantile(generator):
     else:
         peers.naive_quantile_legacy(1, *settings)
     assert abs(sums[0] / n) < 0.05
+
+
+EVEN = {"start": 0.0, "spread": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "cores", "aggregators", "per_second"),
+    [
+        (Parts(driver=1e-6, aggregator=1e-6, **EVEN), 10, 1, 10.0),  # the cores
+        (Parts(driver=0.02, aggregator=1e-6, **EVEN), 1000, 1, 50.0),  # the driver
+        (Parts(driver=1e-6, aggregator=0.05, **EVEN), 1000, 1, 20.0),  # the aggregator
+        (Parts(driver=1e-6, aggregator=0.05, **EVEN), 1000, 4, 80.0),  # four of them
+    ],
+)
+def test_the_slowest_part_sets_the_pace(parts, cores, aggregators, per_second):
+    short, long = (simulate(cores, 1.0, n, parts, aggregators) for n in (4000, 8000))
+    assert 4000 / (long.seconds - short.seconds) == pytest.approx(per_second, rel=0.02)
+    assert long.work == pytest.approx(8000.0)
+
+
+def test_batches_in_flight_bound_what_waits():
+    parts = Parts(driver=1e-6, aggregator=0.05, **EVEN)
+    assert simulate(100, 0.1, 5000, parts).most_waiting <= 200
+    assert simulate(100, 0.1, 5000, parts, in_flight=7).most_waiting <= 7
+
+
+def row(name, ours, theirs):
+    return Row(name, "x", 1000, {kind: [ours, theirs] for kind in kernel_baseline.KINDS})
+
+
+def test_ratios_are_taken_pair_by_pair():
+    made = row("x", [1.0, 4.0, 9.0], [2.0, 2.0, 9.0])
+    assert made.ratios("run") == [0.5, 2.0, 1.0]
+    found = made.mapping()
+    assert found["run_ratio"] == 1.0 and found["run_ratio_quartiles"] == [0.75, 1.5]
+    assert found["ns_per_step"] == 4e6 and found["against_ns_per_step"] == 2e6
+    assert found["compile_cpu_seconds"] == 4.0 and found["against_load_cpu_seconds"] == 2.0
+
+
+def test_totals_are_sums_over_kernels():
+    found = totals([row("x", [1.0, 1.0], [2.0, 2.0]), row("y", [3.0, 3.0], [6.0, 6.0])])
+    assert found["compile_cpu_seconds"] == 4.0 and found["against_compile_cpu_seconds"] == 8.0
+    assert found["compile_ratio"] == 0.5 and found["load_ratio"] == 0.5
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_every_design_is_a_study_of_one_path(name):
+    (plan,) = Study.from_mapping(DESIGNS[name].study).plans()
+    assert plan.cells or plan.checkpoints
+
+
+@pytest.mark.slow
+def test_two_checkouts_in_one_call(monkeypatch, tmp_path):
+    # This one against itself, on a path too short to say anything about speed.
+    study = DESIGNS["quantile"].study | {"grid": {"n": 1000}}
+    monkeypatch.setitem(kernel_baseline.DESIGNS, "quantile", Design("short", study))
+    file = tmp_path / "found.json"
+    options = ["--against", str(ROOT), "--pairs", "2", "--compiles", "1", "--json", str(file)]
+    assert kernel_baseline.main(["--only", "quantile", *options]) == 0
+    (found,) = json.loads(file.read_text())["rows"]
+    assert found["steps"] == 32_000
+    assert all(found[f"{kind}_ratio"] > 0 for kind in kernel_baseline.KINDS)
+    # From a full cache nothing is compiled.
+    assert found["load_cpu_seconds"] < found["compile_cpu_seconds"]

@@ -136,7 +136,9 @@ def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
     )
     flags = ("--settings", settings, "--theta0", -1, "--theta0", 0.5, "--final-theta", last[0])
     flags = (*flags, "--final-theta", last[1], "--format", "json")
-    shown = ldpflow("analyse", file, *flags, "--n", "4e3")
+    page = tmp_path / "page.html"
+    shown = ldpflow("analyse", file, *flags, "--n", "4e3", "--html", page)
+    assert "Intervals, 0.6-quantile" in page.read_text()
     assert shown.code in (0, 1) and json.loads(shown.out)["algorithm"]["theta0"] == [-1.0, 0.5]
     refused = ldpflow("analyse", file, *flags, "--n", 5000)
     assert refused.code == 2 and "--n: 5000" in refused.err and "4000, the reports of the file" in refused.err
@@ -164,41 +166,3 @@ def test_strict(ldpflow, tmp_path):
 def test_refused(ldpflow, file, arguments, said):
     shown = ldpflow("analyse", file, *arguments)
     assert shown.code == 2 and said in shown.err
-
-
-def test_a_vector_has_a_page(ldpflow, tmp_path):
-    rng = np.random.default_rng(1)
-    theta, columns = np.zeros(2), {"theta_0": [], "theta_1": [], "report_0": [], "report_1": []}
-    for i in range(1, 5001):
-        a = theta - [1.0, -1.0] + rng.normal(size=2)
-        for j in range(2):
-            columns[f"theta_{j}"].append(theta[j])
-            columns[f"report_{j}"].append(a[j])
-        theta = theta - i**-0.51 * a
-    file = write(pa.table(columns), tmp_path / "vector.parquet")
-    settings = tmp_path / "vector.toml"
-    settings.write_text(
-        "[problem]\nkind = 'other'\n[mechanism]\nkind = 'none'\n[algorithm]\nc = 1.0\ngamma = 0.51\n"
-    )
-    page = tmp_path / "page.html"
-    shown = ldpflow("analyse", file, "--settings", settings, "--html", page)
-    assert shown.code == 0 and "coordinate 1: report TR (degree 1)" in shown.out
-    assert "Intervals, coordinate 1" in page.read_text()
-
-
-def test_transcript(ldpflow, tmp_path):
-    run = tmp_path / "run"
-    swept = ldpflow(
-        *("sweep", "quickstart", "--n", 2000, "--replicates", 2, "--tau", 0.5, "--epsilon", 1),
-        *("--out", run, "--engine", "serial", "--quiet"),
-    )
-    assert swept.code == 0
-    (folder,) = (run / "replicates").iterdir()
-    key = folder.name.partition("=")[2]
-    file = tmp_path / "reports.parquet"
-    written = ldpflow("transcript", run, "--path", key, "--replicate", 1, "-o", file)
-    assert written.code == 0 and "2,000 reports of replicate 1" in written.out
-    shown = ldpflow("analyse", file, "--format", "json")
-    assert shown.code in (0, 1) and json.loads(shown.out)["users"] == 2000
-    refused = ldpflow("transcript", run, "--path", "p" + "0" * 16, "--replicate", 1, "-o", file)
-    assert refused.code == 2 and "--path" in refused.err

@@ -9,8 +9,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+
+import ldpflow as lf
+from ldpflow.components.mechanisms import PrivacyStatement
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,17 +98,8 @@ def test_a_mechanism_of_an_installed_package(tmp_path, command):
     assert ("EXCEEDED" if command == "audit" else "Pure DP with epsilon = 1") in done.stdout
 
 
-STEPS = """
-import ldpflow as lf
-from typing import Literal
-from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd, recursion
-from ldpflow.components.algorithms.algorithm import DecayingSteps
-from ldpflow.components.mechanisms import PrivacyStatement
-
-
-@lf.register
-class Pairs(DecayingSteps):
-    \"\"\"Two records a step, in a recursion that audits do not know.\"\"\"
+class Pairs(lf.DecayingSteps):
+    """Two records a step, in a recursion that audits do not know."""
 
     kind: Literal["pairs"] = "pairs"
 
@@ -112,7 +107,7 @@ class Pairs(DecayingSteps):
         return 2
 
     def kernel_parameters(self, horizon):
-        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "batch_size": 2.0, "once": 0.0}
+        return {}
 
     def step_covariance(self, problem, mechanism):
         return problem.gradient_covariance()
@@ -121,23 +116,19 @@ class Pairs(DecayingSteps):
         return mechanism.privacy()
 
 
-@lf.register
 class Noisy(Pairs):
-    \"\"\"With noise of its own.\"\"\"
+    """With noise of its own."""
 
     kind: Literal["noisy"] = "noisy"
     carries_privacy = True
 
     def privacy(self, mechanism):
         return PrivacyStatement("mu-GDP (central)", mu=1.0)
-"""
 
 
-@pytest.mark.parametrize("kind", ["pairs", "noisy"])
-def test_an_algorithm_that_cannot_be_audited(tmp_path, ldpflow, kind):
-    file = tmp_path / "pairs.py"
-    file.write_text(STEPS)
-    budget = ["--mu", 1] if kind == "pairs" else []
-    refused = ldpflow("audit", kind, *budget, "--plugin", file, "--samples", 1000)
+@pytest.mark.parametrize(("algorithm", "budget"), [(Pairs, ["--mu", 1]), (Noisy, [])])
+def test_an_algorithm_that_cannot_be_audited(ldpflow, algorithm, budget):
+    kind = lf.register(algorithm)().kind
+    refused = ldpflow("audit", kind, *budget, "--samples", 1000)
     assert refused.code == 2 and "Traceback" not in refused.err
     assert kind in refused.err and "an algorithm whose reports an audit knows" in refused.err

@@ -127,13 +127,6 @@ def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
 # Run directories
 
 
-def test_a_changed_session_is_noticed(copy, ldpflow):
-    sessions = json.loads((copy / "provenance.json").read_text())
-    sessions[0]["seed"] += 1
-    (copy / "provenance.json").write_text(json.dumps(sessions))
-    assert "checksum" in ldpflow("check", copy).out
-
-
 def test_replay_of_a_path_of_an_unknown_kind_is_one_message(copy):
     part = next((copy / "replicates").rglob("*.parquet"))
     table = pq.ParquetFile(part).read()

@@ -18,7 +18,6 @@ from rich.console import Console
 from ldpflow.cli import main
 from ldpflow.cli.progress import Bar, ProgressState, clock_time, magnitude, reporter, update_every
 from ldpflow.engine.loop import Progress
-from ldpflow.store.aggregate import statistics_schema
 
 
 def statistics(cells):
@@ -36,12 +35,10 @@ def statistics(cells):
             "replicates": 64,
             "failures": 64 if i == 3 else 0,
             "covered": 0 if i == 3 else 64 - i // 20,
-            "length_sum": 1.0,
-            "length_sumsq": 1.0,
         }
         for i in range(cells)
     ]
-    return pa.Table.from_pylist(rows, schema=statistics_schema())
+    return pa.Table.from_pylist(rows)
 
 
 def drawn(state, width):

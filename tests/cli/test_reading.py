@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from html import unescape
@@ -12,8 +10,6 @@ import pytest
 
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
-from ldpflow.store.run_store import RunStore
-from ldpflow.study import load_study
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
@@ -81,16 +77,6 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
     assert compared.code == 0 and "length ratio" in compared.out
 
 
-@pytest.mark.parametrize(
-    ("command", "instead"),
-    [("tune", "--best"), ("arena", "ldpflow report RUN"), ("watch", "ldpflow report RUN --follow")],
-)
-def test_a_command_that_is_gone_says_what_to_type(ldpflow, command, instead):
-    outcome = ldpflow(command, "runs/mine", "--port", "0")
-    assert outcome.code == 2 and outcome.out == "" and outcome.err.count("\n") == 1
-    assert instead in outcome.err
-
-
 def test_sweep_to_a_target(ldpflow, tmp_path):
     out = ("--out", tmp_path / "run")
     shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
@@ -141,34 +127,6 @@ def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
     assert nothing.code == 2 and nothing.err.count("\n") == 1
 
 
-def test_sweep_summary_replay(ldpflow, tmp_path):
-    run = tmp_path / "run"
-    flags = ["--epsilon", "1", "--n", "1e3", "--n", "500", "--beta", "0.75", "--method", "BB"]
-    flags += ["--method", "SN", "--B", "50", "--replicates", "10", "--engine", "serial"]
-    first = ldpflow("sweep", *flags, "--out", run)
-    assert first.code == 0, first.err
-    study = load_study(str(run / "study.toml"))
-    assert (study.n, study.replicates) == ((500, 1000), 10)
-    (plan,) = study.plans()
-    rows = list(csv.DictReader(io.StringIO(ldpflow("summary", run, "--format", "csv").out)))
-    assert len(rows) == len(plan.cells) == 4
-    assert {row["path"] for row in rows} == {f"p{plan.simulator.key}"}
-    again = ldpflow("sweep", *flags, "--out", run, "--quiet")
-    assert (again.code, again.out) == (0, "")
-    assert RunStore(run).replicates.read(damaged="refuse").num_rows == 40
-    replayed = ldpflow("replay", run, "--path", f"p{plan.simulator.key}", "--replicate", 7)
-    assert replayed.code == 0, replayed.out
-    assert "equal, bit for bit" in replayed.out
-    for wrong in (
-        ["--path", "p" + "0" * 16, "--replicate", 7],
-        ["--path", plan.simulator.key, "--replicate", 10],
-    ):
-        assert ldpflow("replay", run, *wrong).code == 2
-    other = ldpflow("sweep", *flags, "--seed", "1", "--out", run)
-    assert other.code == 2
-    assert "seed" in other.err
-
-
 def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
     run = ["--out", tmp_path / "run"]
@@ -188,16 +146,3 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
     target = last("--target-mcse", "0.2", "--max-replicates", "256")
     assert "asked for" not in target
-
-
-def test_a_run_that_does_not_exist_yet_is_not_read(ldpflow, tmp_path, monkeypatch):
-    from ldpflow.cli import progress
-
-    first = []
-    monkeypatch.setattr(progress, "update_every", lambda _, state, draw: first.append(state.counts()) or str)
-    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--replicates", "8"]
-    for _ in range(2):
-        assert ldpflow("sweep", *flags, "--out", tmp_path / "run").code == 0
-    assert first == ["starting, 0s", "reading what is stored, 0s"]
-    assert ldpflow("sweep", *flags, "--out", tmp_path / "run", "--fresh").code == 0
-    assert first[2] == "starting, 0s"

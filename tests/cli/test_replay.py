@@ -123,6 +123,8 @@ def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
     assert ldpflow(*command[1:-2]).code == 2  # without the plug-in: which one
     found = ldpflow(*command[1:])
     assert found.code == 1 and "RuntimeError: not today at" in found.err and "mine.py" in found.err
+    with pytest.raises(lf.SweepFailed, match="not today"):
+        lf.sweep(lf.Study.load("run/study.toml"), "run", executor="serial")
 
 
 def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):

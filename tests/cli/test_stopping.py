@@ -136,21 +136,6 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow, tmp_path):
     assert "ldpflow replay" in shown.err
 
 
-def test_check_and_repair(ldpflow, tmp_path):
-    run = tmp_path / "run"
-    for replicates in ("10", "20", "30"):
-        assert ldpflow("sweep", *SHORT, "--replicates", replicates, "--out", run).code == 0
-    well = ldpflow("check", run)
-    assert (well.code, "3 parts, 30 rows: all is well" in well.out) == (0, True)
-    part = sorted((run / "replicates").rglob("*.parquet"))[0]
-    part.write_bytes(b"PAR1")
-    bad = ldpflow("check", run)
-    assert bad.code == 1 and part.name in bad.out and "replicates missing: 0 to 9" in bad.out
-    mended = ldpflow("check", run, "--repair", "--engine", "serial")
-    assert mended.code == 0 and "all is well" in mended.out
-    assert ldpflow("check", tmp_path / "absent").code == 2
-
-
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [

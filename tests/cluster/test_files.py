@@ -36,13 +36,6 @@ RAY_CLUSTER = set(
         "headServiceAnnotations managedBy networkPolicy rayVersion suspend upgradeStrategy workerGroupSpecs"
     ).split()
 )
-AUTH = {"mode", "secretName", "enableK8sTokenAuth"}
-AUTOSCALER = set(
-    (
-        "env envFrom idleTimeoutSeconds image imagePullPolicy resources securityContext upscalingMode "
-        "version volumeMounts"
-    ).split()
-)
 HEAD = set("enableIngress headService labels rayStartParams resources serviceType template".split())
 WORKERS = set(
     (
@@ -50,8 +43,6 @@ WORKERS = set(
         "resources scaleStrategy suspend template"
     ).split()
 )
-POD = set("containers nodeSelector restartPolicy serviceAccountName tolerations volumes".split())
-CONTAINER = set("args command env envFrom image name ports resources volumeMounts".split())
 
 
 def launcher(file):
@@ -100,8 +91,7 @@ def test_rayjob():
     assert set(job["spec"]) <= RAY_JOB
     cluster = job["spec"]["rayClusterSpec"]
     assert set(cluster) <= RAY_CLUSTER
-    assert set(cluster["authOptions"]) <= AUTH and cluster["authOptions"]["mode"] == "token"
-    assert set(cluster["autoscalerOptions"]) <= AUTOSCALER
+    assert cluster["authOptions"]["mode"] == "token"
     head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
     assert set(head) <= HEAD and set(workers) <= WORKERS
     assert head["rayStartParams"]["num-cpus"] == "0" and workers["minReplicas"] == 0
@@ -114,10 +104,7 @@ def test_rayjob():
     pods.append(job["spec"]["submitterPodTemplate"]["spec"])
     images = set()
     for pod in pods:
-        assert set(pod) <= POD
-        for container in pod["containers"]:
-            assert set(container) <= CONTAINER
-            images.add(container["image"])
+        images |= {container["image"] for container in pod["containers"]}
     assert images == {f"REGISTRY/ldpflow:{ldpflow.__version__}"}
     command = job["spec"]["entrypoint"].split()
     assert command[:2] == ["ldpflow", "sweep"] and "--address" in command

@@ -20,7 +20,7 @@ from ldpflow.engine.jobs import check, write_study
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.run import open_run
-from ldpflow.store.lock import RunLock
+from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study, load_study
 from ldpflow.study.plugins import load_plugin

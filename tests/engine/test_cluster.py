@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from unittest import mock
 
@@ -13,7 +12,7 @@ from ldpflow.engine.ray_executor import check_address
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
-from ldpflow.store.aggregate import Aggregator
+from ldpflow.store.run_store import Aggregator
 from tests.faults.on_ray import on_ray
 from tests.faults.study import serial, study, whole
 
@@ -32,14 +31,6 @@ def test_addresses_that_a_driver_cannot_use(tmp_path, monkeypatch, address, vari
     monkeypatch.setenv("RAY_ADDRESS", variable)
     with pytest.raises(InputError, match=says):
         check_address(address)
-
-
-def test_a_silent_machine_of_a_cluster_is_noticed_within_a_minute(monkeypatch):
-    for name in ray_executor.KEEPALIVE:
-        monkeypatch.delenv(name, raising=False)
-    arguments = ray_executor.cluster_arguments("auto")
-    assert arguments["address"] == "auto" and arguments["runtime_env"]["env_vars"]["OMP_NUM_THREADS"] == "1"
-    assert sum(int(os.environ.pop(name)) for name in ray_executor.KEEPALIVE) == 60_000
 
 
 def test_batches_in_flight(tmp_path, ray_session):

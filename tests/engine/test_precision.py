@@ -39,12 +39,6 @@ def stopping_point(covered, precision):
     raise AssertionError
 
 
-def test_schedule():
-    precision = Precision(0.01, min_replicates=300, max_replicates=700)
-    assert list(precision.schedule()) == [300, 300 + BATCH, 300 + 2 * BATCH, 300 + 3 * BATCH, 700]
-    assert list(precision.schedule(428)) == [556, 684, 700]
-
-
 def points(precision, *columns, length=None):
     """Numbers of replicates that a path takes one after the other; a column says what a cell covers."""
     have, taken = 0, []

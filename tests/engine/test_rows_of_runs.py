@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from ldpflow.engine.batching import gaps
 from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
-from ldpflow.engine.run import gaps, run_study
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results.comparison import comparisons
 from ldpflow.results.summary import stored_cells, stored_paths
@@ -63,20 +64,6 @@ def test_a_row_is_students_interval_of_its_runs(run):
     np.testing.assert_allclose(rows["lower"].to_numpy(), [low for low, _ in limits], rtol=1e-10)
     np.testing.assert_allclose(rows["upper"].to_numpy(), [high for _, high in limits], rtol=1e-10)
     assert len(rows_of(out, "PAR", N, K=2)) == 51
-
-
-def test_a_row_is_the_hull_of_its_runs(run):
-    out, _, _ = run
-    rows = rows_of(out, "HULC", N)
-    assert len(rows) == 20
-    at = {B: rows_of(out, "oracle", N // B)["estimate"].to_numpy()[:100].reshape(20, 5) for B in (4, 5)}
-    ours = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()], axis=1)
-    hulls = {B: np.stack([x[:, :B].min(axis=1), x[:, :B].max(axis=1)], axis=1) for B, x in at.items()}
-    fits = {B: np.isclose(ours, hull, rtol=1e-12).all(axis=1) for B, hull in hulls.items()}
-    assert (fits[4] ^ fits[5]).all() and fits[4].any() and fits[5].any()
-    # The same coin at another n.
-    other = rows_of(out, "HULC", N // 4)
-    assert len(other) == 20 and other["se"].null_count == 20
 
 
 def test_the_summary_counts_rows(run):

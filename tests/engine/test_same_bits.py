@@ -36,14 +36,9 @@ STUDY = {
 
 
 def changed(**tables):
-    """The study with some tables' keys replaced."""
-    result = {key: value for key, value in STUDY.items()}
-    for name, change in tables.items():
-        if isinstance(change, dict):
-            result[name] = {**result[name], **change}
-        else:
-            result[name] = change
-    return Study.from_mapping(result)
+    """The study with some tables replaced, or some of their keys."""
+    merged = {name: STUDY[name] | new if isinstance(new, dict) else new for name, new in tables.items()}
+    return Study.from_mapping(STUDY | merged)
 
 
 def rows_of(study, out, **options):
@@ -129,20 +124,12 @@ MORE = {
 OTHERS_OF_BB = {"kind": "BB", "beta": [0.6, 0.75], "B": [60, 90], "multiplier": ["uniform", "rademacher"]}
 
 
-@pytest.mark.parametrize(
-    "tables",
-    [
-        MORE,
-        {"method": [{"kind": "SN"}]},
-        {"method": [OTHERS_OF_BB]},
-    ],
-    ids=["more", "one method", "other settings"],
-)
+@pytest.mark.parametrize("tables", [MORE, {"method": [OTHERS_OF_BB]}], ids=["more", "other settings"])
 def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables):
     ours = by_key(rows_of(changed(**tables), tmp_path / "run"))
     theirs = by_key(serial)
     both = ours.keys() & theirs.keys()
-    assert len(both) >= 160
+    assert len(both) >= 400
     assert all(ours[key] == theirs[key] for key in both)
 
 

@@ -22,7 +22,6 @@ from ldpflow.engine.prediction import (
     ROW_SECONDS,
     busy_machine,
     choose_engine,
-    cores_of,
     python_seconds_of,
     seconds_of,
 )
@@ -129,11 +128,6 @@ def test_engine_by_cpu_time(seconds, cores, python_seconds, engine):
     assert chosen == engine and why.startswith(f"engine {engine}: about {seconds:.0f} s of computing")
 
 
-def test_cores_of_an_engine():
-    assert cores_of("serial", 8) == 1 and cores_of("threads", 3) == 3
-    assert cores_of("ray", None) == len(os.sched_getaffinity(0))
-
-
 def test_expected_time_of_what_is_missing():
     plan = Study.from_mapping(STUDY).plans()[0]
     missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
@@ -201,25 +195,6 @@ print(ray.is_initialized())
 def test_niceness_of_the_workers_and_a_ray_that_is_kept(tmp_path):
     done = subprocess.run([sys.executable, "-c", NICE], capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["3", "True"], done.stderr
-
-
-@pytest.mark.parametrize(
-    ("problem", "mechanism", "curves"),
-    [
-        ({"kind": "linear_regression", "coefficients": [1.0, 1.0]}, {"kind": "gaussian", "mu": 1.0}, 2),
-        ({"kind": "least_squares", "d": 2}, {"kind": "clipped_gaussian", "clip": 1.0, "mu": 1.0}, 0),
-    ],
-)
-def test_losses_along_a_path_are_in_its_expected_time(problem, mechanism, curves):
-    study = {
-        "name": "losses", "seed": 1, "replicates": 10, "problem": problem, "mechanism": mechanism,
-        "algorithm": {"kind": "ldp_sgd"}, "grid": {"n": [1000]}, "trajectory": {"first": 10, "points": 5},
-    }  # fmt: skip
-    (plan,) = Study.from_mapping(study).plans()
-    followed, not_followed = plan.request(), plan.simulator.needs((), plan.checkpoints[-1:])
-    losses = 10 * (len(plan.checkpoints) - 1) * curves * trajectories.EVALUATION
-    more = plan.simulator.cost(followed, 10).seconds - plan.simulator.cost(not_followed, 10).seconds
-    assert more == pytest.approx(losses * trajectories.NANOSECONDS_PER_LOSS * 1e-9)
 
 
 SWEEPING = """

@@ -14,7 +14,6 @@ from ldpflow.engine import batching
 from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.results import Results
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.part import PartMeta
 from ldpflow.store.run_store import RunStore
@@ -99,10 +98,6 @@ def moved(part, other):
     part.write_bytes(beside.read_bytes())
 
 
-def renamed(part, other):
-    part.rename(part.with_name(part.name.replace("part-32-64", "part-31-64")))
-
-
 def missing(part, other):
     part.unlink()
 
@@ -110,7 +105,7 @@ def missing(part, other):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("damage", "repair"),
-    [(replaced, False), (flipped, True), (moved, False), (renamed, False), (missing, True)],
+    [(replaced, False), (flipped, True), (moved, False), (missing, True)],
     # tests/store/test_damage.py has more kinds, of parts of intervals.
 )
 def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, tmp_path):
@@ -136,17 +131,6 @@ def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, t
     assert same(run, whole)
     kept = list(run.glob("set_aside/trajectories/*/*.parquet"))
     assert len(kept) == (damage is not missing)
-
-
-def test_readers_name_a_damaged_part_and_reports_leave_it_out(whole, tmp_path):
-    shutil.copytree(whole / "run", tmp_path / "run")
-    flipped(next((tmp_path / "run").glob("trajectories/*/part-32-*")), whole)
-    store = RunStore(tmp_path / "run")
-    with pytest.raises(InputError, match="part-32-64"):
-        read_trajectories(store, damaged="refuse")
-    with pytest.warns(UserWarning, match="part-32-64"):
-        rows = Results.load(tmp_path / "run", from_parts=True).followed
-    assert {row["replicates"] for row in rows} == {68, 100}
 
 
 def test_two_values_of_a_row_are_refused(whole, tmp_path):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldpflow.engine import ray_executor as connection
-from ldpflow.engine.ray_executor import WAIT, Watch, ray_processes, runs
+from ldpflow.engine.ray_executor import WAIT, ClusterWatch, ray_processes, runs
 from ldpflow.errors import EngineLost
 
 
@@ -28,10 +28,10 @@ def clock(monkeypatch):
 @pytest.fixture
 def watching(monkeypatch):
     """A watch that looks only when a test does."""
-    monkeypatch.setattr(Watch, "run", lambda self: None)
+    monkeypatch.setattr(ClusterWatch, "run", lambda self: None)
 
     def made(own=False, raylet="", gcs=""):
-        watch = Watch(own)
+        watch = ClusterWatch(own)
         watch.raylet, watch.gcs = raylet, gcs
         return watch
 
@@ -77,35 +77,24 @@ def test_a_process_of_ones_own_that_has_died(watching, fake, dead, seen, reaped)
     assert watching(own=True).look() is None, "it belongs to an earlier Ray"
 
 
-def test_a_call_that_does_not_return_after_a_loss(monkeypatch):
-    said = []
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_call_that_does_not_return_after_a_loss(monkeypatch, noticed):
+    said, lost = [], []
     monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(connection, "STUCK_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "STUCK_SECONDS", 30.0 if noticed else 0.1)
     monkeypatch.setattr(connection, "when_stuck", said.append)
-    monkeypatch.setattr(Watch, "look", lambda self: "Ray's raylet on this machine has died")
-    watch = Watch(own=True)
-    watch.thread.join(30)
-    assert said == ["Ray's raylet on this machine has died"]
-    with pytest.raises(EngineLost, match="raylet on this machine has died"):
-        watch.check()
-    watch.close()
-    assert not watch.thread.daemon
-
-
-def test_a_loss_that_is_noticed(monkeypatch):
-    said = []
-    monkeypatch.setattr(connection, "CONNECTION_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(connection, "when_stuck", said.append)
-    lost = []
-    monkeypatch.setattr(Watch, "look", lambda self: lost[0] if lost else None)
-    watch = Watch(own=True)
+    monkeypatch.setattr(ClusterWatch, "look", lambda self: lost[0] if lost else None)
+    watch = ClusterWatch(own=True)
     watch.check()
     lost.append("Ray's raylet on this machine has died")
-    with pytest.raises(EngineLost):
+    if not noticed:
+        watch.thread.join(30)
+    with pytest.raises(EngineLost, match="raylet on this machine has died"):
         while True:
             watch.check()
     watch.close()
-    assert said == [] and not watch.thread.is_alive()
+    assert said == ([] if noticed else lost)
+    assert not watch.thread.daemon and not watch.thread.is_alive()
 
 
 def listening(address, family=socket.AF_INET):
@@ -126,12 +115,16 @@ def joined(tmp_path):
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_the_raylet_of_a_ray_that_was_joined(watching, joined, own):
-    node, raylet, _ = joined
+def test_processes_of_a_ray_that_was_joined(watching, joined, own):
+    node, raylet, gcs = joined
     watch = watching(own, **node)
     assert watch.look() is None
     raylet.close()
     assert watch.look() == "Ray's raylet on this machine has died"
+    if own:  # its GCS does not come back
+        watch.raylet = ""
+        gcs.close()
+        assert "gcs_server" in watch.look()
 
 
 def test_the_gcs_of_a_joined_cluster_may_come_back(clock, watching, joined, monkeypatch):
@@ -149,13 +142,6 @@ def test_the_gcs_of_a_joined_cluster_may_come_back(clock, watching, joined, monk
         assert watch.look() is None and watch.silent
     clock.seconds += 2
     assert watch.look() == f"Ray's gcs_server at 127.0.0.1:{port} has died, or cannot be reached"
-
-
-def test_the_gcs_of_a_ray_of_ones_own_does_not_come_back(watching, joined):
-    node, _, gcs = joined
-    watch = watching(own=True, **node)
-    gcs.close()
-    assert "has died" in watch.look()
 
 
 def test_a_gcs_that_ray_waits_longer_for_is_waited_for(clock, watching, joined, monkeypatch):

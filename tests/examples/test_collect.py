@@ -14,6 +14,7 @@ import time
 import urllib.request
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -58,11 +59,9 @@ def lines_of(folder):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(
-    ("users", "crashes"), [(250, (60, 140)), pytest.param(2000, (300, 900), marks=pytest.mark.slow)]
-)
-def test_users_and_two_crashes(tmp_path, users, crashes):
+def test_users_and_two_crashes(tmp_path):
     pytest.importorskip("flask")
+    users = 250
     collector = Collector(tmp_path)
     port = collector.port
     load = subprocess.Popen(
@@ -71,7 +70,7 @@ def test_users_and_two_crashes(tmp_path, users, crashes):
         text=True,
     )
     try:
-        for enough in crashes:
+        for enough in (60, 140):
             while collector.reports() < enough:
                 time.sleep(0.02)
             collector.stop(signal.SIGKILL)
@@ -87,16 +86,6 @@ def test_users_and_two_crashes(tmp_path, users, crashes):
     assert users - 8 <= counted == len(lines) <= users
     assert len({line["user"] for line in lines}) == len(lines)
     assert [int(line["round"]) for line in lines] == list(range(1, len(lines) + 1))
-
-    if users == 2000:  # fewer may be too few to report an interval, which depends on who came first
-        command = [sys.executable, "-m", "ldpflow", "analyse", tmp_path / "transcript.csv"]
-        done = subprocess.run(
-            [*command, "--settings", tmp_path / "settings.toml"], capture_output=True, text=True
-        )
-        assert done.returncode == 0 and "report TR" in done.stdout and done.stderr == ""
-        # At epsilon = 1 the 0.9-quantile of N(0, 30^2) is 38.4, the interval some tens wide.
-        low, high = map(float, re.search(r"interval \[(\S+), (\S+)\]", done.stdout).groups())
-        assert low < high < 200
 
 
 def begun(module, tmp_path, reports=5):
@@ -238,17 +227,6 @@ def test_any_damaged_byte_is_refused(module, tmp_path, byte):
         assert len(file.read_bytes()) == len(whole)
 
 
-def test_a_report_is_counted_once(module, tmp_path):
-    transcript, _ = begun(module, tmp_path)
-    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
-    assert not state.add(f"{2:032x}", 3, 0)
-    with pytest.raises(transcript.Stale):
-        state.add(f"{77:032x}", 3, 0)
-    assert state.round == 6
-    state.close()
-    assert len(lines_of(tmp_path)) == 5
-
-
 def test_an_answer_that_came_too_late_lets_the_next_user_be_asked(module, tmp_path, monkeypatch):
     """After a crash the user who was just answering reports, while the question is lent to another."""
     pytest.importorskip("flask")
@@ -296,31 +274,16 @@ def test_the_randomiser_keeps_the_bit_as_often(module, monkeypatch):
 
 def test_a_device_sends_the_same_report_again(module, monkeypatch):
     client = module("client")
-    sent = []
-
-    class Connection:
-        def __init__(self, host, port, timeout):
-            pass
-
-        def request(self, method, path, body, headers):
-            sent.append((path, body))
-            if len(sent) in (2, 3):
-                raise ConnectionResetError
-
-        def getresponse(self):
-            return self
-
-        status = 200
-
-        def read(self):
-            return b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(client.http.client, "HTTPConnection", Connection)
-    monkeypatch.setattr(client, "randomised", lambda bit, weight: len(sent) % 2)
+    connection = mock.Mock()
+    connection.request.side_effect = [None, ConnectionResetError, ConnectionResetError, None]
+    connection.getresponse.return_value.status = 200
+    connection.getresponse.return_value.read.return_value = (
+        b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
+    )
+    monkeypatch.setattr(client.http.client, "HTTPConnection", lambda *where, **options: connection)
+    monkeypatch.setattr(client, "randomised", lambda bit, weight: connection.request.call_count % 2)
     assert client.Device(1.0, Fraction(1)).take_part("h", 1)
+    sent = [call.args[1:3] for call in connection.request.call_args_list]
     assert [path for path, _ in sent] == ["/ask", "/report", "/report", "/report"]
     assert len({body for _, body in sent[1:]}) == 1
 

@@ -19,7 +19,7 @@ import ldpflow.engine.run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
-from tests.faults.study import SmallParts, row_bytes, serial, study, whole
+from tests.faults.study import SmallParts, serial, study, whole
 from tests.store.replicates import unusable
 
 
@@ -113,20 +113,3 @@ def diverging(work: Path, trial: int) -> None:
     # Taken up in the middle, the same replicates diverge.
     serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
     assert serial(work / "again", wild) == expected
-
-
-def delivered_twice(work: Path, trial: int) -> None:
-    """Every batch comes to the aggregator twice, at once or after it was published."""
-
-    class Twice(SmallParts.func):  # type: ignore[name-defined,misc]
-        def add(self, *batch):  # type: ignore[no-untyped-def]
-            published = super().add(*batch)
-            if trial % 2:
-                self.flush()
-            return published + super().add(*batch)
-
-    expected = serial(work / "expected")
-    with mock.patch.object(ldpflow.engine.run, "Aggregator", Twice):
-        serial(work / "run")
-    whole(work / "run", expected)
-    assert row_bytes(work / "run") == expected

@@ -13,7 +13,6 @@ from ldpflow.engine import ray_executor
 from ldpflow.engine.loop import RunResult
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
-from ldpflow.simulators.rows import Batch
 from ldpflow.study import Study
 from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
 from tests.faults.study import serial, study, whole
@@ -55,44 +54,6 @@ def worker_killed(work: Path, trial: int) -> None:
     whole(work / "run", expected)
     started = tasks.invocations()
     assert started == {name: 1 + len(chosen.get(name, [])) for name in places(study())}
-
-
-def aggregator_killed(work: Path, trial: int) -> None:
-    """An aggregator dies by SIGKILL with rows that it had not published: they are sent again."""
-    import ray
-
-    expected = serial(work / "expected")
-    after = trial % 5
-    taken = 0
-    wait = ray_executor.RayExecutor.wait
-
-    def killing(self: Any, timeout: float) -> Any:
-        nonlocal taken
-        outcomes = wait(self, timeout)
-        taken += len(outcomes)
-        if outcomes and taken - len(outcomes) <= after < taken:
-            ray.kill(self.shards[0].aggregator)
-        return outcomes
-
-    with mock.patch.object(ray_executor.RayExecutor, "wait", killing):
-        result = on_ray(work / "run")
-    assert not result.failed_batches and taken >= 6
-    whole(work / "run", expected)
-
-
-def delivered_twice(work: Path, trial: int) -> None:
-    """The rows of every batch go to the aggregator twice."""
-    expected = serial(work / "expected")
-    submit = ray_executor.RayExecutor.submit
-
-    def twice(self: Any, batch: Batch) -> None:
-        submit(self, batch)
-        sent = list(self.in_flight.values())[-1]
-        sent.aggregator.add.remote(batch, sent.rows)
-
-    with mock.patch.object(ray_executor.RayExecutor, "submit", twice):
-        assert not on_ray(work / "run").failed_batches
-    whole(work / "run", expected)
 
 
 def raising(work: Path, trial: int) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from ldpflow.engine.check import check_run
 from ldpflow.engine.run import run_study
-from ldpflow.store.aggregate import Aggregator
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import REPLICATE_ROWS, REPLICATES
 from ldpflow.study import Study
 

@@ -15,7 +15,6 @@ from tests.faults.study import trials
         full_disk=(2, 8),
         read_only=(2, 4),
         diverging=(1, 4),
-        delivered_twice=(2, 4),
     ),
 )
 def test_fault(tmp_path, fault, trial):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.components.intervals.nested import ConfidenceSequence, SuffixAverage, width_factor
+from ldpflow.components.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage, width_factor
 from ldpflow.components.intervals.transcript import TranscriptCovariance, TranscriptRegression
 from ldpflow.components.intervals.variance import (
     BatchMeans,
@@ -22,7 +22,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, SEED
-from tests.oracles import equal_batches, increasing_blocks, safe_floor, self_normalization, sequences
+from tests.oracles import equal_batches, increasing_blocks, safe_floor, self_normalization
 
 GAMMAS = st.floats(0.501, 0.95).map(lambda x: round(x, 3))
 
@@ -102,17 +102,6 @@ def test_widths_of_the_confidence_sequence():
         assert ours == pytest.approx(row, abs=5e-7)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
-@given(
-    n=st.integers(1, 10**9),
-    t_opt=st.integers(1, 10**9),
-    level=st.floats(0.5, 0.999).map(lambda x: round(x, 3)),
-)
-def test_widths_are_the_formula_everywhere(n, t_opt, level):
-    expected = sequences.margin(n, 1 - level, t_opt) * np.sqrt(n)
-    assert width_factor(n, t_opt, level) == pytest.approx(expected, rel=1e-9)
-
-
 def test_confidence_sequence_around_the_root_of_the_transcript():
     n = 1500
     every = range(1, n + 1)
@@ -138,6 +127,11 @@ def test_confidence_sequence_around_the_root_of_the_transcript():
         (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "64", "block_c": 2.0}),
         (ConfidenceSequence, {"t_opt": 5, "base": "TRC", "degree": 3}),
         (ConfidenceSequence, {"base": "SN", "t_opt": 5}),
+        (JointRegion, {"base": "TRC", "quantile": "F"}),
+        (JointRegion, {"base": "oracle", "quantile": "F"}),
+        (JointRegion, {"small_run": True}),
+        (JointRegion, {"base": "EBS"}),
+        (JointRegion, {"base": "oracle", "M": 5}),
         (EqualBatches, {"block_rule": "n^1.5"}),
         (EqualBatches, {"block_rule": "0"}),
     ],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap, quantile
+from ldpflow.components.intervals.bootstrap import BlockBootstrap, CheapBootstrap
 from ldpflow.components.intervals.interval import average, in_order
 from ldpflow.components.intervals.nested import ConfidenceSequence, SuffixAverage
 from ldpflow.components.intervals.variance import (
@@ -207,22 +207,6 @@ def test_methods_at_the_edges(n, gamma, beta, c, M, multiplier):
         compare(method, path, n)
 
 
-@pytest.mark.parametrize(("n", "c"), [(1499, 0.5), (1500, 1.0), (5000, 3.0)])
-@pytest.mark.parametrize(("origin", "tolerance"), [(None, 1e-12), ([0.0], 1e-9)])
-def test_overlapping_blocks_need_no_restart(n, c, origin, tolerance):
-    # The recursion with restarts, differences of three running sums, and the definition.
-    iterates = walk(SCALAR, n)
-    starts = increasing_blocks.block_starts(n, 0.51, c)
-    se = OverlappingBlocks(block_c=c).intervals(record_of(SCALAR, iterates, origin), n, [0.9]).se
-    centre = SCALAR.problem.truth() if origin is None else origin
-    for r in range(iterates.shape[2]):
-        whole = iterates[:, :, r]
-        expected = increasing_blocks.overlapping_variance(whole, starts)
-        recursive = increasing_blocks.overlapping_recursion(whole, starts, np.array(centre))
-        np.testing.assert_allclose(recursive, expected, rtol=tolerance)
-        np.testing.assert_allclose(se[:, r] ** 2 * n, expected, rtol=tolerance)
-
-
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
 def test_overlapping_blocks_from_the_kernels_own_sums(path):
     n = 300
@@ -285,83 +269,6 @@ def test_undefined_is_not_a_miss(method, n):
     result = method.intervals(record_of(SCALAR, iterates), n, LEVELS)
     assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
     np.testing.assert_allclose(result.estimate, iterates.mean(axis=0), rtol=1e-12)
-
-
-def test_bits_do_not_depend_on_the_number_of_replicates():
-    n = 1500
-    iterates = walk(SCALAR, n, replicates=32)
-    for method in (NonoverlappingBlocks(), OverlappingBlocks(), EqualBatches(block_rule="20"), Lugsail()):
-        whole = method.intervals(record_of(SCALAR, iterates), n, [0.9]).lower
-        alone = method.intervals(record_of(SCALAR, iterates[:, :, 7:8]), n, [0.9]).lower
-        np.testing.assert_array_equal(whole[:, :, 7:8], alone)
-
-
-TAILS = [0.01, 0.05, 0.1]
-
-
-def sorted_values(method, deviations, tails, monkeypatch):
-    """Check the quantiles of the bootstrap; how many values per replicate each call for them kept."""
-    record = record_of(VECTOR, noisy(VECTOR, 500, deviations.shape[2]))
-    kept = []
-    original = BlockBootstrap.replicates
-
-    def note(*arguments):
-        values = original(*arguments)
-        kept.append(values.shape[-1])
-        return values
-
-    monkeypatch.setattr(BlockBootstrap, "replicates", note)
-    sd = np.sqrt((deviations**2).sum(axis=0))
-    outer = method.outer_values(record, 500, deviations, sd, tails)
-    whole = original(method, record, 500, deviations, method.B)
-    for p in (*tails, *(1.0 - a for a in tails)):
-        expected = np.apply_along_axis(block_bootstrap.quantile_type7, -1, whole, p)
-        np.testing.assert_array_equal(quantile(outer, method.B, p), expected)
-    return kept
-
-
-@pytest.mark.parametrize("multiplier", ["uniform", "rademacher"])
-@pytest.mark.parametrize(("m", "d", "replicates"), [(10, 1, 32), (3, 4, 5), (41, 2, 1)])
-def test_quantiles_without_the_middle_of_the_replications(multiplier, m, d, replicates, monkeypatch):
-    deviations = np.random.default_rng(m).normal(size=(m, d, replicates))
-    method = BlockBootstrap(multiplier=multiplier)
-    kept = sorted_values(method, deviations, TAILS, monkeypatch)
-    # Some 167 of 500 are kept, with a standard deviation of 11.
-    if multiplier == "uniform":
-        assert len(kept) == 1 and kept[0] < 250
-    assert sorted_values(method, deviations, [0.3], monkeypatch) == [500]
-    few = BlockBootstrap(B=7, multiplier=multiplier)
-    assert sorted_values(few, deviations, [0.001, 0.3], monkeypatch) == [7]
-
-
-def test_quantiles_where_too_few_replications_are_far_out(monkeypatch):
-    # Signs of one block that is larger than all others together: two heaps, one standard error from 0.
-    method = BlockBootstrap(multiplier="rademacher")
-    deviations = np.full((6, 1, 4), 1e-3)
-    deviations[0] = 1.0
-    assert sorted_values(method, deviations, [0.05], monkeypatch) == [0, 500]
-    # Together with replicates that have enough.
-    deviations[:, :, 1:] = np.random.default_rng(4).normal(size=(6, 1, 3))
-    first, again = sorted_values(method, deviations, [0.05], monkeypatch)
-    assert first > 52 and again == 500
-
-
-def test_a_diverged_replicate_leaves_the_others_as_they_are():
-    deviations = np.random.default_rng(3).normal(size=(10, 2, 4))
-    record = record_of(VECTOR, noisy(VECTOR, 500, 4))
-    method = BlockBootstrap()
-
-    def values(deviations):
-        sd = np.sqrt((deviations**2).sum(axis=0))
-        return quantile(method.outer_values(record, 500, deviations, sd, TAILS), method.B, 0.05)
-
-    expected = values(deviations)
-    for bad in (np.nan, np.inf):
-        diverged = deviations.copy()
-        diverged[4:, :, 1] = bad
-        found = values(diverged)
-        np.testing.assert_array_equal(found[:, [0, 2, 3]], expected[:, [0, 2, 3]])
-        assert not np.isfinite(found[:, 1]).any()
 
 
 @pytest.mark.parametrize("law", ["normal", "laplace", "exponential", "uniform", "student_t"])

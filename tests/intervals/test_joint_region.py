@@ -6,9 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from ldpflow.components.intervals.nested import JointRegion, cholesky, critical_value, root
+from ldpflow.components.intervals.nested import JointRegion, cholesky, root
 from ldpflow.components.intervals.variance import asymptotic_covariance
-from ldpflow.errors import InputError
 from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
 from tests.oracles import joint_region, transcript_covariance
@@ -106,29 +105,6 @@ def test_roots(order):
     x = np.concatenate([10.0 ** np.linspace(-300, 300, 601), 1 + np.linspace(-0.5, 3, 50)])
     expected = [float(mpmath.root(mpmath.mpf(v), order)) for v in x.tolist()]
     np.testing.assert_allclose(root(x, order), expected, rtol=1e-15)
-
-
-def test_critical_values():
-    for level in LEVELS:
-        assert critical_value(level, 4, None) == pytest.approx(joint_region.chi2(level, 4), rel=1e-12)
-        for M in (5, 6, 30):
-            ours = critical_value(level, 4, M)
-            assert ours == pytest.approx(joint_region.hotelling(level, 4, M), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"base": "TRC", "quantile": "F"},
-        {"base": "oracle", "quantile": "F"},
-        {"small_run": True},
-        {"base": "EBS"},
-        {"base": "oracle", "M": 5},
-    ],
-)
-def test_settings_that_do_not_go_together(given):
-    with pytest.raises(InputError):
-        JointRegion(**given)
 
 
 def test_a_scalar_has_no_joint_region():

@@ -25,7 +25,7 @@ from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.numerics.running_sums import RUNNING_SUMS, pieces
+from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
@@ -303,24 +303,9 @@ def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
     assert 0.8 < np.std(t) < 1.2
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [(40, 100, [64, 100]), (64, 128, [128]), (64, 129, [128, 129]), (1, 9, [2, 4, 8, 9]), (5, 6, [6])],
-)
-def test_pieces_end_at_powers_of_two(first, last, expected):
-    assert pieces(first, last) == expected
-
-
 @pytest.mark.parametrize(("n", "rule"), [(10**5, "n^0.4"), (32, "n^0.4"), (999, "0.01n"), (7, ".5n")])
 def test_burn_in(n, rule):
     assert TranscriptRegression(burn_in=rule).first(n) == oracle.burn_in(n, rule)
-
-
-def test_recording_marks_the_burn_in():
-    recording = SCALARS["rr"].needs([Cell(10**4, TranscriptRegression(), 0.9)])
-    powers = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
-    assert recording.marked == recording.times == [40, *powers, 10**4]
-    assert recording.sums == ["transcript_cubic"]
 
 
 @pytest.mark.parametrize("n", [1, 5])

@@ -21,8 +21,10 @@ FLOATS = "void(float64[::1], float64[::1])"
 TABLE = np.array([1.0, 2.0])
 
 
-def text_of(function, **values):
-    return module.module_of(specialise(function, Case(tuple(values.items())), "called"))[1].text
+def module_of(function, **values):
+    """Digest and text of the module."""
+    digest, made = module.module_of(specialise(function, Case(tuple(values.items())), "called"))
+    return digest, made.text
 
 
 def square(x):
@@ -47,7 +49,7 @@ PARTS = {
 
 
 def test_every_function_is_written_once_with_its_origin():
-    text = text_of(fill, **PARTS)
+    text = module_of(fill, **PARTS)[1]
     functions = [line for line in text.splitlines() if line.startswith("def ")]
     # `square` is a local variable of `fill`, so the function gets another name.
     assert functions == [
@@ -68,21 +70,21 @@ def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
     kernel(np.array([1.0, 2.0, 3.0, 4.0]), out)
     assert out.tolist() == [8.0, 14.0, 24.0, 38.0]
     (file,) = (folder / "kernels").glob("*.py")
-    assert file.read_text() == text_of(fill, **PARTS)
-    assert file.stem == module.kernel_digest(fill, Case(tuple(PARTS.items())))
+    assert file.read_text() == module_of(fill, **PARTS)[1]
+    assert file.stem == module_of(fill, **PARTS)[0]
 
 
 def test_the_digest_follows_constants_parts_and_what_is_imported(monkeypatch):
-    digest = module.kernel_digest(fill, Case(tuple(PARTS.items())))
+    digest = module_of(fill, **PARTS)[0]
     other = {**PARTS, "other": KernelPart(shifted, Case((("SHIFT", 4),)))}
-    assert module.kernel_digest(fill, Case(tuple(other.items()))) != digest
+    assert module_of(fill, **other)[0] != digest
     module.module_of.cache_clear()
     specialise.cache_clear()
-    assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) == digest
+    assert module_of(fill, **PARTS)[0] == digest
     monkeypatch.setitem(globals(), "TABLE", np.array([1.0, 3.0]))
     module.module_of.cache_clear()
     specialise.cache_clear()
-    assert module.kernel_digest(fill, Case(tuple(PARTS.items()))) != digest
+    assert module_of(fill, **PARTS)[0] != digest
     specialise.cache_clear()
 
 
@@ -99,7 +101,7 @@ def sums(values, out):
 
 
 def test_a_decorated_function_keeps_its_options():
-    text = text_of(sums)
+    text = module_of(sums)[1]
     assert "fastmath=True)\ndef summed(values):" in text
     assert text.count("fastmath") == 1  # not the functions that it calls
 
@@ -139,7 +141,7 @@ def test_machine_code_is_loaded_unless_it_is_damaged(folder, monkeypatch):
     (source,) = (folder / "kernels").glob("*.py")
     source.write_text("raise SystemExit(3)\n")
     load_again()
-    assert source.read_text() == text_of(sums)
+    assert source.read_text() == module_of(sums)[1]
     assert not (folder.parent / "elsewhere").exists()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +11,7 @@ from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
-from ldpflow.components.mechanisms.randomized_response import THIRD_DERIVATIVES, RandomizedResponse
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.linear_regression import LinearRegression
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.components.problems.quadratic import Quadratic
@@ -278,47 +276,6 @@ def test_compiled_it_has_the_same_bits(name):
     )
     assert (record.iterates == plain.iterates).all() and (record.prefix_sums == plain.prefix_sums).all()
     assert (record.running_sums[sums[0]] == plain.running_sums[sums[0]]).all()
-
-
-LAW_CDF = {
-    "normal": stats.norm,
-    "laplace": stats.laplace,
-    "exponential": stats.expon,
-    "uniform": stats.uniform,
-    "logistic": stats.logistic,
-    "lognormal": partial(stats.lognorm, 1.3),
-    "weibull": partial(stats.weibull_min, 1.3),
-    "pareto": partial(stats.pareto, 1.3),
-}
-
-
-# With small steps the answers of a chunk are drawn before its sums.
-@pytest.mark.parametrize("c", [0.01, 1.0])
-@pytest.mark.parametrize(
-    ("law", "run"),
-    [
-        *((law, run_path) for law in THIRD_DERIVATIVES),  # no plain Python: expansions, and bits of words
-        *((law, uncompiled.run_path) for law in sorted(LAW_CDF.keys() - THIRD_DERIVATIVES.keys())),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
-)
-def test_sampling_the_private_bit_is_the_literal_recursion(law, run, c):
-    shape = 1.3 if law in ("lognormal", "weibull", "pareto") else None
-    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=shape)
-    path = OnePass(problem, RandomizedResponse(epsilon=0.8, sampling="private_bit"), LdpSgd(c=c))
-    n = 1500 if run is run_path else 300
-    record = run(path, SEED, range(3), [1, 2, 200, n])
-    p = mechanisms.keep_probability(0.8)
-    u = draws.noise(path, SEED, 1, n)[:, 0]
-    distribution = LAW_CDF[law](0.2, 1.5)
-
-    def private_gradient(i, x, theta):
-        one = p * distribution.cdf(theta[0]) + (1 - p) * (1 - distribution.cdf(theta[0]))
-        return -0.7 + mechanisms.debias(int(u[i - 1] < one), p)
-
-    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, 0.0, c, 0.51)
-    at = [0, 1, 199, n - 1]
-    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at, 0], rtol=1e-9)
 
 
 def test_sampling_the_private_bit_leaves_the_law_of_the_average_alone():

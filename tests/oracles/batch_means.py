@@ -8,21 +8,18 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, decimal_of, floor_power, safe_floor
 
-Array = NDArray[np.float64]
 
-
-def batch_count(n: int) -> int:
+def batch_count(n):
     """M = floor(n^(1/4)), our resolution of a number the paper does not print."""
     return floor_power(n, Fraction(1, 4))
 
 
-def batch_ends(n: int, M: int, gamma: float | str | Fraction) -> list[int]:
+def batch_ends(n, M, gamma):
     """e_k = floor(((k+1)/(M+1))^(1/(1-gamma)) n), k = 0..M; e_M = n."""
     ends = []
     with localcontext() as context:
@@ -34,18 +31,18 @@ def batch_ends(n: int, M: int, gamma: float | str | Fraction) -> list[int]:
     return ends
 
 
-def is_defined(ends: list[int]) -> bool:
+def is_defined(ends):
     """At least two batches after batch 0, none of them empty. (Batch 0 itself may be empty.)"""
     M = len(ends) - 1
     return M >= 2 and all(ends[k] > ends[k - 1] for k in range(1, M + 1))
 
 
-def batch_averages(path: Array, ends: list[int]) -> Array:
+def batch_averages(path, ends):
     """X_k = mean of theta over steps e_{k-1}+1..e_k, k = 1..M: array (M, d)."""
     return np.array([average(path[ends[k - 1] : ends[k]]) for k in range(1, len(ends))])
 
 
-def variance(path: Array, M: int, gamma: float | str | Fraction) -> Array:
+def variance(path, M, gamma):
     """V_jj = (1/M) sum_{k=1}^M n_k (X_k - Xbar)_j^2, Xbar over steps e_0+1..n: array (d,).
 
     NaN where undefined: M < 2 or an empty batch.
@@ -62,7 +59,7 @@ def variance(path: Array, M: int, gamma: float | str | Fraction) -> Array:
     return V / M
 
 
-def interval(path: Array, M: int, gamma: float | str | Fraction, level: float) -> tuple[Array, Array]:
+def interval(path, M, gamma, level):
     """thetabar_n +- z_{1-a} sqrt(V_jj / n), level = 1 - 2a; NaN where undefined."""
     z = stats.norm.ppf(1.0 - (1.0 - level) / 2.0)
     half = z * np.sqrt(variance(path, M, gamma) / len(path))

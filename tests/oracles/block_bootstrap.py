@@ -4,10 +4,9 @@ Source: Dette & Graw, Algorithm 2, eq. (11), (12). Quantiles are Hyndman & Fan's
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import floor_power
@@ -15,17 +14,17 @@ from tests.oracles.safe_floor import floor_power
 Array = NDArray[np.float64]
 
 
-def block_length(n: int, beta: float | str | Fraction) -> int:
+def block_length(n, beta):
     """l = floor(n^beta)."""
     return floor_power(n, beta)
 
 
-def block_count(n: int, l: int) -> int:
+def block_count(n, l):
     """m = floor(n / l)."""
     return n // l
 
 
-def block_deviations(path: Array, l: int, m: int) -> Array:
+def block_deviations(path, l, m):
     """D_j = sum_{b=(j-1)l+1}^{jl} (theta_b - thetabar_n), j = 1..m: array (m, d).
 
     thetabar_n averages all n iterates, those after the last full block included.
@@ -41,7 +40,7 @@ def block_deviations(path: Array, l: int, m: int) -> Array:
     return deviations
 
 
-def bootstrap_replicates(path: Array, l: int, m: int, eps: ArrayLike) -> Array:
+def bootstrap_replicates(path, l, m, eps):
     """thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j, k = 1..B.
 
     Parameters
@@ -65,7 +64,7 @@ def bootstrap_replicates(path: Array, l: int, m: int, eps: ArrayLike) -> Array:
     return replicates
 
 
-def conditional_sd(path: Array, l: int, m: int) -> Array:
+def conditional_sd(path, l, m):
     """Exact sd of thetabar* given the path, for multipliers of mean 0 and variance 1: (d,)."""
     variance = np.zeros(path.shape[1])
     for deviation in block_deviations(path, l, m):
@@ -73,7 +72,7 @@ def conditional_sd(path: Array, l: int, m: int) -> Array:
     return np.sqrt(variance) / (m * l)
 
 
-def quantile_type7(values: ArrayLike, probability: float) -> float:
+def quantile_type7(values, probability):
     """Empirical quantile: linear between order statistics at h = (B - 1) probability (from 0)."""
     ordered = sorted(float(v) for v in np.asarray(values, dtype=float))
     h = (len(ordered) - 1) * probability
@@ -83,7 +82,7 @@ def quantile_type7(values: ArrayLike, probability: float) -> float:
     return ordered[low] + (h - low) * (ordered[low + 1] - ordered[low])
 
 
-def interval(path: Array, l: int, m: int, eps: ArrayLike, level: float) -> tuple[Array, Array]:
+def interval(path, l, m, eps, level):
     """[thetabar + q_a, thetabar + q_{1-a}], level = 1 - 2a, per coordinate; NaN when m < 2."""
     d = path.shape[1]
     if m < 2:

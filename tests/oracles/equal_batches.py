@@ -9,16 +9,13 @@ from decimal import Decimal, localcontext
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.oracles import batch_means
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, SNAP, decimal_of
 
-Array = NDArray[np.float64]
 
-
-def batch_size(n: int, gamma: float | str, rule: str, c: float | str) -> int:
+def batch_size(n, gamma, rule, c):
     """Smallest power of two, 2 or more, that is >= c n^beta; beta (gamma + 1)/2 or (2 gamma + 1)/3."""
     with localcontext() as context:
         context.prec = DIGITS
@@ -34,7 +31,7 @@ def batch_size(n: int, gamma: float | str, rule: str, c: float | str) -> int:
         return size
 
 
-def variance(path: Array, b: int) -> Array:
+def variance(path, b):
     """V by coordinate; NaN with fewer than two full batches.
 
     With a rest of at most one step b/(a - 1) sum_k (X_k - thetabar)^2, otherwise b/a times the sum and
@@ -57,20 +54,20 @@ def variance(path: Array, b: int) -> Array:
     return squares * b / a + total**2 / n
 
 
-def lugsail(long: Array, short: Array, kappa: float) -> Array:
+def lugsail(long, short, kappa):
     """(V_b - kappa V_(b/r))/(1 - kappa), NaN unless positive."""
     v = (long - kappa * short) / (1 - kappa)
     return np.where(v > 0, v, np.nan)
 
 
-def lugsail_equal(path: Array, b: int, r: int, kappa: float) -> Array:
+def lugsail_equal(path, b, r, kappa):
     """Lugsail of EBS with b and floor(b/r)."""
     if b < r:
         return np.full(path.shape[1], np.nan)
     return lugsail(variance(path, b), variance(path, b // r), kappa)
 
 
-def lugsail_increasing(path: Array, M: int, gamma: float | str, r: int, kappa: float) -> Array:
+def lugsail_increasing(path, M, gamma, r, kappa):
     """Lugsail of BM and of BM's formula on every batch cut into r pieces."""
     d = path.shape[1]
     ends = batch_means.batch_ends(len(path), M, gamma)
@@ -82,7 +79,7 @@ def lugsail_increasing(path: Array, M: int, gamma: float | str, r: int, kappa: f
     for begin, length in zip(ends, lengths.tolist(), strict=False):
         fine += [begin + j * length // r for j in range(1, r + 1)]
 
-    def spread(limits: list[int]) -> Array:
+    def spread(limits):
         total = np.zeros(d)
         for begin, end in pairwise(limits):
             total += (end - begin) * (average(path[begin:end]) - centre) ** 2

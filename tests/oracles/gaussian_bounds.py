@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.results.curves import BoundConstants
 
-
-def excess_recursion(s: BoundConstants, n: int) -> np.ndarray:
+def excess_recursion(s, n):
     """Theorem 5 for eta <= 1/M: D_k = D_{k-1} - (eta_k/K_{k-1}) D_{k-1}^2 + eta_k^2 M sigma^2/2, k = 0..n."""
     excess = s.smoothness * s.start / 2
     values, energy = [excess], s.start
@@ -23,7 +21,7 @@ def excess_recursion(s: BoundConstants, n: int) -> np.ndarray:
     return np.array(values)
 
 
-def average_excess(s: BoundConstants, n: int) -> float:
+def average_excess(s, n):
     """Theorem 6 for theta_1, ..., theta_n: (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k]."""
     sigma2 = s.bound**2 * (1 + 4 * s.dimension / s.mu**2)
     eta = [s.eta * k**-s.alpha for k in range(1, n + 2)]

@@ -7,15 +7,12 @@ Iterates are numbered from 1; every sum below goes over the iterates themselves,
 from decimal import Decimal, localcontext
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, decimal_of, safe_floor
 
-Array = NDArray[np.float64]
 
-
-def block_starts(n: int, gamma: float | str, c: float | str) -> list[int]:
+def block_starts(n, gamma, c):
     """1 and every distinct a_k = floor(c k^(2/(1 - gamma))) in 2..n, k = 1, 2, ..."""
     found = {1}
     k = 1
@@ -31,13 +28,13 @@ def block_starts(n: int, gamma: float | str, c: float | str) -> list[int]:
             k += 1
 
 
-def blocks(n: int, starts: list[int]) -> list[range]:
+def blocks(n, starts):
     """Steps of every block; the last one ends at n."""
     ends = [*starts[1:], n + 1]
     return [range(a, b) for a, b in zip(starts, ends, strict=True)]
 
 
-def nonoverlapping_variance(path: Array, starts: list[int]) -> Array:
+def nonoverlapping_variance(path, starts):
     """V = n^-1 sum_k (sum over block k of (theta_i - thetabar))^2 by coordinate; NaN with one block."""
     n, d = path.shape
     if len(starts) < 2:
@@ -52,12 +49,12 @@ def nonoverlapping_variance(path: Array, starts: list[int]) -> Array:
     return v / n
 
 
-def effective_blocks(n: int, starts: list[int]) -> float:
+def effective_blocks(n, starts):
     """nu0 = n^2 / sum of squared block lengths."""
     return n**2 / sum(len(block) ** 2 for block in blocks(n, starts))
 
 
-def overlapping_variance(path: Array, starts: list[int]) -> Array:
+def overlapping_variance(path, starts):
     """V = sum_i (sum_{j = a(i)}^i (theta_j - thetabar))^2 / sum_i l_i, a(i) the start of i's block.
 
     l_i = i - a(i) + 1. NaN with fewer than two blocks.
@@ -74,21 +71,3 @@ def overlapping_variance(path: Array, starts: list[int]) -> Array:
             squares = squares + total**2
             lengths += place
     return squares / lengths
-
-
-def overlapping_recursion(path: Array, starts: list[int], origin: Array) -> Array:
-    """The same as the paper keeps it: Q, P, q, v step by step, restarted at the start of a block."""
-    n, d = path.shape
-    Q, P, W = np.zeros(d), np.zeros(d), np.zeros(d)
-    q = v = length = 0
-    S = np.zeros(d)
-    for i in range(1, n + 1):
-        if i in starts:
-            W, length = np.zeros(d), 0
-        x = path[i - 1] - origin
-        W, length = W + x, length + 1
-        Q, P = Q + W * W, P + length * W
-        q, v = q + length**2, v + length
-        S = S + x
-    m = S / n
-    return (Q - 2 * m * P + m**2 * q) / v

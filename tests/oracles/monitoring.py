@@ -2,10 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Sequence
 
 
-def every_n(rows: Sequence[Sequence[tuple[int, str, bool, float]]], first_n: int) -> tuple[float, float]:
+def every_n(rows, first_n):
     """Coverage at all n, over replicates defined at all of them and over all replicates.
 
     A replicate is its rows (n, status, covered, length).
@@ -20,9 +19,7 @@ def every_n(rows: Sequence[Sequence[tuple[int, str, bool, float]]], first_n: int
     return (hits / defined if defined else math.nan), hits / len(rows)
 
 
-def at_stop(
-    rows: Sequence[Sequence[tuple[int, str, bool, float]]], first_n: int, target: float
-) -> tuple[float, float, float, float]:
+def at_stop(rows, first_n, target):
     """Share that stops, coverage there, mean and median n of stopping."""
     found = []
     for replicate in rows:

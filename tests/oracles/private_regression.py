@@ -133,7 +133,7 @@ def mean_risks(lam, start, b, eta, sigma, tau, T):
     return 0.5 * sum(lam[i] * c[T][i] for i in range(d)), 0.5 * total / n**2
 
 
-def clip_share(d: int, c: float) -> float:
+def clip_share(d, c):
     """Share of gradients clipped at zeta = c sqrt(d + 2) s: E 2 Q(c sqrt(d + 2)/u), u ~ chi_d.
 
     For x ~ N(0, I_d) and a residual N(0, s^2) independent of it.

@@ -5,11 +5,7 @@ mini-batches. Algorithm 1 prints "theta + c i^-gamma A(...)"; the sign is minus,
 Steps and records are numbered from 1, as in print.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from tests.oracles.mechanisms import (
     debias,
@@ -18,23 +14,13 @@ from tests.oracles.mechanisms import (
     randomized_response,
 )
 
-Vector = NDArray[np.float64]
-PrivateGradient = Callable[[int, Any, Vector], ArrayLike]
-Gradient = Callable[[Any, Vector], ArrayLike]
 
-
-def learning_rate(i: int, c: float, gamma: float) -> float:
+def learning_rate(i, c, gamma):
     """eta_i = c i^(-gamma), i = 1, 2, ..."""
     return c * float(i) ** (-gamma)
 
 
-def ldp_sgd_path(
-    x: Sequence[Any],
-    private_gradient: PrivateGradient,
-    theta0: ArrayLike,
-    c: float,
-    gamma: float,
-) -> Vector:
+def ldp_sgd_path(x, private_gradient, theta0, c, gamma):
     """theta_i = theta_{i-1} - eta_i A(g(x_i, theta_{i-1})), i = 1..n.
 
     Parameters
@@ -56,7 +42,7 @@ def ldp_sgd_path(
     return path
 
 
-def average(path: Vector) -> Vector:
+def average(path):
     """thetabar_n = (1/n) sum_{i=1}^n theta_i."""
     total = np.zeros(path.shape[1])
     for theta in path:
@@ -64,15 +50,13 @@ def average(path: Vector) -> Vector:
     return total / len(path)
 
 
-def quantile_gradient(x: float, theta: ArrayLike, tau: float) -> Vector:
+def quantile_gradient(x, theta, tau):
     """g = -tau + 1{x <= theta}."""
     theta = np.atleast_1d(np.asarray(theta, dtype=float))
     return np.array([-tau + (1.0 if x <= theta[0] else 0.0)])
 
 
-def quantile_regression_gradient(
-    covariates: ArrayLike, response: float, theta: ArrayLike, tau: float
-) -> Vector:
+def quantile_regression_gradient(covariates, response, theta, tau):
     """g = (-tau + 1{y - x'theta <= 0}) x."""
     covariates = np.asarray(covariates, dtype=float)
     theta = np.asarray(theta, dtype=float)
@@ -83,86 +67,53 @@ def quantile_regression_gradient(
     return np.array([factor * covariates[j] for j in range(covariates.size)])
 
 
-def private_quantile_gradient(tau: float, epsilon: float, u: ArrayLike) -> PrivateGradient:
+def private_quantile_gradient(tau, epsilon, u):
     """A(g) = -tau + (RR(1{x <= theta}) - (1 - p)) / (2 p - 1); u[i - 1] serves record i."""
     u = np.asarray(u, dtype=float)
     p = keep_probability(epsilon)
 
-    def gradient(i: int, x_i: float, theta: Vector) -> Vector:
+    def gradient(i, x_i, theta):
         bit = 1 if x_i <= theta[0] else 0
         return np.array([-tau + debias(randomized_response(bit, p, u[i - 1]), p)])
 
     return gradient
 
 
-def minibatch_sgd_path(
-    x: Sequence[Any], gradient: Gradient, theta0: ArrayLike, c: float, gamma: float, s: int
-) -> Vector:
-    """Mini-batch SGD without privacy, eq. (4): step k averages records (k-1)s+1, ..., ks.
+def minibatch_path(x, gradient, theta0, c, gamma, s, noise=None):
+    """Step k averages gradient(i, x_i, theta) of its records (k-1)s+1, ..., ks.
 
-    floor(n/s) steps; the n - s floor(n/s) last records are not used.
+    floor(n/s) steps; the n - s floor(n/s) last records are not used. Row k - 1 of `noise` (steps, d) is added
+    to the sum of step k.
     """
+    batches = [range((k - 1) * s + 1, k * s + 1) for k in range(1, len(x) // s + 1)]
 
-    def mean_gradient(k: int, batch: Sequence[Any], theta: Vector) -> Vector:
-        total = np.zeros(theta.size)
-        for j in range(1, s + 1):
-            total = total + np.atleast_1d(gradient(batch[j - 1], theta))
+    def mean_gradient(k, batch, theta):
+        total = np.zeros(theta.size) if noise is None else np.asarray(noise[k - 1], dtype=float)
+        for i in batch:
+            total = total + np.atleast_1d(gradient(i, x[i - 1], theta))
         return total / s
 
-    return ldp_sgd_path(_batches(x, s), mean_gradient, theta0, c, gamma)
+    return ldp_sgd_path(batches, mean_gradient, theta0, c, gamma)
 
 
-def minibatch_central_dp_path(
-    x: Sequence[Any],
-    gradient: Gradient,
-    theta0: ArrayLike,
-    c: float,
-    gamma: float,
-    s: int,
-    sensitivity: float,
-    epsilon: float,
-    standard_laplace: ArrayLike,
-) -> Vector:
+def minibatch_sgd_path(x, gradient, theta0, c, gamma, s):
+    """Mini-batch SGD without privacy, eq. (4)."""
+    return minibatch_path(x, lambda i, x_i, theta: gradient(x_i, theta), theta0, c, gamma, s)
+
+
+def minibatch_central_dp_path(x, gradient, theta0, c, gamma, s, sensitivity, epsilon, standard_laplace):
     """Remark 2.1, central DP (Song et al. 2013): mean of s gradients + L_k / s.
 
     L_k ~ Lap(0, Delta / eps) per coordinate: row k - 1 of `standard_laplace` (steps, d), scaled.
     Needs a curator: not LDP.
     """
-    noise = np.asarray(standard_laplace, dtype=float)
-
-    def noisy_mean(k: int, batch: Sequence[Any], theta: Vector) -> Vector:
-        total = np.zeros(theta.size)
-        for j in range(1, s + 1):
-            total = total + np.atleast_1d(gradient(batch[j - 1], theta))
-        return total / s + laplace_scale(sensitivity, epsilon) * noise[k - 1] / s
-
-    return ldp_sgd_path(_batches(x, s), noisy_mean, theta0, c, gamma)
+    noise = laplace_scale(sensitivity, epsilon) * np.asarray(standard_laplace, dtype=float)
+    return minibatch_path(x, lambda i, x_i, theta: gradient(x_i, theta), theta0, c, gamma, s, noise)
 
 
-def minibatch_ldp_path(
-    x: Sequence[Any],
-    private_gradient: PrivateGradient,
-    theta0: ArrayLike,
-    c: float,
-    gamma: float,
-    s: int,
-) -> Vector:
+def minibatch_ldp_path(x, private_gradient, theta0, c, gamma, s):
     """Remark 2.1, LDP: mean over the s users of their own private gradients.
 
-    `private_gradient(i, x_i, theta)` as in `ldp_sgd_path`, i the number of the record, 1..n; for
-    the Laplace mechanism it is g + L_i with L_i ~ Lap(0, Delta / eps) of the user's own.
+    For the Laplace mechanism that is g + L_i with L_i ~ Lap(0, Delta / eps) of the user's own.
     """
-
-    def mean_report(k: int, batch: Sequence[Any], theta: Vector) -> Vector:
-        total = np.zeros(theta.size)
-        for j in range(1, s + 1):
-            record = (k - 1) * s + j
-            total = total + np.atleast_1d(private_gradient(record, batch[j - 1], theta))
-        return total / s
-
-    return ldp_sgd_path(_batches(x, s), mean_report, theta0, c, gamma)
-
-
-def _batches(x: Sequence[Any], s: int) -> list[list[Any]]:
-    """Consecutive full batches of s records."""
-    return [[x[(k - 1) * s + j - 1] for j in range(1, s + 1)] for k in range(1, len(x) // s + 1)]
+    return minibatch_path(x, private_gradient, theta0, c, gamma, s)

@@ -7,7 +7,7 @@ SNAP = Decimal("1e-9")
 DIGITS = 60
 
 
-def decimal_of(value: int | float | str | Fraction) -> Decimal:
+def decimal_of(value):
     """Return the number a person typed: 0.51 means 51/100, not the nearest double.
 
     To be called inside a context of `DIGITS` digits.
@@ -17,7 +17,7 @@ def decimal_of(value: int | float | str | Fraction) -> Decimal:
     return Decimal(str(value))
 
 
-def safe_floor(value: Decimal) -> int:
+def safe_floor(value):
     """Floor of `value` >= 0; rounded first if within 1e-9 relative of an integer."""
     with localcontext() as context:
         context.prec = DIGITS
@@ -27,7 +27,7 @@ def safe_floor(value: Decimal) -> int:
         return int(value)  # towards zero: the floor of a value >= 0
 
 
-def floor_power(n: int, exponent: float | str | Fraction) -> int:
+def floor_power(n, exponent):
     """Safe floor of n ** exponent, worked out to 60 decimal digits."""
     with localcontext() as context:
         context.prec = DIGITS

@@ -8,12 +8,9 @@ from functools import cache
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[np.float64]
 
 
-def variance(path: Array) -> Array:
+def variance(path):
     """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,)."""
     n, d = path.shape
     theta_bar_n = path.mean(axis=0)
@@ -24,7 +21,7 @@ def variance(path: Array) -> Array:
     return V / n**2
 
 
-def tail_probability(q: float | mpmath.mpf) -> mpmath.mpf:
+def tail_probability(q):
     """P(|T| > q) = (2/pi) int_0^{pi/2} sqrt((q / sin a) / sinh(q / sin a)) da.
 
     T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr), W a Brownian motion. From Craig's form of the
@@ -34,7 +31,7 @@ def tail_probability(q: float | mpmath.mpf) -> mpmath.mpf:
     if q == 0:
         return mpmath.mpf(1)
 
-    def integrand(angle: mpmath.mpf) -> mpmath.mpf:
+    def integrand(angle):
         ratio = q / mpmath.sin(angle)
         if ratio > 1000:  # below e^-490
             return mpmath.mpf(0)
@@ -45,7 +42,7 @@ def tail_probability(q: float | mpmath.mpf) -> mpmath.mpf:
 
 
 @cache
-def critical_value(level: float) -> float:
+def critical_value(level):
     """cv with P(|T| <= cv) = level, by bisection on the quadrature; any level in (0, 1)."""
     if not 0.0 < level < 1.0:
         raise ValueError("level must lie in (0, 1)")
@@ -63,7 +60,7 @@ def critical_value(level: float) -> float:
         return float((low + high) / 2)
 
 
-def interval(path: Array, level: float) -> tuple[Array, Array]:
+def interval(path, level):
     """thetabar_n +- cv_level sqrt(V_j / n), level = 1 - 2a."""
     center = path.mean(axis=0)
     half = critical_value(level) * np.sqrt(variance(path) / len(path))

@@ -8,28 +8,24 @@ free using parallel stochastic optimization"; Kuchibhotla, Balakrishnan & Wasser
 import math
 import statistics
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
-Vector = NDArray[np.float64]
 
-
-def mixture_variance(alpha: float, t_opt: float) -> float:
+def mixture_variance(alpha, t_opt):
     """rho^2 = (y - 1)/t_opt, y > 1 with y - ln y = 1 + 2 ln(1/alpha)."""
     right = 1 + 2 * math.log(1 / alpha)
     y = optimize.brentq(lambda y: y - math.log(y) - right, 1.0, 4 * right, xtol=1e-15, rtol=1e-15)
     return (y - 1) / t_opt
 
 
-def margin(t: float, alpha: float, t_opt: float) -> float:
+def margin(t, alpha, t_opt):
     """m_t: the interval after t users is the centre -+ sigma m_t."""
     rho2 = mixture_variance(alpha, t_opt)
     inside = 2 * (t * rho2 + 1) / (t**2 * rho2)
     return math.sqrt(inside * math.log(math.sqrt(t * rho2 + 1) / alpha))
 
 
-def student(values: Vector, level: float) -> tuple[float, float]:
+def student(values, level):
     """Student's t interval from independent estimates."""
     K = len(values)
     mean = math.fsum(values) / K
@@ -38,7 +34,7 @@ def student(values: Vector, level: float) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def hull_size(level: float) -> tuple[int, float]:
+def hull_size(level):
     """B* = ceil(log2(2/alpha)) and the probability p of taking B* - 1 estimates."""
     alpha = round(1 - level, 12)
     B = 1
@@ -48,11 +44,11 @@ def hull_size(level: float) -> tuple[int, float]:
     return B, (alpha - miss) / (miss_less - miss)
 
 
-def hull(values: Vector) -> tuple[float, float, float]:
+def hull(values):
     """Smallest, median and largest of independent estimates."""
     return min(values), statistics.median(values), max(values)
 
 
-def c4(k: int) -> float:
+def c4(k):
     """E s/sigma of k normal values."""
     return math.sqrt(2 / (k - 1)) * math.exp(math.lgamma(k / 2) - math.lgamma((k - 1) / 2))

@@ -7,28 +7,16 @@ specification: unweighted least squares of A_i on powers of theta_{i-1}, and G^-
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.oracles.transcript_regression import burn_in, transcript
 
-Vector = NDArray[np.float64]
 
-
-def small_run(K: float) -> float:
+def small_run(K):
     """K/(K - 4), at most 2."""
     return min(K / (K - 4), 2.0) if K > 4 else 2.0
 
 
-def scalar(
-    theta0: Vector,
-    path: Vector,
-    c: float,
-    gamma: float,
-    degree: int,
-    rule: str,
-    S: float | None,
-    factor: bool,
-) -> tuple[float, float]:
+def scalar(theta0, path, c, gamma, degree, rule, S, factor):
     """(V, K) of a path (n, 1) around its average; S None: the residuals' variance."""
     i0 = burn_in(len(path), rule)
     before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))
@@ -44,9 +32,7 @@ def scalar(
     return S / G**2 * (small_run(K) ** 2 if factor else 1.0), K
 
 
-def vector(
-    theta0: Vector, path: Vector, c: float, gamma: float, rule: str, S: Vector | None
-) -> tuple[Vector, Vector]:
+def vector(theta0, path, c, gamma, rule, S):
     """(B^-1 S B^-T, K by coordinate) of a path (n, d); S None: the residuals' covariance."""
     i0 = burn_in(len(path), rule)
     before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))

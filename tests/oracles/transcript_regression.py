@@ -13,7 +13,7 @@ from scipy import optimize, stats
 Vector = NDArray[np.float64]
 
 
-def burn_in(n: int, rule: str) -> int:
+def burn_in(n, rule):
     """i0 = ceil(n^a) or ceil(share n)."""
     if rule.startswith("n^"):
         power = n ** float(rule[2:])
@@ -23,14 +23,14 @@ def burn_in(n: int, rule: str) -> int:
     return nearest if abs(power - nearest) <= 1e-9 * power else math.ceil(power)
 
 
-def transcript(theta0: Vector, path: Vector, c: float, gamma: float) -> tuple[Vector, Vector, Vector]:
+def transcript(theta0, path, c, gamma):
     """theta_{i-1}, A_i = (theta_{i-1} - theta_i)/eta_i and eta_i for i = 1..n; path has shape (n, d)."""
     before = np.vstack([theta0[None], path[:-1]])
     eta = c * np.arange(1, len(path) + 1) ** -gamma
     return before, (before - path) / eta[:, None], eta
 
 
-def polynomial(before: Vector, A: Vector, degree: int) -> tuple[float, float, Vector, Vector, float]:
+def polynomial(before, A, degree):
     """Pilot-free fit: centre, scale, coefficients (lowest first), M^-1, sum of squared residuals."""
     x = before - before[0]
     centre, scale = x.mean(), x.std()
@@ -39,7 +39,7 @@ def polynomial(before: Vector, A: Vector, degree: int) -> tuple[float, float, Ve
     return centre + before[0], scale, b, np.linalg.inv(V.T @ V), float(((A - V @ b) ** 2).sum())
 
 
-def root(b: Vector) -> float:
+def root(b):
     """Root of P on the increasing branch through 0, NaN if there is none."""
     P = np.polynomial.Polynomial(b)
     if b[1] <= 0:
@@ -51,7 +51,7 @@ def root(b: Vector) -> float:
     return found[0] if found else math.nan
 
 
-def score_set(b: Vector, inverse: Vector, at: float, z2S: float) -> tuple[float, float]:
+def score_set(b, inverse, at, z2S):
     """The real roots of P^2 - z^2 S v' M^-1 v nearest to ``at`` on both sides."""
     variance = np.zeros(2 * len(b) - 1)
     for j in range(len(b)):
@@ -65,9 +65,7 @@ def score_set(b: Vector, inverse: Vector, at: float, z2S: float) -> tuple[float,
     )
 
 
-def interval(
-    before: Vector, A: Vector, eta: Vector, degree: int, level: float, S: float | None
-) -> tuple[float, float, float, float, float]:
+def interval(before, A, eta, degree, level, S):
     """(estimate, lower, upper, K, t statistic of the next power); S None: the residuals' variance."""
     centre, scale, b, inverse, rss = polynomial(before, A, degree)
     if S is None:
@@ -89,13 +87,13 @@ def interval(
     )
 
 
-def kappa(n: int, eta: Vector) -> float:
+def kappa(n, eta):
     """(n/N) / (1 - (sum eta)^2/(3 N sum eta^2)) over the N steps of the fit."""
     N = len(eta)
     return n / N / (1 - eta.sum() ** 2 / (3 * N * (eta**2).sum()))
 
 
-def linear(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple[Vector, Vector, Vector]:
+def linear(before, A, eta, S):
     """Vector form: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
     N, d = before.shape
     V = np.column_stack([np.ones(N), before - before[0]])
@@ -113,14 +111,14 @@ def linear(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple[Ve
     return before[0] + x, np.sqrt(np.diag(covariance)) * factor, K
 
 
-def powers(x: Vector) -> Vector:
+def powers(x):
     """Rows (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) for rows x."""
     d = x.shape[1]
     products = [x[:, k] * x[:, h] for k in range(d) for h in range(k + 1)]
     return np.column_stack([np.ones(len(x)), x, *products])
 
 
-def quadratic(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple[Vector, Vector, Vector]:
+def quadratic(before, A, eta, S):
     """Vector form of degree 2: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
     N, d = before.shape
     centre, scale = before.mean(axis=0), before.std(axis=0)
@@ -138,13 +136,13 @@ def quadratic(before: Vector, A: Vector, eta: Vector, S: Vector | None) -> tuple
     return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K
 
 
-def derivative(b: Vector, at: Vector) -> Vector:
+def derivative(b, at):
     """dP_j/du_k by central differences, exact for a quadratic but for rounding."""
     columns = [(powers((at + e)[None]) - powers((at - e)[None]))[0] @ b / 2 for e in np.eye(len(at))]
     return np.array(columns).T
 
 
-def halves_test(before: Vector, A: Vector, middle: int, degree: int, root: Vector, S: Vector) -> Vector:
+def halves_test(before, A, middle, degree, root, S):
     """t statistics of dP_j/dx_j at ``root``, the steps after the first ``middle`` against those."""
     slopes, variances = [], []
     for x, a in ((before[:middle], A[:middle]), (before[middle:], A[middle:])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from ldpflow.practice.planning.compare import (
     first_of,
     make_forecasts,
     predict_row,
+    steps_of,
 )
-from ldpflow.practice.planning.forecasts import OneShotForecast, SgdForecast, Steps, Target
+from ldpflow.practice.planning.forecasts import CellsForecast, OneShotForecast, SgdForecast, Steps, Target
 from ldpflow.results.protocol_curves import repeated_bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
@@ -105,12 +107,11 @@ def test_formulas(medians, tails):
         assert Z90 * forecasts[name].standard_error(10**5, 1.0) == pytest.approx(half_width, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", list(FORMULAS))
-def test_half_widths_of_histograms_are_multiples_of_half_a_bin(medians, name):
+def test_half_widths_of_histograms_are_multiples_of_half_a_bin(medians):
     """The outer interval ends at edges: no formula of a standard error knows it."""
-    row = medians[name]
-    assert row["interval"] == "outer" and (2 * row["half_width"] * row["bins"] / 16.0) % 1 == pytest.approx(0)
-    assert row["half_width"] > 2 * 0.05
+    for row in (medians[name] for name in FORMULAS):
+        assert row["interval"] == "outer" and row["half_width"] > 2 * 0.05
+        assert (2 * row["half_width"] * row["bins"] / 16.0) % 1 == pytest.approx(0)
 
 
 def test_bins_that_are_too_wide():
@@ -148,12 +149,18 @@ def test_predictions_hold_on_other_replicates_or_carry_a_caution(medians, name):
         assert forecast.simulate(row["n_needed"], 1.0, 2000, 98).half_width() <= 0.05 * 1.05
 
 
-def test_few_users_and_a_quantile_outside_the_range_are_cautioned():
+def test_cautions():
     few = rows_of(taus=[0.9], epsilon=0.5, n=10**4, replicates=300)
-    outside = rows_of(ends=(1.0, 9.0))
+    rows = rows_of(ends=(1.0, 9.0), rounds_max=4, bits_max=4, liars=0.01)
     assert few["sgd"]["cautions"]
     for name in set(few) - {"sgd"}:
-        assert "n too small" in few[name]["cautions"] and "outside range" in outside[name]["cautions"]
+        assert "n too small" in few[name]["cautions"] and "outside range" in rows[name]["cautions"]
+    assert "rounds > 4" in rows["sgd"]["cautions"] and "rounds > 4" in rows["rounds"]["cautions"]
+    assert "bits > 4" in rows["oue"]["cautions"] and "bits" not in rows["haar"]["cautions"]
+    # .0109 in probability: 3.2 standard errors of LDP-SGD at n = 1e5.
+    assert "liars shift 3.2 SE" in rows["sgd"]["cautions"]
+    grr = OneShotForecast(replace(TARGET, liars=0.01), PROTOCOLS["grr"](range=RANGE))
+    assert grr.liars_shift(10**5, 1.0, 1) > grr.standard_error(10**5, 1.0)
 
 
 def test_bias_inside_bins_is_cautioned():
@@ -162,29 +169,22 @@ def test_bias_inside_bins_is_cautioned():
     assert "bin bias" in row["cautions"] and row["coverage"] > 0.93
 
 
-def test_limits_and_liars_are_cautioned():
-    rows = rows_of(rounds_max=4, bits_max=4, liars=0.01)
-    assert "rounds > 4" in rows["sgd"]["cautions"] and "rounds > 4" in rows["rounds"]["cautions"]
-    assert "bits > 4" in rows["oue"]["cautions"] and "bits" not in rows["haar"]["cautions"]
-    said = {
-        name: float(row["cautions"].split("liars shift ")[1].split()[0])
-        for name, row in rows.items()
-        if "liars" in row["cautions"]
-    }
-    # .0109 in probability: 3.2 standard errors of LDP-SGD at n = 1e5.
-    assert said["sgd"] == pytest.approx(3.2, abs=0.1) and said["grr"] > 1
-
-
 def test_several_quantiles(medians):
-    found = rows_of(taus=[0.25, 0.5, 0.75], replicates=100)
-    for tau, factor in ((0.25, 1.874), (0.5, 2.365), (0.75, 1.874)):
+    names = ("sgd", "rounds", "cells", "haar")
+    found = {}
+    for tau in (0.25, 0.5):
+        target = Target(NORMAL, tau, 0.9, together=(0.25, 0.5, 0.75))
+        for forecast in make_forecasts(target, RANGE, None, Steps()):
+            if forecast.name in names:
+                found[forecast.name, tau] = predict_row(forecast, 10**5, 1.0, 50, 1)
+    for tau, factor in ((0.25, 1.874), (0.5, 2.365)):
         assert found["cells", tau]["efficiency_formula"] == pytest.approx(1 / factor, rel=1e-3)
         assert found["sgd", tau]["efficiency_formula"] == pytest.approx(1 / 3, rel=1e-3)
         assert found["cells", tau]["bits"] == 2.0
     assert found["haar", 0.5]["efficiency_formula"] == medians["haar"]["efficiency_formula"]
-    users = {name: found[name, 0.5]["users"] for name in ("sgd", "rounds", "cells", "haar")}
+    users = {name: found[name, 0.5]["users"] for name in names}
     assert users == {"sgd": 33_333, "rounds": 33_333, "cells": 100_000, "haar": 100_000}
-    assert found["cells", 0.5]["interval"] == "TR" and found["cells", 0.5]["coverage"] > 0.8
+    assert found["cells", 0.5]["interval"] == "TR" and found["cells", 0.5]["coverage"] > 0.7
     assert "cells" not in medians
 
 
@@ -252,23 +252,14 @@ def test_every_quantile_has_its_own_steps_and_start():
         "algorithm": {"kind": "ldp_sgd", "c": [[1.0, 0.001]], "theta0": [[0.1, 1.0]]},
         "method": [{"kind": "TR", "degree": 1}],
     }
-    found = plan(Study.from_mapping(mapping), range=RANGE)
-    rows = {(row["protocol"], row["tau"]): row for row in found.rows}
-    for protocol in ("sgd", "cells"):
-        assert rows[protocol, 0.5]["interval"] == "TR" and rows[protocol, 0.9]["interval"] is None
-        assert rows[protocol, 0.9]["cautions"].startswith("not arrived"), "c = .001 is too small"
-
-
-def test_a_response_rate_scales_the_users():
-    """A quarter answers: twice the half width, to the error of two medians of 200."""
-    quarter, full = (
-        next(row for row in found.rows if row["protocol"] == "sgd")
-        for found in (
-            plan(STUDY, 200, range=RANGE, tau=0.5, n=1e5, response_rate=rate) for rate in (0.25, 1.0)
-        )
-    )
-    assert quarter["half_width"] == pytest.approx(2 * full["half_width"], rel=0.08)
-    assert (quarter["n"], quarter["users"], full["users"]) == (10**5, 25_000, 10**5)
+    steps = steps_of([simulator.parts() for simulator in Study.from_mapping(mapping).simulators()])
+    for tau, interval in ((0.5, "TR"), (0.9, None)):
+        target = Target(NORMAL, tau, 0.9, together=(0.5, 0.9))
+        for forecast in (SgdForecast(target, steps), CellsForecast(target, steps)):
+            assert forecast.interval(10_000, 1.0) == interval
+            found = forecast.cautions(10_000, 1.0)
+            assert not found or found[0].startswith("not arrived"), "c = .001 is too small"
+            assert bool(found) == (interval is None)
 
 
 def test_ldp_sgd_is_simulated_with_its_answers():

@@ -45,13 +45,6 @@ def test_noise_multipliers(epsilon, paper, eight, disjoint, exact):
     assert accounting.delta_of(epsilon, 1.0 / found[0]) == pytest.approx(1e-6, rel=1e-8)
 
 
-def test_what_the_printed_algorithm_costs():
-    alpha, m = 7.566, 16
-    printed = accounting.run_epsilon(alpha, 1e-6, "paper", True, m)
-    assert printed == pytest.approx(accounting.zcdp_epsilon((1 + 1 / (2 * m)) / alpha**2, 1e-6))
-    assert printed > accounting.run_epsilon(alpha, 1e-6, "paper", False, m)
-
-
 def test_statements_say_what_is_promised():
     corrected = DpAmbssgd(epsilon=0.5).privacy(NONE)
     assert (corrected.notion, corrected.unit) == (

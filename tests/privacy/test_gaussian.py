@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.variance import asymptotic_variances
-from ldpflow.components.mechanisms import MECHANISMS
-from ldpflow.components.problems.linear_regression import LinearRegression
-from ldpflow.components.problems.quantile import Quantile
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
-from ldpflow.simulators.one_pass import OnePass
 
 TABLE = {  # mu: eps at delta 1e-3, 1e-5, 1e-6, total variation
     0.5: (1.352276, 1.993091, 2.254085, 0.19741),
@@ -65,21 +59,3 @@ def test_bad_input_is_named():
             call()
     with pytest.raises(InputError, match="delta"):
         accounting.epsilon_of(1.0, 1.0)
-
-
-def test_comparison_at_equal_mu():
-    """Noise on a coordinate of the gradient and variance of the average, as docs/gaussian.md has them."""
-    regression, median = LinearRegression(), Quantile()
-    epsilon = accounting.pure_of_mu(1.0)
-    for problem, kind, noise, average in (
-        (regression, "gaussian", 14.5, 150),
-        (regression, "laplace", 222, 2285),
-        (median, "gaussian", 1.00, 7.9),
-        (median, "laplace", 3.07, 20.9),
-        (median, "randomized_response", 1.46, 10.7),
-    ):
-        budget = {"mu": 1.0} if kind == "gaussian" else {"epsilon": epsilon}
-        mechanism = MECHANISMS[kind](**budget)
-        assert mechanism.noise_covariance(problem)[0][0] == pytest.approx(noise, rel=5e-3)
-        variances = asymptotic_variances(OnePass(problem, mechanism, LdpSgd()))
-        assert variances[0] == pytest.approx(average, rel=7e-3)

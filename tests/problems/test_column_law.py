@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from ldpflow.components.problems.column_law import column_law, knots
+from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from tests.oracles import column_law as literal
 
@@ -62,23 +60,6 @@ def test_density_is_the_derivative_and_continuous():
         density = np.diff(near)[[0, 2]] / 1e-3
         # f' from the densities of two stretches 3e-3 apart; at a knot it is the mean of both sides.
         assert law.slope(tau) == pytest.approx(np.diff(density)[0] / 3e-3, rel=0.02, abs=2e-3)
-
-
-def test_values_of_the_example_column():
-    law = Law("empirical", table=column_law(literal.example_column()))
-    assert law.quantile(0.5) == 2000.0
-    assert 1 / law.density_at_quantile(0.5) == pytest.approx(3050.999790383199, rel=1e-9)
-    assert law.quantile(0.9) == pytest.approx(4365.053596045752, rel=1e-9)
-    assert 1 / law.density_at_quantile(0.9) == pytest.approx(15204.527651270499, rel=1e-9)
-
-
-@pytest.mark.parametrize("size", [100, 127, 128, 1000, 2500, 10**7])
-def test_knots_are_dyadic(size):
-    p = knots(size)
-    octaves = max(2, math.floor(math.log2(size / 8)))
-    assert len(p) == 2 * (16 * (octaves - 1) + 1) + 1
-    assert p[0] == 0.0 and p[-1] == 1.0 and p[len(p) // 2] == 0.5
-    assert (np.diff(p) > 0).all() and (p + p[::-1] == 1.0).all()
 
 
 def test_law_methods_agree():

@@ -45,7 +45,7 @@ def test_read(tmp_path, content):
 
 
 def test_integers_stay_exact(tmp_path):
-    values = [1, 2, 2**53 + 2, -(2**60)]
+    values = [1, 2, 2**53 - 1, 1 - 2**53]
     assert read_column(written(tmp_path, {"a": values})).values.tolist() == values
     text = "a\n" + "\n".join(map(str, values)) + "\n"
     assert read_column(written(tmp_path, text)).values.tolist() == values
@@ -62,37 +62,31 @@ def test_missing_values_are_dropped_on_request(tmp_path):
 
 # Content, column, the faulty field, and a part of the message.
 FAULTS = {
-    "missing": (MISSING, "a", "column", "3 of them, the first in record 2 (line 3 of data.csv)"),
+    "missing": (MISSING, "a", "column", "3 of them, the first in record 2"),
     "missing in Parquet": ({"a": [1.0, None, 3.0]}, "a", "column", "first in record 2"),
-    "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2 (line 3 of data.csv)"),
-    "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "Byte 6 (0xE9)"),
-    "UTF-16": ("a\n1\n".encode("utf-16"), "a", "file", "Byte 0 (0xFF)"),
+    "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2"),
+    "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "save it as UTF-8"),
+    "UTF-16": ("a\n1\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
     "two numeric columns": ("a,b\n1,2\n2,3\n", None, "column", "2 numeric columns; all are: 'a', 'b'"),
     "no numeric column": ("a,b\nx,y\n", None, "column", "0 numeric columns"),
     "unknown column": ({"a": [1.0, 2.0, 3.0]}, "c", "column", "'a'"),
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "file", "Two columns"),
-    "text": ("a,b\n1,2\nsecret,3\n", "a", "column", "record 2 (line 3 of data.csv)"),
+    "text": ("a,b\n1,2\nsecret,3\n", "a", "column", "record 2"),
     "strings": ({"a": ["x", "secret"]}, "a", "column", "holds string"),
     "booleans": ({"a": [True, False]}, "a", "column", "holds bool"),
-    "dates": ("a\n2024-01-01\n2024-01-02\n", "a", "column", "record 1 (line 2 of data.csv)"),
+    "dates": ("a\n2024-01-01\n2024-01-02\n", "a", "column", "no number, in record 1"),
     "timestamps": ({"a": pa.array([1, 2, 3], pa.timestamp("ms"))}, "a", "column", "holds timestamp[ms]"),
     "late text": (
         "a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\nsecret\n",
         "a",
         "column",
-        "text that is no number, in record 300,001 (line 300,002 of data.csv)",
+        "text that is no number, in record 300,001",
     ),
     "long integer": ({"a": pa.array([1, 2**53 + 1, 3])}, "a", "column", "beyond 2^53"),
-    "long integer in text": ("a\n1\n2\n9007199254740993\n", "a", "column", "record 3 (line 4 of data.csv)"),
-    "long decimal": (
-        {"a": pa.array([Decimal("1.00"), Decimal("123456789012345678.01")], pa.decimal128(20, 2))},
-        "a",
-        "column",
-        "a decimal number that no double holds, in record 2",
-    ),
+    "long integer in text": ("a\n1\n2\n9007199254740993\n", "a", "column", "beyond 2^53"),
     "two values": ("a\n5\n6\n5\n6\n", "a", "column", "It has 2 in 4 records."),
     "all missing": ({"a": pa.array([None, None], pa.float64())}, "a", "column", "It has 2 of them"),
-    "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2 (line 5 of data.csv)"),
+    "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2"),
     "ragged": ("a,b\n1,2\n3,secret,5\n", "a", "file", "Line 3 has 3 columns, the header 2"),
     "empty": ("", None, "file", "Empty CSV file"),
     "header only": ("a\n", None, "column", "0 numeric columns"),

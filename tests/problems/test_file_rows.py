@@ -18,12 +18,13 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
-from ldpflow.simulators.one_pass import OnePass, kernel_parameters, run_path
+from ldpflow.simulators.one_pass import OnePass, kernel_parameters
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
-from tests.oracles import recursion
+from tests.oracles import gaussian_sgd, recursion
+from tests.studies import changed
 
 SIZE = 300
 
@@ -54,19 +55,12 @@ CASES = {
 }
 
 
-def literal_gradient(name, x, y, theta):
-    """The bounded gradient of one record, as the docstrings have it."""
-    z, norm = float(x @ theta), float(np.linalg.norm(x))
-    if name.startswith("huber"):
-        c = 1.0 if name == "huber" else 2.0
-        raw = -max(-c, min(c, y - z)) * x
-    else:
-        raw = (1 / (1 + math.exp(-z)) - y) * x
-    if "clip" not in name:
-        return raw * min(1.0, 2.0 / norm**2)
-    size = np.linalg.norm(raw)
-    bound = 1.5 if name.startswith("huber") else 0.8
-    return raw * (1.0 if size == 0 else min(1.0, bound / size))
+LITERAL = {
+    "huber": lambda x, y, theta: gaussian_sgd.huber_gradient(x, y, theta, 1.0),
+    "huber clip": lambda x, y, theta: gaussian_sgd.huber_gradient(x, y, theta, 2.0, 1.5),
+    "logistic": gaussian_sgd.logistic_gradient,
+    "logistic clip": lambda x, y, theta: gaussian_sgd.logistic_gradient(x, y, theta, 0.8),
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -77,9 +71,7 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
     response = y if settings["target"] == "y" else bit
 
     def mean_gradient(theta):
-        return np.mean(
-            [literal_gradient(name, a, b, theta) for a, b in zip(x, response, strict=True)], axis=0
-        )
+        return np.mean([LITERAL[name](a, b, theta) for a, b in zip(x, response, strict=True)], axis=0)
 
     theta = np.array(problem.truth())
     assert np.abs(mean_gradient(theta)).max() < 1e-12
@@ -89,26 +81,22 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
         (mean_gradient(theta + step * e) - mean_gradient(theta - step * e)) / (2 * step) for e in np.eye(2)
     ]
     np.testing.assert_allclose(G, np.array(slopes).T, rtol=1e-5, atol=1e-7)
-    g = np.array([literal_gradient(name, a, b, theta) for a, b in zip(x, response, strict=True)])
+    g = np.array([LITERAL[name](a, b, theta) for a, b in zip(x, response, strict=True)])
     np.testing.assert_allclose(S, g.T @ g / SIZE, rtol=1e-9, atol=1e-12)
     bound = np.linalg.norm(g, axis=1).max()
     assert bound <= problem.gradient_bound() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "run"),
-    [*((name, uncompiled.run_path) for name in CASES), ("huber", run_path)],
-    ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
-)
-def test_draws_are_rows_with_replacement(tmp_path, name, run):
+@pytest.mark.parametrize("name", CASES)
+def test_draws_are_rows_with_replacement(tmp_path, name):
     """The literal recursion on row floor(u N) of every user, u the uniforms of the data stream."""
     kind, settings = CASES[name]
     x, y, bit = data()
     problem = kind(file=written(tmp_path, x, y, bit), **settings)
     response = y if settings["target"] == "y" else bit
     path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd(c=0.3))
-    n = 1500 if run is run_path else 300
-    record = run(path, 7, range(3), [1, 2, 200, n])
+    n = 300
+    record = uncompiled.run_path(path, 7, range(3), [1, 2, 200, n])
     state = lane_states(7, "data", path.data_key(), [1])
     u = []
     while len(u) < n:
@@ -120,30 +108,22 @@ def test_draws_are_rows_with_replacement(tmp_path, name, run):
     scale = problem.l1_sensitivity() / 2.0
 
     def private_gradient(i, row, theta):
-        return literal_gradient(name, x[row], response[row], theta) + scale * noise[i - 1]
+        return LITERAL[name](x[row], response[row], theta) + scale * noise[i - 1]
 
     iterates = recursion.ldp_sgd_path(chosen, private_gradient, np.zeros(2), 0.3, 0.51)
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, n - 1]], rtol=1e-8, atol=1e-9)
 
 
-def study(file, **settings):
+def study(file):
     return Study.from_mapping(
-        {
-            "name": "rows",
-            "seed": 3,
-            "replicates": 100,
-            "problem": {
-                "kind": "logistic_regression",
-                "file": file,
-                "target": "yes",
-                "features": [["one", "age"]],
-            },
-            "mechanism": {"kind": "none"},
-            "algorithm": {"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
-            "grid": {"n": [20_000], "level": [0.9]},
-            "method": [{"kind": "oracle"}],
-            **settings,
-        }
+        changed(
+            replicates=100,
+            problem={"kind": "logistic_regression", "file": file} | LOGISTIC | {"features": [["one", "age"]]},
+            mechanism={"kind": "none"},
+            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
+            grid={"n": [20_000], "level": [0.9]},
+            method=[{"kind": "oracle"}],
+        )
     )
 
 

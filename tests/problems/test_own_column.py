@@ -13,7 +13,6 @@ from ldpflow.components.problems.column_law import (
     lattice_spacing,
     law_of_column,
     load_column,
-    share_of_one_value,
 )
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
@@ -86,13 +85,6 @@ def test_jitter_spreads_ties_evenly():
 )
 def test_lattice_spacing(values, spacing):
     assert lattice_spacing(np.sort(values)) == pytest.approx(spacing, rel=1e-9)
-
-
-def test_share_of_one_value():
-    values = np.repeat([0.0, 1.0, 2.0], [700, 200, 100])
-    share, smoothed = share_of_one_value(values, 0.8)
-    assert share == 0.2
-    assert smoothed == pytest.approx(0.2 * (1000 * 0.2) ** -0.2)
 
 
 def test_a_changed_file_is_read_again(tmp_path):

@@ -40,7 +40,7 @@ def test_rows_are_scaled_to_the_bound(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("change", "settings", "field", "words"),
     [
-        ({"y": [0, 1, 2, 0]}, {}, "problem.target", "It has 3: 0, 1, 2."),
+        ({"y": [0, 1, 2, 0]}, {}, "problem.target", "It has 3."),
         ({"a": [1.0, None, 2.0, 3.0]}, {}, "problem.file", "the first in record 2"),
         ({"b": ["x", "1", "2", "3"]}, {}, "problem.file", "'b' has text that is no number, in record 1."),
         ({}, {"target": "z"}, "problem.target", "It has: a, b, y."),

@@ -8,7 +8,6 @@ import pytest
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.collections import edge_cdf, run_one_shot
-from ldpflow.components.protocols.histogram_counts import isotonic_fit
 from tests.oracles import protocols as oracle
 from tests.protocols.running import ONE_SHOT, Z90, inverted, keys, one_shot, spread_of
 
@@ -22,20 +21,6 @@ def some_values(name, n=5000, replicates=20):
     cdf = edge_cdf(Law("normal"), edges)
     values, received, _ = one_shot(protocol, cdf, n, keys(f"estimates {name}", replicates))
     return protocol, edges, values, received
-
-
-def fitted(values):
-    out = np.empty(len(values) + 2)
-    isotonic_fit.py_func(out, values)
-    return out
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 60])
-def test_isotonic_regression(size):
-    rng = np.random.default_rng(size)
-    for _ in range(200):
-        values = np.round(rng.normal(0.5, 0.5, size), rng.integers(1, 4))  # ties included
-        assert fitted(values) == pytest.approx(oracle.isotonic(values), abs=1e-14)
 
 
 @pytest.mark.parametrize("name", ONE_SHOT)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
+from tests.protocols.running import ONE_SHOT, spread_of
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
@@ -68,3 +70,30 @@ def test_one_answer_is_the_default_and_a_guarantee_is_for_all_of_them(kind):
     single = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0)
     assert "answers" not in single.key_settings()
     assert protocol.bit_variance(0.5) == single.bit_variance(0.5)
+
+
+@pytest.mark.parametrize("name", ONE_SHOT)
+@pytest.mark.parametrize(("k", "epsilon", "answers"), [(16, 0.5, 1), (256, 4.0, 1), (64, 1.0, 3)])
+def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon, answers):
+    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=(0.0, 8.0))
+    flat = np.arange(k + 1) / k
+    expected = spread_of(protocol, flat, 0.5)[k // 2 - 1]
+    assert protocol.middle_variance(k) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (10**5, {"haar": 64, "tree": 64, "oue": 32, "hrr": 32, "grr": 32, "thresholds": 32}),
+        (10**4, {"haar": 64, "tree": 64, "oue": 32, "hrr": 32, "grr": 16, "thresholds": 32}),
+    ],
+)
+def test_bins_of_the_rule(n, expected):
+    found = {name: PROTOCOLS[name](epsilon=1.0, range=(-6.3, 9.7)).bins(n) for name in ONE_SHOT}
+    assert found == expected
+
+
+def test_a_scale_guess_changes_the_rule_and_k_overrules_it():
+    rule = PROTOCOLS["haar"](range=(0.0, 1.0))
+    assert rule.model_copy(update={"scale_guess": 0.005}).bins(10**6) > rule.bins(10**6)
+    assert PROTOCOLS["haar"](range=(0.0, 1.0), k=8).bins(10**6) == 8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import mpmath as mp
 import numpy as np
 import pytest
@@ -11,8 +9,7 @@ from scipy import stats
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
-from ldpflow.numerics.samplers import fill_bits
-from ldpflow.numerics.streams import LANES, PLANE, lane_states
+from ldpflow.numerics.streams import PLANE
 from tests.oracles import column_law as literal
 from tests.random.test_samplers import ALPHA, PLANES, raw, state
 
@@ -92,16 +89,3 @@ def test_law_of_many_draws(gamma_tables):
         assert stats.kstest(u, "uniform").pvalue > ALPHA
         for tail in (u < 1e-4, u > 1 - 1e-4):
             assert stats.binomtest(int(tail.sum()), len(u), 1e-4).pvalue > ALPHA
-
-
-def test_a_draw_takes_one_uniform():
-    s, other = (lane_states(1, "data", "k", range(LANES)) for _ in range(2))
-    out = np.empty(PLANE)
-    TABLE_SAMPLERS["empirical"](s, column_law(literal.example_column()).sampling_table(), out)
-    fill_bits(other, out)
-    assert (s == other).all()
-
-
-def test_octaves_reach_the_smallest_uniform():
-    assert cell_edges()[0] == 2.0**-53 and cell_edges()[-1] < 0.5
-    assert math.log2(cell_edges()[-16]) == -2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,116 +26,116 @@ pytestmark = [
 ]
 
 
-def test_the_report_from_disk(results: Results, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
 
     file = tmp_path / "report.html"
-    file.write_text(report_html(results), encoding="utf-8")
-    with browser(tmp_path / "profile") as page:
-        for width in (1280, 390):
-            resize(page, width)
-            opened(page, file.as_uri())
-            charts = page.find_elements(By.CSS_SELECTOR, ".chart")
-            assert len(charts) >= 7
-            for chart in charts:
-                marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
-                assert len(marks) > 3, chart.get_attribute("data-figure")
-            # Nothing makes a reader scroll sideways; wide tables scroll by themselves.
-            assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    file.write_text(page_text, encoding="utf-8")
+    for width in (1280, 390):
+        resize(page, width)
+        opened(page, file.as_uri())
+        charts = page.find_elements(By.CSS_SELECTOR, ".chart")
+        assert len(charts) >= 7
+        for chart in charts:
+            marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
+            assert len(marks) > 3, chart.get_attribute("data-figure")
+        # Nothing makes a reader scroll sideways; wide tables scroll by themselves.
+        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
-            def column(number: int) -> list[float]:
-                cells = page.execute_script(
-                    "return [...document.querySelectorAll('#cell-table tbody tr')]"
-                    ".map(r => r.cells[arguments[0]].dataset.v)",
-                    number,
-                )
-                return [float(cell) for cell in cells if cell]
+        def column(number: int) -> list[float]:
+            cells = page.execute_script(
+                "return [...document.querySelectorAll('#cell-table tbody tr')]"
+                ".map(r => r.cells[arguments[0]].dataset.v)",
+                number,
+            )
+            return [float(cell) for cell in cells if cell]
 
-            heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, "#cell-table th")]
-            at = heads.index("coverage ± MCSE")
-            button = page.find_elements(By.CSS_SELECTOR, "#cell-table th button")[at]
-            for descending in (False, True):
-                page.execute_script("arguments[0].click()", button)
-                assert column(at) == sorted(column(at), reverse=descending)
+        heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, "#cell-table th")]
+        at = heads.index("coverage ± MCSE")
+        button = page.find_elements(By.CSS_SELECTOR, "#cell-table th button")[at]
+        for descending in (False, True):
+            page.execute_script("arguments[0].click()", button)
+            assert column(at) == sorted(column(at), reverse=descending)
 
-            page.find_element(By.ID, "filter").send_keys("SN")
-            assert page.find_element(By.ID, "count").text == "8 of 48 rows"
+        page.find_element(By.ID, "filter").send_keys("SN")
+        assert page.find_element(By.ID, "count").text == "8 of 48 rows"
 
-            shade = "return getComputedStyle(document.body).backgroundColor"
-            ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
-            before = (page.execute_script(shade), page.execute_script(ink))
-            for _ in range(2):  # auto (light here), light, dark
-                page.execute_script("document.getElementById('theme').click()")
-            after = (page.execute_script(shade), page.execute_script(ink))
-            assert page.find_element(By.ID, "theme").text == "Theme: dark"
-            assert before[0] != after[0] and before[1] != after[1]
-            assert complaints(page) == []
-            assert requests(page) == [file.as_uri()]
-            page.execute_script("localStorage.clear()")  # the theme
+        shade = "return getComputedStyle(document.body).backgroundColor"
+        ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
+        before = (page.execute_script(shade), page.execute_script(ink))
+        for _ in range(2):  # auto (light here), light, dark
+            page.execute_script("document.getElementById('theme').click()")
+        after = (page.execute_script(shade), page.execute_script(ink))
+        assert page.find_element(By.ID, "theme").text == "Theme: dark"
+        assert before[0] != after[0] and before[1] != after[1]
+        assert complaints(page) == []
+        assert requests(page) == [file.as_uri()]
+        page.execute_script("localStorage.clear()")  # the theme
 
 
-def test_a_report_of_trajectories_alone(tmp_path: Path) -> None:
+def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
     study = {**FOLLOWED, "problem": {"kind": "quadratic"}}
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
     file = tmp_path / "report.html"
     file.write_text(report_html(Results.load(tmp_path / "run")), encoding="utf-8")
-    with browser(tmp_path / "profile", 390) as page:
-        opened(page, file.as_uri())
-        fits = "return [...document.querySelectorAll('.chart')].map(c => c.scrollWidth <= c.clientWidth)"
-        assert page.execute_script(fits) == [True, True]
-        assert complaints(page) == []
-        assert requests(page) == [file.as_uri()]
+    resize(page, 390)
+    opened(page, file.as_uri())
+    fits = "return [...document.querySelectorAll('.chart')].map(c => c.scrollWidth <= c.clientWidth)"
+    assert page.execute_script(fits) == [True, True]
+    assert complaints(page) == []
+    assert requests(page) == [file.as_uri()]
 
 
 def test_a_page_that_follows_a_sweep_reads_itself_again(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Any, page_text: str, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
     monkeypatch.setattr("ldpflow.report.page.RELOAD_SECONDS", 1)
     file = tmp_path / "report.html"
-    results = Results.load(run)
 
-    def rows(page: Any) -> int:
+    def rows() -> int:
         return int(page.execute_script("return document.querySelectorAll('#cell-table tbody tr').length"))
 
     few = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 100])
     file.write_text(report_html(few, live=True), encoding="utf-8")
-    with browser(tmp_path / "profile") as page:
-        opened(page, file.as_uri())
-        assert rows(page) == 24
-        page.find_element(By.ID, "filter").send_keys("SN")
-        file.write_text(report_html(results), encoding="utf-8")
-        drawn = (
-            "return document.documentElement.dataset.drawn && document.getElementById('count').textContent"
-        )
-        WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == "8 of 48 rows")
-        assert rows(page) == 48
-        assert complaints(page) == []
-        assert set(requests(page)) == {file.as_uri()}
+    opened(page, file.as_uri())
+    assert rows() == 24
+    page.find_element(By.ID, "filter").send_keys("SN")
+    file.write_text(page_text, encoding="utf-8")
+    drawn = "return document.documentElement.dataset.drawn && document.getElementById('count').textContent"
+    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == "8 of 48 rows")
+    assert rows() == 48
+    assert complaints(page) == []
+    assert set(requests(page)) == {file.as_uri()}
 
 
-def test_the_page_of_an_analysis(tmp_path: Path) -> None:
+def test_the_page_of_an_analysis(page: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
 
     rows, _ = demo(n=4000)
     methods = [{"kind": "BM"}, {"kind": "TR"}, {"kind": "SN"}]
     file = tmp_path / "page.html"
     file.write_text(analysis_html(analyse(as_table(rows), SETTINGS | {"method": methods})), encoding="utf-8")
-    with browser(tmp_path / "profile") as page:
-        for width in (1280, 390):
-            resize(page, width)
-            opened(page, file.as_uri())
-            charts = page.find_elements(By.CSS_SELECTOR, ".chart")
-            assert [chart.get_attribute("data-figure") for chart in charts] == ["progress-0", "intervals-0"]
-            for chart in charts:
-                marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
-                assert len(marks) >= 3, chart.get_attribute("data-figure")
-            assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-            head = page.find_element(By.CSS_SELECTOR, "#rows th button")
-            page.execute_script("arguments[0].click()", head)
-            names = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, "#rows tbody td:first-child")]
-            assert names == sorted(names) and len(names) == 3
-            assert complaints(page) == []
-            assert requests(page) == [file.as_uri()]
+    for width in (1280, 390):
+        resize(page, width)
+        opened(page, file.as_uri())
+        charts = page.find_elements(By.CSS_SELECTOR, ".chart")
+        assert [chart.get_attribute("data-figure") for chart in charts] == ["progress-0", "intervals-0"]
+        for chart in charts:
+            marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
+            assert len(marks) >= 3, chart.get_attribute("data-figure")
+        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        head = page.find_element(By.CSS_SELECTOR, "#rows th button")
+        page.execute_script("arguments[0].click()", head)
+        names = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, "#rows tbody td:first-child")]
+        assert names == sorted(names) and len(names) == 3
+        assert complaints(page) == []
+        assert requests(page) == [file.as_uri()]

@@ -24,18 +24,9 @@ from tests.published.test_compare import rows_as_printed
 def test_a_report_is_one_file_that_names_everything(results: Results, page_text: str, shell: str) -> None:
     assert len(page_text.encode()) < 3_000_000
     for said in (
-        "eps-LDP",
-        "unit: record",
-        "ldp_sgd",
-        "randomized_response",
-        "multiplier block bootstrap",
-        "protects no data",
-        "ldpflow sweep",
-        "connect-src 'none'",
-        "numpy",
-        "MCSE",
-        "Seed",
-    ):
+        "eps-LDP", "unit: record", "ldp_sgd", "randomized_response", "multiplier block bootstrap",
+        "protects no data", "ldpflow sweep", "connect-src 'none'", "numpy", "MCSE", "Seed",
+    ):  # fmt: skip
         assert said in page_text
     assert not re.search(r"(src|href)=\"(?!data:)", shell)
     assert shell.count('role="img"') == shell.count("aria-label=") >= 7

@@ -87,17 +87,3 @@ def test_the_study_of_the_report_reads_the_file_again(run: lf.Run, tmp_path: Pat
     assert "law_table" not in json.dumps(parse_toml(found, "study"))
     again = lf.Study.from_toml(found)
     assert [s.key for s in again.simulators()] == [s.key for s in run.study.simulators()]
-
-
-def test_a_study_without_a_pilot_is_shown_as_it_is(tmp_path: Path) -> None:
-    study = lf.Study(
-        problem=lf.Quantile(tau=0.5),
-        mechanism=lf.RandomizedResponse(epsilon=1.0),
-        algorithm=lf.LdpSgd(),
-        methods=[lf.SelfNormalization()],
-        n=[400],
-        replicates=10,
-    )
-    run = lf.sweep(study, tmp_path / "run", executor="serial")
-    assert not any("pilot" in text for text in study.warnings())
-    assert run.results.study_text == (tmp_path / "run" / "study.toml").read_text()

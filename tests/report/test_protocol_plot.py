@@ -59,15 +59,10 @@ def test_the_bound_is_that_of_the_cell(results):
 
 def test_both_axes_are_logarithmic_and_every_protocol_has_a_line(results):
     spec = measure(results, "n", "protocols").to_dict()
-    text = str(spec)
-    assert text.count("'type': 'log'") >= 2
-    for name in ("ldp_sgd", "rounds", "haar", "grr"):
-        assert f"'{name}'" in text
-    rows = default_rows(results)
-    assert len({(row["tau"], row["epsilon"]) for row in rows}) == 4
+    assert str(spec).count("'type': 'log'") >= 2
     data = values(spec)
-    assert len({row["panel"] for row in data}) == 4
-    assert len(data) == len(rows)
+    assert {row["series"] for row in data} == {"ldp_sgd", "rounds", "haar", "grr"}
+    assert len({row["panel"] for row in data}) == 4 and len(data) == len(default_rows(results))
 
 
 def test_the_report_has_the_figure_and_other_runs_do_not(results):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.report.trace import log_spaced, trace
+from ldpflow.report.trace import log_grid, trace
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study import Study
@@ -26,7 +26,7 @@ ONE = changed(
 def test_rows_are_those_of_single_runs() -> None:
     study = Study.from_mapping(ONE)
     rows = trace(study, 10, 2000, 20, replicate=3)
-    grid = log_spaced(10, 2000, 20)
+    grid = log_grid(10, 2000, 20)
     assert sorted(set(rows["n"].to_pylist())) == grid
     path = study.plans()[0].simulator
     for n in (grid[4], grid[-1]):
@@ -37,7 +37,7 @@ def test_rows_are_those_of_single_runs() -> None:
 
 
 def test_log_spaced() -> None:
-    grid = log_spaced(10, 1_000_000, 400)
+    grid = log_grid(10, 1_000_000, 400)
     assert (grid[0], grid[-1]) == (10, 1_000_000)
     assert 350 < len(grid) <= 400
 

@@ -27,24 +27,12 @@ from ldpflow.results.measures import wilson
 
 def row(method, coverage, length, n=1000, replicates=4000, failures=0, **more):
     hits = round(coverage * replicates)
-    finished = replicates - failures
     return {
-        "path": "p1",
-        "n": n,
-        "level": 0.9,
-        "coordinate": 0,
-        "method": method,
-        "replicates": replicates,
-        "failures": failures,
-        "failure_share": failures / replicates,
-        "coverage": hits / finished if finished else None,
-        "coverage_mcse": 0.005,
-        "coverage_failures_as_misses": hits / replicates,
-        "length_mean": length,
-        "length_relative": length,
-        "bias_effect": -0.05,
+        "path": "p1", "n": n, "level": 0.9, "coordinate": 0, "method": method, "replicates": replicates,
+        "failures": failures, "failure_share": failures / replicates,
+        "coverage_failures_as_misses": hits / replicates, "length_mean": length, "length_relative": length,
         **more,
-    }
+    }  # fmt: skip
 
 
 def test_the_shortest_that_holds_its_level_is_recommended():
@@ -105,23 +93,23 @@ def test_few_replicates_reward_no_method():
     assert standing.best <= 1 and standing.undecided >= 12
 
 
-def test_labels_name_what_is_not_usual():
-    assert label_of(row("BM", 0.9, 1)) == "BM"
-    assert label_of(row("BM", 0.9, 1, quantile="t", M=7)) == "BM, M = 7, t"
-    assert label_of(row("EBS", 0.9, 1, block_rule="3n^0.75", quantile="t")) == "EBS, 3n^0.75, t"
-    assert label_of(row("EBS", 0.9, 1, block_rule="half", quantile="normal")) == "EBS"
-    assert label_of(row("TRC", 0.9, 1, degree=1, small_run=False)) == "TRC, degree = 1, no small_run"
-    assert label_of(row("ACS", 0.9, 1, base="BM", t_opt=10**4)) == "ACS, of BM, t_opt = 10000"
-    assert label_of(row("from-a-plug-in", 0.9, 1)) == "from-a-plug-in"
+@pytest.mark.parametrize(
+    ("method", "settings", "label"),
+    [
+        ("BM", {"quantile": "t", "M": 7}, "BM, M = 7, t"),
+        ("EBS", {"block_rule": "3n^0.75", "quantile": "t"}, "EBS, 3n^0.75, t"),
+        ("EBS", {"block_rule": "half", "quantile": "normal"}, "EBS"),
+        ("TRC", {"degree": 1, "small_run": False}, "TRC, degree = 1, no small_run"),
+        ("ACS", {"base": "BM", "t_opt": 10**4}, "ACS, of BM, t_opt = 10000"),
+        ("from-a-plug-in", {}, "from-a-plug-in"),
+    ],
+)
+def test_labels_name_settings_that_are_not_the_default(method, settings, label):
+    assert label_of(row(method, 0.9, 1, **settings)) == label
 
 
 def test_standings_count_settings():
-    rows = [
-        row("BM", 0.9, 1.1, n=100),
-        row("BM", 0.7, 1.0, n=1000),
-        row("SN", 0.9, 1.5, n=100),
-        row("SN", 0.9, 1.3, n=1000),
-    ]
+    rows = [row("BM", 0.9, 1.1, n=100), row("BM", 0.7, 1.0), row("SN", 0.9, 1.5, n=100), row("SN", 0.9, 1.3)]
     first, second = standings(settings_of(rows))
     assert (first.label, first.settings, first.held, first.best) == ("SN", 2, 2, 1)
     assert first.lowest == pytest.approx(0.9) and first.length == pytest.approx(1.4)

@@ -7,7 +7,7 @@ import pytest
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.results.comparison import comparisons
-from ldpflow.results.summary import stored_cells, stored_paths
+from ldpflow.results.summary import stored_cells, stored_paths, summary_of
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -33,14 +33,10 @@ def test_methods_on_the_same_paths(run):
     found = comparisons(*run, by="method")
     assert len(found) == 2 * 2 * 2 * 2 * 2  # tau, epsilon, gamma, n; two against the first
     assert {(c.differs["method"], c.differs["beta"]) for c in found} == {("BB", 0.85), ("SN", None)}
-    assert {c.baseline for c in found} == {"BB beta=0.75"}
-    one = next(c for c in found if c.differs["method"] == "SN")
-    assert one.result.pairs == 64
+    assert {c.baseline for c in found} == {"BB beta=0.75"} and {c.result.pairs for c in found} == {64}
 
 
 def test_a_difference_is_the_difference_of_the_summaries(run):
-    from ldpflow.results.summary import summary_of
-
     cells, paths = run
     summary = summary_of(cells, paths).to_pylist()
 
@@ -62,8 +58,7 @@ def test_by_one_setting(run, by, count):
 
 
 def test_a_baseline_that_is_named(run):
-    found = comparisons(*run, by="method", baseline="SN")
-    assert {c.baseline for c in found} == {"SN"}
+    assert {c.baseline for c in comparisons(*run, by="method", baseline="SN")} == {"SN"}
     assert {c.baseline for c in comparisons(*run, by="n", baseline="4e2")} == {"400"}
 
 
@@ -82,17 +77,8 @@ def test_refused(run, by, baseline, field):
         comparisons(*run, by=by, baseline=baseline)
 
 
-def test_private_bits_drawn_directly_have_no_users_to_share(tmp_path):
-    mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": "private_bit"}
-    study = Study.from_mapping(changed(mechanism=mechanism, replicates=64, grid={"n": 200, "level": 0.9}))
-    run_study(study, tmp_path / "run", engine="serial")
-    store = RunStore(tmp_path / "run")
-    assert comparisons(
-        stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by="method"
-    )
-    with pytest.raises(InputError, match="^by: "):
-        comparisons(
-            stored_cells(store, damaged="refuse"),
-            stored_paths(store.replicates, damaged="refuse"),
-            by="epsilon",
-        )
+def test_private_bits_drawn_directly_have_no_users_to_share():
+    for sampling, users in (("data", 1), ("private_bit", 2)):
+        mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": sampling}
+        plans = Study.from_mapping(changed(mechanism=mechanism, problem__tau=0.5)).plans()
+        assert len({plan.simulator.users_key() for plan in plans}) == users

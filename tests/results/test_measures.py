@@ -58,13 +58,9 @@ def rows(
 
 
 RATES = (
-    "coverage",
-    "failure_share",
-    "coverage_failures_as_misses",
-    "lower_miss",
-    "upper_miss",
+    "coverage", "failure_share", "coverage_failures_as_misses", "lower_miss", "upper_miss",
     "bias_eliminated_coverage",
-)
+)  # fmt: skip
 
 
 def one(table: pa.Table) -> dict[str, float]:
@@ -115,14 +111,13 @@ def test_by_hand():
     }
     for name, value in expected.items():
         assert got[name] == pytest.approx(value, rel=1e-13), name
-    for name in (*RATES, "power"):
-        (hits, of) = {"failure_share": (1, 4), "coverage_failures_as_misses": (2, 4)}.get(
-            name, (round(3 * (got[name] or 0)), 3)
+    for name in RATES:
+        hits, of = {"failure_share": (1, 4), "coverage_failures_as_misses": (2, 4)}.get(
+            name, (round(3 * got[name]), 3)
         )
-        if name != "power":
-            low, high = stats.binomtest(hits, of).proportion_ci(method="wilson")
-            assert (got[f"{name}_low"], got[f"{name}_high"]) == pytest.approx((low, high))
-            assert got[f"{name}_mcse"] == pytest.approx(math.sqrt(hits * (of - hits) / of**3))
+        low, high = stats.binomtest(hits, of).proportion_ci(method="wilson")
+        assert (got[f"{name}_low"], got[f"{name}_high"]) == pytest.approx((low, high))
+        assert got[f"{name}_mcse"] == pytest.approx(math.sqrt(hits * (of - hits) / of**3))
     untested = set(COLUMNS) - set(expected)
     untested -= {f"{name}_{end}" for name in (*RATES, "power") for end in ("low", "high", "mcse")}
     # Tested in tests/intervals/test_transcript_diagnosis.py.
@@ -198,13 +193,21 @@ def test_errors_of_statistics_are_the_jackknife_at_any_size(law, count):
                 assert found[f"{name}_mcse"] == pytest.approx(without_one(name, estimate, se), rel=1e-7)
 
 
-@pytest.mark.parametrize("name", JACKKNIFED)
-def test_errors_of_statistics_where_one_replicate_decides(name):
-    rng = np.random.default_rng(3)
-    estimate, se = draw("scale", rng, 50)
-    estimate[7], se[7] = 1e6, 2e5
-    found = one(rows(estimate, se))[f"{name}_mcse"]
-    assert found == pytest.approx(without_one(name, estimate, se), rel=1e-6)
+@pytest.mark.parametrize("count", [12, 50, 200])
+def test_one_replicate_that_decides_is_named_with_its_error(count):
+    """A path that strays, and knows it: both sums are its own, and without it the ratio is another."""
+    rng = np.random.default_rng(count)
+    estimate, se = rng.standard_normal(count), np.sqrt(rng.chisquare(8, count) / 8)
+    plain = rows(estimate, se)
+    assert not one_dominates(cells_of(plain)[1][0])
+    estimate[3], se[3] = 1e6, 2e5
+    table = rows(estimate, se)
+    found = one(table)
+    for name in JACKKNIFED:
+        assert found[f"{name}_mcse"] == pytest.approx(without_one(name, estimate, se), rel=1e-6)
+    error = found["relative_error_model_se_mcse"]
+    assert one_dominates(cells_of(table)[1][0]) and error > 0.4
+    assert f"± {error:.2g} MCSE, rests on it" in dominance(found)
 
 
 @pytest.mark.parametrize(("name", "few"), [("empirical_se", 2), ("skewness", 3)])
@@ -219,17 +222,17 @@ def test_errors_of_spread_and_skewness_need_replicates(name, few):
     ("name", "law", "size", "band"),
     [
         ("empirical_se", "exponential", 1000, 0.12),
-        ("skewness", "exponential", 1000, 0.12),
-        ("relative_error_model_se", "scale", 200, 0.1),
+        ("skewness", "exponential", 1000, 0.14),
+        ("relative_error_model_se", "scale", 200, 0.12),
     ],
 )
 def test_errors_of_statistics_against_repeated_studies(name, law, size, band):
-    """2000 studies; the root mean square over 100 has a relative error of 1.7%, their spread one of 1.6%.
+    """1000 studies; the root mean square over 100 has a relative error of 1.7%, their spread one of 2.3%.
 
     The jackknife is 2% too large at this size for the skewness: the bands leave four standard errors.
     """
     rng = np.random.default_rng(6)
-    studies = [draw(law, rng, size) for _ in range(2000)]
+    studies = [draw(law, rng, size) for _ in range(1000)]
     spread = np.std([JACKKNIFED[name](*study) for study in studies], ddof=1)
     found = [one(rows(*study))[f"{name}_mcse"] for study in studies[:100]]
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(spread, rel=band)
@@ -358,26 +361,3 @@ def test_sums_of_many_values_are_those_of_fsum(count):
 def test_a_small_bias_of_a_large_truth_keeps_its_digits():
     got = one(rows(1e8 + np.array([1.0, 2.0, 3.0]) * 2**-20, truth=1e8))
     assert got["bias"] == 2.0**-19
-
-
-def test_every_column_is_documented():
-    assert [name for name in SUMMARY.names if name not in group_keys(SUMMARY)] == list(COLUMNS)
-    assert all(column.formula and column.unit and column.reference for column in COLUMNS.values())
-
-
-@pytest.mark.parametrize("count", [12, 200])
-def test_one_replicate_that_decides_the_relative_error_is_named_with_its_error(count):
-    """A path that strays, and knows it: both sums are its own, and without it the ratio is another."""
-    rng = np.random.default_rng(count)
-    estimate, se = rng.standard_normal(count), np.sqrt(rng.chisquare(8, count) / 8)
-    estimate[3], se[3] = 1e6, 2e5
-    table = rows(estimate, se)
-    found = one(table)["relative_error_model_se_mcse"]
-    assert (
-        found == pytest.approx(without_one("relative_error_model_se", estimate, se), rel=1e-6) and found > 0.4
-    )
-    (sentence,) = dominance(one(table), one_dominates(cells_of(table)[1][0]))
-    assert f"± {found:.2g} MCSE, rests on it" in sentence
-    estimate[3], se[3] = 0.0, 1.0
-    plain = rows(estimate, se)
-    assert dominance(one(plain), one_dominates(cells_of(plain)[1][0])) == []

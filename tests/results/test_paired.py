@@ -52,14 +52,14 @@ def draw_apart(rng):
     ("compare", "draw", "pairs"), [(compare_cells, draw_pair, 300), (compare_unpaired, draw_apart, 80)]
 )
 def test_mcse_against_repeated_studies(compare, draw, pairs):
-    """200 studies: the spread is known to 5%, and 20% are four standard errors."""
+    """100 studies: the spread is known to 7%, and 30% are four standard errors."""
     rng = np.random.default_rng(2)
-    found = [compare(*(cells_of(table)[1][0] for table in draw(rng))) for _ in range(200)]
+    found = [compare(*(cells_of(table)[1][0] for table in draw(rng))) for _ in range(100)]
     assert {(c.pairs, c.paired) for c in found} == {(pairs, compare is compare_cells)}
     for name in ("coverage_difference", "length_ratio"):
         spread = np.std([getattr(c, name) for c in found], ddof=1)
         mcse = np.sqrt(np.mean([getattr(c, f"{name}_mcse") ** 2 for c in found]))
-        assert mcse == pytest.approx(spread, rel=0.2), name
+        assert mcse == pytest.approx(spread, rel=0.3), name
 
 
 def test_no_pairs():

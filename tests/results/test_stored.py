@@ -103,12 +103,8 @@ def test_cells_that_are_wanted(tmp_path):
     store.replicates.write(KEY, complete_rows(8, 12, (BM, SN)), META)
     store.replicates.write(OTHER_KEY, complete_rows(0, 2), META)
     found = by_key(stored_cells(store, KEY, {cell_id(SN), cell_id(BB)}, damaged="refuse"))
-    assert [(key[2], key[-1], len(cell.ok)) for key, cell in found.items()] == [
-        ("BB", 0, 8),
-        ("BB", 1, 8),
-        ("SN", 0, 12),
-        ("SN", 1, 12),
-    ]
+    counts = [(key[2], key[-1], len(cell.ok)) for key, cell in found.items()]
+    assert counts == [("BB", 0, 8), ("BB", 1, 8), ("SN", 0, 12), ("SN", 1, 12)]
 
 
 def test_parts_that_cannot_be_read_are_left_out_or_refused(tmp_path, monkeypatch):
@@ -139,12 +135,21 @@ def test_a_part_whose_rows_are_not_in_order_cannot_be_used(tmp_path):
             list(stored_cells(store, damaged="refuse"))
 
 
-def test_rows_stored_twice_with_different_values_are_an_error(tmp_path):
+def with_column(table, name, values):
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+def test_rows_that_contradict_each_other_or_their_status_are_an_error(tmp_path):
     store = RunStore(tmp_path)
     store.replicates.write(KEY, complete_rows(0, 8), META)
     store.replicates.write(KEY, complete_rows(7, 9, (BM,), shift=1e-9), META)
     with pytest.raises(InputError, match="replicate = 7"):
-        list(stored_cells(store, damaged="refuse"))
+        list(stored_cells(store, KEY, damaged="refuse"))
+    rows = complete_rows(0, 4)
+    covered = [None if at == 5 else value for at, value in enumerate(rows["covered"].to_pylist())]
+    store.replicates.write(OTHER_KEY, with_column(rows, "covered", covered), META)
+    with pytest.raises(InputError, match="covered is given or absent"):
+        list(stored_cells(store, OTHER_KEY, damaged="refuse"))
 
 
 @pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 12)])
@@ -154,22 +159,10 @@ def test_a_truth_that_differs_between_replicates_is_an_error(tmp_path, rows):
     changed = complete_rows(4, 6)
     truth = changed["truth"].to_numpy().copy()
     truth[rows] = 1.0
-    at = changed.column_names.index("truth")
     store.replicates.write(KEY, complete_rows(0, 4), META)
-    store.replicates.write(KEY, changed.set_column(at, "truth", pa.array(truth)), META)
+    store.replicates.write(KEY, with_column(changed, "truth", truth), META)
     with pytest.raises(InputError, match="truth of a cell differs|truth is not that of other parts"):
         list(stored_cells(store, damaged="refuse"))
     left_out = []
     ((_, cells),) = stored_cells(store, damaged=left_out)
     assert len(left_out) == 1 and all(len(cell.ok) in (2, 4) for cell in cells)
-
-
-def test_a_finished_row_without_covered_is_an_error(tmp_path):
-    store = RunStore(tmp_path)
-    rows = complete_rows(0, 4)
-    covered = rows["covered"].to_pylist()
-    covered[5] = None
-    at = rows.column_names.index("covered")
-    store.replicates.write(KEY, rows.set_column(at, "covered", pa.array(covered)), META)
-    with pytest.raises(InputError, match="covered is given or absent"):
-        list(stored_cells(store, damaged="refuse"))

@@ -58,22 +58,18 @@ def test_a_run_is_explained(part, tmp_path):
     assert len(found) == 2 and all(text.startswith("Coverage 0.") for text in found)
 
 
+METHODS = [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}]
+
+
 @pytest.fixture
 def runs(tmp_path):
     """BM on single replicates, PAR and a plug-in's copy of it on five a row."""
-    methods = [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}]
-    swept(tmp_path / "run", methods=methods, replicates=100)
+    swept(tmp_path / "run", methods=METHODS, replicates=100)
     return lf.open_run(tmp_path / "run")
 
 
 def compared(run):
     return {row["method"]: row for row in run.compare(baseline="BM").to_pylist()}
-
-
-def runs_by_method(store):
-    """Replicates that make one row, as the reader of cells has it."""
-    pieces = [(keys["method"].to_pylist(), cells) for keys, cells in stored_cells(store, damaged="refuse")]
-    return {name: cell.runs for names, cells in pieces for name, cell in zip(names, cells, strict=True)}
 
 
 def test_rows_of_several_runs_are_not_paired_with_others(runs):
@@ -91,10 +87,15 @@ def test_the_number_of_runs_survives_compaction_and_growth(runs):
     """Compaction joins cells of any number of runs in one part."""
     store = RunStore(runs.out)
     store.replicates.compact(store.replicates.path_keys())
-    swept(runs.out, methods=[{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}], replicates=120)
+    swept(runs.out, methods=METHODS, replicates=120)
     forget_own()
     assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24
-    assert runs_by_method(store) == {"BM": 1, "PAR": 5, "own_runs": 5}
+    found = {
+        name: cell.runs
+        for keys, cells in stored_cells(store, damaged="refuse")
+        for name, cell in zip(keys["method"].to_pylist(), cells, strict=True)
+    }
+    assert found == {"BM": 1, "PAR": 5, "own_runs": 5}
 
 
 def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
@@ -111,8 +112,7 @@ def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
     without = Results.load(tmp_path / "run")
     assert without.design.factorial and len(without.design.texts) == 1
     page = re.sub(r"<script.*?</script>", "", report_html(without), flags=re.S)
-    assert (
-        "own_quantile" in page and "own_runs" in without.design.texts[0] and "BM" in without.design.texts[0]
-    )
+    assert "own_quantile" in page
+    assert "own_runs" in without.design.texts[0] and "BM" in without.design.texts[0]
     (copy,) = (tmp_path / "run" / "plugins").glob("own_parts-*/own_parts.py")
     assert f"--plugin {copy}" in page

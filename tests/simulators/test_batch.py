@@ -55,17 +55,3 @@ def test_too_few_blocks_or_batches_are_undefined_and_no_miss():
     assert rows["covered"].null_count == 10
     assert np.isfinite(rows["estimate"]).all()
     assert rows["se"].null_count == 10
-
-
-def test_a_record_holds_what_the_cells_need_and_no_other_time():
-    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
-    recording = path.needs(cells(100, 400))
-    wanted = set()
-    for n in (100, 400):
-        for method in METHODS:
-            wanted |= set(method.times(n, path.algorithm).tolist())
-    assert recording.times == sorted(wanted)
-    assert recording.marked == [100, 400]
-    assert recording.sums == ["self_normalization"]
-    record = path.run(1, range(5), recording)
-    assert record.iterates.shape == record.prefix_sums.shape == (len(wanted), 1, 5)

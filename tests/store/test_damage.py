@@ -1,17 +1,25 @@
-"""Parts that were truncated, overwritten, swapped or flipped."""
+"""Damaged parts and summaries are noticed, count as missing and can be set aside."""
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.errors import InputError
+from ldpflow.results.measures import summarise_cells
+from ldpflow.results.summary import stored_cells
+from ldpflow.store.part import UnreadablePart, encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same, unusable
+
+FLIPS = 150
 
 
 @pytest.fixture
@@ -19,38 +27,81 @@ def store(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path / "run")
 
 
-def overwrite_footer(data: bytes, other: bytes) -> bytes:
+def bits(data: bytes) -> list[int]:
+    """Bits anywhere, as many again in the footer, and every bit of the last eight bytes."""
+    rng, size = random.Random(1), 8 * len(data)
+    footer = 8 * (len(data) - 8 - int.from_bytes(data[-8:-4], "little"))
+    anywhere = [rng.randrange(size) for _ in range(FLIPS)]
+    return [*anywhere, *(rng.randrange(footer, size) for _ in range(FLIPS)), *range(size - 64, size)]
+
+
+def test_no_flipped_bit_is_read(store):
+    name = store.replicates.write(KEY, complete_rows(0, 20), META)
+    ((keys, cells),) = stored_cells(store, damaged="refuse")
+    store.write_summary(summarise_cells(keys, cells))
+
+    def read_part():
+        (part,) = store.replicates.scan(damaged="refuse")
+        if isinstance(rows := store.replicates.load(part), UnreadablePart):
+            raise store.replicates.unusable(rows)
+
+    for changed, read in (("summary.parquet", store.read_summary), (name, read_part)):
+        file = Path(store.full(changed))
+        data = file.read_bytes()
+        for bit in bits(data):
+            flipped = bytearray(data)
+            flipped[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(flipped)
+            with pytest.raises(InputError, match=changed):
+                read()
+        file.write_bytes(data)
+
+
+def test_no_file_of_ours_has_statistics_by_which_plain_readers_skip_rows(store):
+    def with_statistics(write, table, sink, **options):
+        write(table, sink, **options | {"write_statistics": True})
+
+    file = Path(store.full(store.replicates.write(KEY, complete_rows(0, 20), META)))
+    footer = pq.read_metadata(file)
+    assert not any(footer.row_group(0).column(at).is_stats_set for at in range(footer.num_columns))
+    table = pq.ParquetFile(file).read()
+    with patch("ldpflow.store.part.pq.write_table", partial(with_statistics, pq.write_table)):
+        file.write_bytes(encode(table))
+    bad = []
+    assert store.replicates.scan(damaged=bad) == [] and "statistics" in bad[0].reason
+
+
+def overwrite_footer(file: Path, other: Path) -> None:
+    data = file.read_bytes()
     length = int.from_bytes(data[-8:-4], "little")
-    return data[: -8 - length] + b"\xff" * length + data[-8:]
+    file.write_bytes(data[: -8 - length] + b"\xff" * length + data[-8:])
 
 
-DAMAGES = {
-    "truncated": lambda data, other: data[:-20],
-    "zeroed": lambda data, other: bytes(len(data)),
-    "empty": lambda data, other: b"",
-    "of another path": lambda data, other: other,
-    "footer": overwrite_footer,
-    "saved by another program": lambda data, other: saved_again(data),
-    "renamed": None,
-}
+def save_again(file: Path, other: Path) -> None:
+    """As another program would."""
+    pq.write_table(pq.read_table(pa.BufferReader(file.read_bytes())), file)
 
 
-def saved_again(data: bytes) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pq.read_table(pa.BufferReader(data)), sink)
-    return sink.getvalue().to_pybytes()
+def take_from_another_path(file: Path, other: Path) -> None:
+    file.write_bytes(other.read_bytes())
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+def rename(file: Path, other: Path) -> None:
+    file.rename(file.with_name(file.name.replace("part-64-", "part-60-")))
+
+
+def empty(file: Path, other: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [overwrite_footer, save_again, take_from_another_path, rename, empty])
 def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store, damage):
     store.replicates.write(KEY, complete_rows(0, 64, (BM,)), META)
-    name = store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
-    other = store.replicates.write(OTHER_KEY, complete_rows(64, 70, (BM,)), META)
-    file = Path(store.full(name))
-    if damage == "renamed":
-        file.rename(file.with_name(file.name.replace("part-64-", "part-60-")))
-    else:
-        file.write_bytes(DAMAGES[damage](file.read_bytes(), Path(store.full(other)).read_bytes()))
+    name, other = (
+        store.full(store.replicates.write(key, complete_rows(64, 70, (BM,)), META))
+        for key in (KEY, OTHER_KEY)
+    )
+    damage(Path(name), Path(other))
     (bad,) = unusable(store)
     assert bad.name.startswith(f"replicates/path=p{KEY}/") and bad.reason
     with pytest.warns(UserWarning, match="counts as missing"):
@@ -62,6 +113,5 @@ def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store
     assert Path(store.full(moved)).is_file()
     assert unusable(store) == []
     store.replicates.write(KEY, complete_rows(64, 70, (BM,)), META)
-    assert same(
-        store.replicates.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 70, (BM,))
-    )
+    rows = store.replicates.read(KEY, damaged="refuse").drop_columns("path")
+    assert same(rows, complete_rows(0, 70, (BM,)))

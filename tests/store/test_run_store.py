@@ -1,8 +1,9 @@
-"""Writing, naming, reading and resuming parts."""
+"""Parts are written, named, read and merged; ids of cells, ranges of replicates and sessions of a run."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -21,9 +22,10 @@ from ldpflow.errors import InputError
 from ldpflow.store import dataset
 from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.files import PUT_PAUSES
-from ldpflow.store.part import PartMeta, UnreadablePart, subtract
+from ldpflow.store.part import PartMeta, UnreadablePart, intersect, subtract, union
+from ldpflow.store.provenance import Session, read_sessions
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import REPLICATES, cell_id
+from ldpflow.store.schema import REPLICATES, cell_id, cell_set_hash, conform
 from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows, same, unusable
 
 
@@ -49,50 +51,45 @@ def test_bytes_follow_from_content(store, tmp_path):
     assert files(store) == {name}, "twice is once, and no temporary file is left"
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda rows: rows.slice(1),
-        lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
-        lambda rows: pa.concat_tables([rows, rows]),
-        lambda rows: pa.concat_tables([rows, complete_rows(9, 10)]),
-        lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
-        lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
-        lambda rows: rows.filter(pc.field("coordinate") == 1),
-        lambda rows: pa.concat_tables(
-            [
-                rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM")),
-                complete_rows(0, 4, ({**BM, "n": 1},), 1),
-            ]
-        ),
-        lambda rows: rows.slice(0, 0),
-        lambda rows: rows.drop_columns("status"),
-    ],
-)
+SPOILT = {
+    "a row is missing": lambda rows: rows.slice(1),
+    "a row comes twice": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
+    "all rows come twice": lambda rows: pa.concat_tables([rows, rows]),
+    "replicates are missing": lambda rows: pa.concat_tables([rows, complete_rows(9, 10)]),
+    "a cell is missing": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
+    "another cell": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
+    "a coordinate is missing": lambda rows: rows.filter(pc.field("coordinate") == 1),
+    "cells of other coordinates": lambda rows: pa.concat_tables(
+        [
+            rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM")),
+            complete_rows(0, 4, ({**BM, "n": 1},), 1),
+        ]
+    ),
+    "no row": lambda rows: rows.slice(0, 0),
+    "no status": lambda rows: rows.drop_columns("status"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
 def test_incomplete_rows_are_refused(store, spoil):
     with pytest.raises(ValueError):
-        store.replicates.write(KEY, spoil(complete_rows(0, 4)), META)
+        store.replicates.write(KEY, SPOILT[spoil](complete_rows(0, 4)), META)
     assert not Path(store.base).exists()
 
 
 def test_rows_come_back(store):
+    assert store.replicates.read(damaged="refuse").column_names == ["path", *REPLICATES.names]
+    assert store.replicates.finished(KEY) == {} and store.replicates.path_keys() == []
+    assert store.read_summary() is None and store.read_study() is None
     store.replicates.write(KEY, complete_rows(0, 8), META)
     store.replicates.write(KEY, complete_rows(8, 12), META)
     store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
     rows = store.replicates.read(KEY, damaged="refuse")
-    assert rows.column_names == ["path", *REPLICATES.names]
     assert rows["path"].unique().to_pylist() == [f"p{KEY}"]
     assert same(rows.drop_columns("path"), complete_rows(0, 12))
     assert store.replicates.read(damaged="refuse").num_rows == rows.num_rows + 4
     assert store.replicates.read(columns=["length"], damaged="refuse").column_names == ["path", "length"]
     assert store.replicates.path_keys() == [KEY, OTHER_KEY]
-
-
-def test_an_empty_or_absent_run_has_no_rows(store):
-    assert store.replicates.read(damaged="refuse").num_rows == 0
-    assert store.replicates.read(damaged="refuse").column_names == ["path", *REPLICATES.names]
-    assert store.replicates.finished(KEY) == {} and store.replicates.path_keys() == []
-    assert store.read_summary() is None and store.read_study() is None
 
 
 def test_rows_stored_twice_count_once(store):
@@ -133,47 +130,6 @@ def test_rows_stored_twice_with_different_values_are_an_error(store, column):
     assert "replicate = 7" in str(caught.value) and "coordinate = 1" in str(caught.value)
 
 
-def test_finished(store):
-    store.replicates.write(KEY, complete_rows(0, 64), META)
-    store.replicates.write(KEY, complete_rows(64, 100, (BM,)), META)
-    store.replicates.write(KEY, complete_rows(192, 200, (BM,)), META)
-    assert store.replicates.finished(KEY) == {
-        cell_id(BB): [(0, 64)],
-        cell_id(BM): [(0, 100), (192, 200)],
-        cell_id(SN): [(0, 64)],
-    }
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 30),
-            st.integers(1, 12),
-            st.lists(st.sampled_from(CELLS), min_size=1, max_size=3, unique_by=cell_id),
-        ),
-        max_size=4,
-    ),
-    st.integers(1, 40),
-)
-def test_what_is_missing_completes_the_run(tmp_path_factory, stored, replicates):
-    store = RunStore(tmp_path_factory.mktemp("run"))
-    for first, count, cells in stored:
-        store.replicates.write(KEY, complete_rows(first, first + count, cells, 1), META)
-    before = store.replicates.read(KEY, damaged="refuse").num_rows
-    added = 0
-    for cell in CELLS:
-        finished = store.replicates.finished(KEY).get(cell_id(cell), [])
-        for first, last in subtract(0, replicates, finished):
-            store.replicates.write(KEY, complete_rows(first, last, (cell,), 1), META)
-            added += last - first
-    assert all(subtract(0, replicates, found) == [] for found in store.replicates.finished(KEY).values())
-    rows = store.replicates.read(KEY, damaged="refuse")
-    assert rows.num_rows == before + added, "nothing is computed that was there"
-    wanted = [row for row in rows.drop_columns("path").to_pylist() if row["replicate"] < replicates]
-    assert same(pa.Table.from_pylist(wanted, schema=REPLICATES), complete_rows(0, replicates, CELLS, 1))
-
-
 def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
     monkeypatch.setattr(store.replicates.kind, "version", 3)
     store.replicates.write(KEY, complete_rows(0, 2), META)
@@ -194,16 +150,6 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
     monkeypatch.undo()
     assert store.read_study() == append_checksum("old")
     assert files(store) == {"study.toml"}
-
-
-def test_temporary_files_lie_beside_the_parts(store, monkeypatch):
-    seen = []
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda a, b: (seen.append((a, b)), replace(a, b)))
-    name = store.replicates.write(KEY, complete_rows(0, 2), META)
-    ((temporary, target),) = seen
-    assert Path(temporary).parent == Path(store.base, "tmp")
-    assert str(target) == store.full(name)
 
 
 def test_a_read_only_place_is_bad_input(store, monkeypatch):
@@ -291,3 +237,68 @@ def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
     assert (found.first, found.last, found.origin()) == (0, 8, meta)
     assert found.schema.names == [*REPLICATES.names, "extra"]
     assert store.replicates.read(damaged="refuse")["extra"].null_count == found.num_rows
+
+
+def test_cell_id_leaves_nulls_out_and_does_not_depend_on_order_or_number_type():
+    expected = '{"level":0.9,"method":"BM","n":1000}'
+    assert cell_id(BM) == expected
+    assert cell_id({"level": 0.9, "beta": None, "n": 1000.0, "method": "BM"}) == expected
+    assert cell_id({**BB, "beta": 1}) == cell_id({**BB, "beta": 1.0})
+    assert cell_id(BB) != cell_id({**BB, "B": 501})
+    with pytest.raises(ValueError, match="coordinate"):
+        cell_id({**BM, "coordinate": 0})
+
+
+def test_cell_set_hash_is_of_a_set():
+    assert cell_set_hash(CELLS) == cell_set_hash([*reversed(CELLS), BM])
+    assert cell_set_hash(CELLS) != cell_set_hash(CELLS[1:])
+
+
+def test_conform_adds_absent_columns_as_null_and_refuses_unknown_ones():
+    table = pa.table({"replicate": [1], "n": [10], "method": ["BM"], "level": [0.9]})
+    full = conform(table)
+    assert full.schema.equals(REPLICATES)
+    assert full["beta"].null_count == 1
+    with pytest.raises(ValueError, match="colour"):
+        conform(table.append_column("colour", pa.array(["red"])))
+
+
+spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair))))
+
+
+@given(spans, st.integers(0, 45), st.integers(0, 45))
+def test_ranges_are_sets(pairs, one, other):
+    def members(ranges):
+        return {i for a, b in ranges for i in range(a, b)}
+
+    merged = union(pairs)
+    assert members(merged) == members(pairs)
+    flat = [end for pair in merged for end in pair]
+    assert flat == sorted(set(flat)), "sorted, disjoint and not touching"
+    first, last = min(one, other), max(one, other)
+    window = set(range(first, last))
+    assert members(intersect(merged, first, last)) == members(merged) & window
+    assert members(subtract(first, last, merged)) == window - members(merged)
+
+
+def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):
+    store = RunStore(tmp_path)
+    Session(store, seed=3, command="ldpflow sweep a").record()
+    second = Session(store, seed=3, command="ldpflow sweep b")
+    second.record()
+    second.end({"0123": 3.25}, exit_code=0)
+    killed, done = read_sessions(store)
+    assert killed["command"] == "ldpflow sweep a" and killed["ended"] is None
+    assert done["command"] == "ldpflow sweep b" and done["ns_per_step"] == {"0123": 3.25}
+    assert done["exit_code"] == 0 and done["seed"] == 3 and done["wall_seconds"] >= 0
+    assert done["started"] <= done["ended"] and done["started"].endswith("+00:00")
+    assert done["versions"]["pyarrow"] == pa.__version__
+    assert done["machine"]["cores"] >= done["machine"]["cores_usable"] >= 1
+    assert json.loads(Path(tmp_path, "provenance.json").read_text()) == [killed, done]
+
+
+@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff"])
+def test_a_spoilt_file_is_named(tmp_path, text):
+    Path(tmp_path, "provenance.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"provenance\.json"):
+        Session(RunStore(tmp_path), seed=1).record()

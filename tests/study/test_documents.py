@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
-from ldpflow.documents import LARGEST, append_checksum, parse_json, parse_toml, read_text, verify_checksum
+from ldpflow.documents import LARGEST, parse_json, parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -194,14 +194,3 @@ def test_a_provenance_that_is_none(content, restored, ldpflow):  # noqa: F811
     (restored / "provenance.json").write_bytes(content)
     done = ldpflow("check", restored)
     assert done.code == 1 and "provenance.json" in done.out
-
-
-def test_a_sum_is_that_of_all_lines_above():
-    assert verify_checksum(append_checksum("a = 1\n"), "place") == append_checksum("a = 1\n")
-    for text in (
-        "a = 1\n",
-        append_checksum("a = 1\n").replace("1\n", "2\n", 1),
-        append_checksum("a = 1\n") + "\n",
-    ):
-        with pytest.raises(InputError):
-            verify_checksum(text, "place")

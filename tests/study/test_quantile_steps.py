@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -81,9 +82,7 @@ def test_relaxation_times_and_units_follow_the_coordinate():
     with mock.patch.object(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel):
         record = lf.simulate(twice, 1, range(2), [400], [method])
     found = method.intervals(record, 400, [0.9]).diagnosis["relaxation_times"]
-    other = method.intervals(type(record)(**{**fields_of(record), "source": once}), 400, [0.9]).diagnosis[
-        "relaxation_times"
-    ]
+    other = method.intervals(replace(record, source=once), 400, [0.9]).diagnosis["relaxation_times"]
     np.testing.assert_allclose(found, other * np.array([1.0, 1.0, 2.0])[:, None], rtol=1e-12)
     (linear, plain) = (linear_approach(path, 400) for path in (twice, once))
     assert linear.curvature[2][2] == 2 * plain.curvature[2][2] and linear.distance == plain.distance
@@ -93,12 +92,6 @@ def test_relaxation_times_and_units_follow_the_coordinate():
     ).simulators()  # fmt: skip
     assert path.algorithm.start(3) == (7.0, 10.0, 13.0) and path.algorithm.c == 3.0
     assert path.algorithm.step_factors() == (0.5, 1.0, 2.0)
-
-
-def fields_of(record):
-    """Arguments that make a record again."""
-    names = ("source", "seed", "replicates", "times", "origin", "prefix_sums", "iterates", "running_sums")
-    return {name: getattr(record, name) for name in (*names, "marked_times")}
 
 
 def test_no_transcript_is_written_or_read_of_them(tmp_path):

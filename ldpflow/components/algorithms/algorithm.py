@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
@@ -293,7 +294,5 @@ class CoordinateSteps(DecayingSteps):
 
 def add_matrices(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
     """weight1 * first + weight2 * second."""
-    return [
-        [weight1 * a + weight2 * b for a, b in zip(row1, row2, strict=True)]
-        for row1, row2 in zip(first, second, strict=True)
-    ]
+    result: Matrix = (weight1 * np.array(first) + weight2 * np.array(second)).tolist()
+    return result

@@ -31,6 +31,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.columns import Column
+from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.algorithms.regression import MinibatchRegression
 from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD, Mechanism, PrivacyStatement
 from ldpflow.components.problems import Problem
@@ -132,9 +133,10 @@ class DpAmbssgd(MinibatchRegression):
         return found
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        printed = self.rule == "printed"
-        epsilon = run_epsilon(self.alpha(), self.delta, self.accounting, printed, self.doublings)
-        return self.statement(epsilon, exact=not printed)
+        if self.rule != "printed":
+            return super().privacy(mechanism)
+        epsilon = run_epsilon(self.alpha(), self.delta, self.accounting, True, self.doublings)
+        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta)
 
     def rho(self) -> float:
         printed = self.rule == "printed"
@@ -292,9 +294,6 @@ class DpMbssgd(MinibatchRegression):
                 size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
                 clip = float(self.c_zeta * self.scale(problem) * size)
         return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return self.statement(run_epsilon(self.alpha(), self.delta, self.accounting, False, 1))
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.clip is not None

@@ -124,27 +124,22 @@ class DpSgd(FiniteSumAlgorithm):
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
         return 8 * LANES * n
 
-    def steps_of(self, n: int) -> int:
-        if self.batch_size > n:
-            raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
-        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        steps = max(1, round(epochs * n / self.batch_size))
-        if steps > LARGEST_STEPS:
-            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
-        return steps
-
-    def sigma_of(self, n: int) -> float:
-        rate = self.batch_size / n
-        return sampled_noise_multiplier(self.epsilon, self.delta, rate, self.steps_of(n))
+    def sigma(self, n: int, steps: int) -> float:
+        return sampled_noise_multiplier(self.epsilon, self.delta, self.batch_size / n, steps)
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
-        return self.sigma_of(n), math.nan
+        return self.sigma(n, at.steps), math.nan
 
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
-        steps, b = self.steps_of(n), self.batch_size
-        eta = self.eta
+        b, eta = self.batch_size, self.eta
+        if b > n:
+            raise InputError("algorithm.batch_size", b, f"at most n = {n:,}")
+        epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
+        steps = max(1, round(epochs * n / b))
+        if steps > LARGEST_STEPS:
+            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
         if eta is None:
-            noise = 2.0 * problem.lipschitz_of_loss() * self.sigma_of(n) / b
+            noise = 2.0 * problem.lipschitz_of_loss() * self.sigma(n, steps) / b
             variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
             gap, smooth = problem.gap(), problem.smoothness()
             best = math.sqrt(2.0 * (1.0 if gap is None else gap) / (smooth * steps * variance))

@@ -91,18 +91,13 @@ class DpNsgdReduced(MomentumAlgorithm):
         """Trees of the released sums: G early and late, Delta, r."""
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
-        if self.calibration != "exact":
-            return [
-                NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches),
-                NoiseTree(residual, after=batches),
-                NoiseTree(residual),
-            ]
+        exact = self.calibration == "exact"
         # No window is longer than M, so no node above its level is ever read, or drawn.
-        levels = batches.bit_length()
+        levels = batches.bit_length() if exact else None
         return [
             NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
             NoiseTree(residual, levels=levels, after=batches),
-            NoiseTree(residual, left=True),
+            NoiseTree(residual, left=exact),
         ]
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:

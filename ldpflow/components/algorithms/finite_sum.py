@@ -52,18 +52,7 @@ def reduced_theorem_steps(n: int, d: int, epsilon: float) -> float:
 
 
 def best_epochs(least: int, most: float, slope: float, noise: Callable[[int], float]) -> int:
-    """q in a grid with ratio 9/8 that minimises slope / sqrt(q) + 2 noise(q).
-
-    Parameters
-    ----------
-    least : int
-    most : float
-        Longest run allowed, in epochs.
-    slope : float
-        gap + 6 L.
-    noise : callable
-        E||noise|| after q epochs.
-    """
+    """q, from ``least`` to ``most`` in a grid with ratio 9/8, that minimises slope / sqrt(q) + 2 noise(q)."""
     q, best, found = least, math.inf, least
     while q <= most:
         value = slope / math.sqrt(q) + 2.0 * noise(q)
@@ -226,7 +215,6 @@ class FiniteSumAlgorithm(BaseAlgorithm):
             raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
 
     def columns(self, problem: FiniteSumProblem, n: int) -> dict[str, Any]:
-        """Values of :attr:`derived`."""
         plan = plan_of(problem, self, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {name: value if math.isfinite(value) else None for name, value in columns.items()}

@@ -31,6 +31,7 @@ from ldpflow.components.algorithms.algorithm import (
     add_matrices,
 )
 from ldpflow.components.algorithms.finite_sum import UNIT
+from ldpflow.components.algorithms.regression import OnePassRegression
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.mechanism import EPSILON, Mechanism, PrivacyStatement
 from ldpflow.components.problems.least_squares import LeastSquares
@@ -224,7 +225,7 @@ def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> lis
     return [v * total + (k - 2.0) * v * v * m for v, m in zip(lambdas, c, strict=True)]
 
 
-class DpSsgd(TailSgd):
+class DpSsgd(OnePassRegression, TailSgd):
     """One-pass SGD with shuffled records, clipping at a fixed norm and Gaussian noise.
 
     Parameters
@@ -243,7 +244,7 @@ class DpSsgd(TailSgd):
         alpha, filled in from epsilon, delta and n.
     """
 
-    carries_privacy: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
     cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ssgd"] = "dp_ssgd"  # type: ignore[assignment]
     epsilon: Annotated[float, Field(gt=0, le=1), EPSILON] = 0.01
@@ -253,16 +254,6 @@ class DpSsgd(TailSgd):
     c1: Annotated[float, Field(gt=0)] = 1.0 / 13440.0
     c2: Annotated[float, Field(gt=0)] = 1.0 / 4200.0
     noise_multiplier: Annotated[float, Field(gt=0)] | None = None
-
-    def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if mechanism.kind != "none":
-            return "dp_ssgd has its own noise; its mechanism is none"
-        if not isinstance(problem, LeastSquares):
-            return "dp_ssgd is implemented for least_squares"
-        return None
-
-    def depends_on_horizon(self) -> bool:
-        return True
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None and isinstance(problem, LeastSquares)

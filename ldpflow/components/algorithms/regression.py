@@ -69,13 +69,11 @@ class PrivateRegression(OnePassRegression):
     noise_multiplier: NoiseMultiplier | None = None
 
     def alpha(self) -> float:
-        """The noise multiplier."""
         if self.noise_multiplier is not None:
             return self.noise_multiplier
         return clipping_noise_multiplier(self.epsilon, self.delta, self.accounting)
 
     def privacy_epsilon(self) -> float:
-        """epsilon, from the noise multiplier if that is given."""
         if self.noise_multiplier is None:
             return self.epsilon
         return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
@@ -84,6 +82,13 @@ class PrivateRegression(OnePassRegression):
         """Guarantee of a run: (epsilon, delta)-DP and, without loss, 1/alpha-GDP."""
         epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
+
+    def rho(self) -> float:
+        """zCDP of the whole run."""
+        return run_rho(self.alpha(), self.accounting, False, 1)
+
+    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
+        return {"noise_multiplier": self.alpha(), "rho": self.rho()}
 
 
 class MinibatchRegression(PrivateRegression):
@@ -133,17 +138,8 @@ class MinibatchRegression(PrivateRegression):
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         s, b = self.batches(n)
-        return {
-            "steps": self.iterations,
-            "threshold_records": s,
-            "gradient_records": b,
-            "noise_multiplier": self.alpha(),
-            "rho": self.rho(),
-        }
-
-    def rho(self) -> float:
-        """zCDP of the whole run."""
-        return run_rho(self.alpha(), self.accounting, False, 1)
+        own = {"steps": self.iterations, "threshold_records": s, "gradient_records": b}
+        return own | super().columns(problem, n)
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
@@ -166,7 +162,6 @@ class MinibatchRegression(PrivateRegression):
         return b / (problem.radius_square() + (b - 1) * problem.largest())
 
     def with_schedule(self, problem: LeastSquares, horizon: int) -> Self:
-        """Fill in and check iterations, eta and radius."""
         found = self.model_copy(update={"radius": self.scale(problem)})
         if self.iterations is None:
             found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})
@@ -214,13 +209,6 @@ class MinibatchRegression(PrivateRegression):
             f"size, {found}"
             for found in self.infeasible(problem, horizon)
         ]
-
-    def statement(self, epsilon: float, exact: bool = True) -> PrivacyStatement:
-        """Guarantee of a run, which is 1/alpha-GDP too if ``exact``."""
-        if self.noise_multiplier is None and abs(epsilon - self.epsilon) < 1e-9 * self.epsilon:
-            epsilon = self.epsilon  # without rounding
-        mu = 1.0 / self.alpha() if exact else None
-        return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """NaN: a path of so few steps has no intervals."""

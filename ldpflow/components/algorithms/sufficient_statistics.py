@@ -11,7 +11,7 @@ deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. On
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
@@ -85,9 +85,6 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
             x = float(2 * mp.sqrt(problem.trace()))
             y = float(4 * mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance())))
         return found.model_copy(update={"x_bound": self.x_bound or x, "y_bound": self.y_bound or y})
-
-    def columns(self, problem: Problem, n: int) -> dict[str, Any]:
-        return {"noise_multiplier": self.alpha(), "rho": 0.5 / self.alpha() ** 2}
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.x_bound is not None and self.y_bound is not None

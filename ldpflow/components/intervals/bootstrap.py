@@ -28,7 +28,7 @@ variance is E w^2 S_LDP = 2 S_LDP, that of the estimate S_LDP. S_LDP is that of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -54,12 +54,11 @@ from ldpflow.numerics import constants, register_array
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, KernelPart
-from ldpflow.numerics.streams import LANES
+from ldpflow.numerics.streams import LANES, lane_states
 
-SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[::1], float64[:, ::1], uint64[::1])"
+SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1])"
 GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
 GROUP_SIZE = GROUP * LANES
-NONE, ONE = np.uint64(0), np.uint64(1)
 FIRST_BIT = np.uint64(63)
 SQRT_3 = float(np.sqrt(3.0))
 
@@ -119,14 +118,16 @@ class BlockBootstrap(PathIntervalMethod):
         estimate = average(record, steps)
         if m < 2:
             return undefined_intervals(estimate, levels)
-        tails = [(1.0 - level) / 2.0 for level in levels]
         deviations = self.deviations(record, steps)
         sd = np.sqrt(in_order(deviations * deviations))
-        outer = self.outer_values(record, n, deviations, sd, tails) / (m * length)
-        lower, upper = np.empty((2, len(tails), *estimate.shape))
-        for at, a in enumerate(tails):
-            lower[at] = estimate + quantile(outer, self.B, a)
-            upper[at] = estimate + quantile(outer, self.B, 1.0 - a)
+        values = self.replicates(record, n, deviations)
+        values.sort(axis=-1)
+        values /= m * length
+        lower, upper = np.empty((2, len(levels), *estimate.shape))
+        for at, level in enumerate(levels):
+            a = (1.0 - level) / 2.0
+            lower[at] = estimate + quantile(values, a)
+            upper[at] = estimate + quantile(values, 1.0 - a)
         return Intervals(estimate, sd / (m * length), lower, upper)
 
     def deviations(self, record: PathRecord, steps: int) -> Array:
@@ -137,56 +138,17 @@ class BlockBootstrap(PathIntervalMethod):
         result -= length * (record.sum_at(steps) / steps)
         return result
 
-    def outer_values(
-        self, record: PathRecord, n: int, deviations: Array, sd: Array, tails: Sequence[float]
-    ) -> Array:
-        """Sorted values of :meth:`replicates` that the quantiles of these tails need.
-
-        Leaves out values near 0, about two thirds, if enough remain at either end.
-        """
-        count = self.B
-        needed, z = tail_values(count, tuple(tails))
-        if z > 0.0:
-            limit = z * sd
-            values = self.replicates(record, n, deviations, count, limit)
-            values.sort(axis=-1)
-            found = values.shape[-1] >= needed
-            if found and ((values[..., needed - 1] <= -limit) & (values[..., -needed] >= limit)).all():
-                return values
-        values = self.replicates(record, n, deviations, count)
-        values.sort(axis=-1)
-        return values
-
-    def replicates(
-        self, record: PathRecord, n: int, deviations: Array, count: int, limit: Array | None = None
-    ) -> Array:
-        """sum_j eps_j^(k) D_j for k = 1, ..., count, shape (d, R, count).
-
-        Leaves out sums nearer to 0 than ``limit``, shape (d, R). Such sums, or zeros, fill up shorter rows.
-        """
-        from ldpflow.numerics.streams import lane_states
-
+    def replicates(self, record: PathRecord, n: int, deviations: Array) -> Array:
+        """sum_j eps_j^(k) D_j for k = 1, ..., B, shape (d, R, B)."""
         _, d, lanes = deviations.shape
         key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
-        out = np.zeros((d * LANES, count))
-        kept = np.zeros(d * LANES, dtype=np.uint64)
-        blocks = in_lanes(deviations.transpose(1, 0, 2))
-        limits = np.zeros(d * LANES) if limit is None else in_lanes(limit)
+        blocks = np.zeros((d, len(deviations), LANES))
+        blocks[:, :, :lanes] = deviations.transpose(1, 0, 2)
+        out = np.empty((d * LANES, self.B))
         factor = SQRT_3 if self.multiplier == "uniform" else 1.0
-        bootstrap_kernel(self.multiplier)(states, blocks, factor, limits, out, kept)
-        longest = int(kept.reshape(d, LANES)[:, :lanes].max())
-        return out.reshape(d, LANES, count)[:, :lanes, :longest]
-
-
-def in_lanes(values: Array) -> Array:
-    """Pad the replicates of the last axis with zeros to LANES lanes, and flatten."""
-    lanes = values.shape[-1]
-    if lanes < LANES:
-        padded = np.zeros((*values.shape[:-1], LANES))
-        padded[..., :lanes] = values
-        values = padded
-    return np.ascontiguousarray(values).reshape(-1)
+        bootstrap_kernel(self.multiplier)(states, blocks.reshape(-1), factor, out)
+        return out.reshape(d, LANES, self.B)[:, :lanes]
 
 
 @cache
@@ -214,42 +176,19 @@ def rademacher(kernel, word):  # type: ignore[no-untyped-def]
     return kernel.with_sign(1.0, word >> FIRST_BIT)
 
 
-def position(count: int, p: float) -> tuple[int, float]:
-    """Index of the value below the empirical p-quantile of ``count`` values, and the fraction beyond it."""
-    place = (count - 1) * p
-    low = min(int(place), count - 2)
-    return low, place - low
-
-
-@lru_cache(maxsize=256)
-def tail_values(count: int, tails: tuple[float, ...]) -> tuple[int, float]:
-    """Number of values needed at either end, and the distance from 0 beyond which as many are likely to lie.
-
-    The distance is in standard errors. It is 0 if too few values would be left out.
-    """
-    needed = max(max(position(count, a)[0] + 2, count - position(count, 1.0 - a)[0]) for a in tails)
-    share = (needed + 4.0 * float(np.sqrt(needed)) + 4.0) / count
-    return needed, constants.normal_quantile(1.0 - share) if share < 0.3 else 0.0
-
-
-def quantile(outer: Array, count: int, p: float) -> Array:
-    """Empirical p-quantile of ``count`` values, Hyndman and Fan's type 7 (R's and NumPy's).
-
-    ``outer`` holds them sorted along its last axis. Values between the tails may be missing.
-    """
-    low, fraction = position(count, p)
-    if p > 0.5:
-        low -= count - outer.shape[-1]
-    below = outer[..., low]
-    result: Array = below + fraction * (outer[..., low + 1] - below)
+def quantile(values: Array, p: float) -> Array:
+    """Type-7 quantile (Hyndman and Fan, R, NumPy) of values that are sorted along the last axis."""
+    place = (values.shape[-1] - 1) * p
+    low = min(int(place), values.shape[-1] - 2)
+    result: Array = values[..., low] + (place - low) * (values[..., low + 1] - values[..., low])
     return result
 
 
-def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # type: ignore[no-untyped-def]
-    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B, of at least limit[x] in absolute value.
+def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]
+    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B; x is coordinate and lane.
 
-    kept[x] is their number, x is coordinate and lane. Multipliers are drawn for k = 1, j = 1..m, then k = 2,
-    and so on: B = 500 is a prefix of B = 1000. One multiplier serves all coordinates.
+    Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is a prefix of B = 1000. One
+    multiplier serves all coordinates.
     """
     size = out.shape[0]
     m = deviations.shape[0] // size
@@ -259,18 +198,14 @@ def multiplier_sums(kernel, state, deviations, factor, limit, out, kept):  # typ
     s3 = state[3 * LANES :]
     eps = register_array(GROUP_SIZE)
     total = np.empty(size)
-    for _ in range(out.shape[1]):
+    for k in range(out.shape[1]):
         total[:] = 0.0
         for j in range(0, m // GROUP * GROUP, GROUP):
             kernel.add_group(s0, s1, s2, s3, deviations, m, j, eps, total)
         for j in range(m // GROUP * GROUP, m):
             kernel.add_block(s0, s1, s2, s3, deviations, m, j, eps, total)
         for x in range(size):
-            value = total[x] * factor
-            at = kept[x]
-            out[x, at] = value
-            # No branch: it would be mispredicted.
-            kept[x] = at + (NONE if abs(value) < limit[x] else ONE)
+            out[x, k] = total[x] * factor
 
 
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
@@ -333,7 +268,7 @@ class CheapBootstrap(BlockBootstrap):
         length, count = self.blocks(steps)
         if count < 2:
             return undefined_intervals(estimate, levels)
-        replicates = self.replicates(record, n, self.deviations(record, steps), self.B)
+        replicates = self.replicates(record, n, self.deviations(record, steps))
         squares = np.zeros_like(estimate)
         for k in range(self.B):
             squares += replicates[:, :, k] * replicates[:, :, k]

@@ -111,7 +111,7 @@ class IntervalMethod(Settings):
 
     around_average: ClassVar[bool | None] = None
     """Whether the estimate is the average of all iterates of one path. ``explain`` then reports its bias if
-    the path does not arrive. With None the estimates of a run decide."""
+    the path does not arrive. With None the bias of a run decides."""
 
     record: ClassVar[type[Record]]
     cites: ClassVar[tuple[str, ...]] = ()

@@ -85,8 +85,7 @@ class ColumnLaw(StandardLaw):
         """Quantiles Q_j at the knots."""
         steps = np.diff(self.p) * (self.s[:-1] + self.s[1:]) / 2
         below = np.concatenate([[0.0], np.cumsum(steps)])
-        result: Floats = below - below[len(below) // 2] + self.median
-        return result
+        return np.asarray(below - below[len(below) // 2] + self.median)
 
     @cached_property
     def r(self) -> Floats:
@@ -105,8 +104,7 @@ class ColumnLaw(StandardLaw):
         k = len(self.p) - 2 - j
         lower = self.q[j] + d * (self.s[j] + d * self.r[j])
         upper = self.q[k + 1] - d * (self.s[k + 1] - d * self.r[k])
-        result: Floats = np.where(u > 0.5, upper, lower)
-        return result
+        return np.asarray(np.where(u > 0.5, upper, lower))
 
     def quantile(self, t: Any) -> float:
         return float(self.quantiles(np.array([float(t)]))[0])
@@ -175,8 +173,7 @@ def bandwidth(t: Floats, size: int) -> Floats:
     """h = t min(1, (N t)^(-1/5)) / 2, the root correctly rounded."""
     with constants.workdps(40):
         roots = [float(mp.root(mpf(value), 5)) for value in (size * t).tolist()]
-    result: Floats = np.minimum(0.5 * t / np.array(roots), 0.5 * t)
-    return result
+    return np.asarray(np.minimum(0.5 * t / np.array(roots), 0.5 * t))
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
@@ -206,8 +203,7 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
         """Integral of the sample quantile function over (0, u)."""
         t = u * size
         i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
-        result: Floats = (prefix[i] + (t - before[i]) * x[i]) / size
-        return result
+        return np.asarray((prefix[i] + (t - before[i]) * x[i]) / size)
 
     inner, h = p[1:-1], knot_bandwidths(size)
     right = np.minimum(inner + 2.0 * h, 1.0)
@@ -234,8 +230,7 @@ def add_jitter(values: Floats, width: float) -> Floats:
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
     u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
-    result: Floats = x + width * (u - 0.5)
-    return result
+    return np.asarray(x + width * (u - 0.5))
 
 
 def lattice_spacing(values: Floats) -> float:
@@ -295,7 +290,7 @@ def law_of_column(column: DataColumn, jitter: float | None) -> ColumnLaw:
     return column_law(jittered_values(column, jitter), dropped=column.dropped)
 
 
-def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
+def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
     """Refuse a quantile that the column hardly determines."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
@@ -303,7 +298,7 @@ def check_level(column: DataColumn, jitter: float | None, tau: float, field: str
         allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
         needed = -(-FEWEST_BEYOND // tail)
         hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
-        raise InputError(field, tau, allowed, hint)
+        raise InputError("problem.tau", tau, allowed, hint)
     share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
@@ -311,4 +306,4 @@ def check_level(column: DataColumn, jitter: float | None, tau: float, field: str
         if spacing:
             remedy = f"jitter = {spacing:g} adds noise of that width to every value."
             hint += f" The values lie {spacing:g} apart: {remedy}"
-        raise InputError(field, tau, "a level where values differ", hint)
+        raise InputError("problem.tau", tau, "a level where values differ", hint)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from mpmath import matrix, mp
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.problem import Matrix, scale_matrix
-from ldpflow.components.problems.tables import digest_of, file_stamp, read_columns
+from ldpflow.components.problems.tables import check_digest, read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
 from ldpflow.numerics.streams import PLANE, STRIDE
@@ -47,7 +46,6 @@ class Rows:
         return sum(terms[1:], terms[0])
 
     def square_norms(self) -> Floats:
-        """||x||^2."""
         squares = [column * column for column in self.columns]
         return sum(squares[1:], squares[0])
 
@@ -78,20 +76,10 @@ class Fit:
 
 
 def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
-    """Read the rows of a file once per state of it."""
-    return read_once(file, target, features, sha256, file_stamp(file))
-
-
-@lru_cache(maxsize=4)
-def read_once(
-    file: str, target: str, features: tuple[str, ...] | None, sha256: str, stamp: tuple[int, int]
-) -> Rows:
-    if digest_of(file) != sha256:
-        raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
-    columns, y = read_columns(file, target, features)
+    """Read the rows of a file, which may not have changed."""
+    check_digest(file, sha256)
+    columns, y = read_columns(file, target, features, MOST_ROWS)
     count, d = len(y), len(columns)
-    if count > MOST_ROWS:
-        raise InputError("problem.file", f"{count:,} records", f"at most {MOST_ROWS:,}")
     if count <= ROWS_PER_COLUMN * d:
         least = f"more than {ROWS_PER_COLUMN * d:,} records for {d} columns"
         raise InputError("problem.file", f"{count:,} records", least)

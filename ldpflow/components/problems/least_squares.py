@@ -23,7 +23,6 @@ from ldpflow.components.problems.file_rows import MOST_ROWS, check_independent, 
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import Matrix, Problem, diagonal, scale_matrix
 from ldpflow.components.problems.tables import identify_file, read_columns
-from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
@@ -208,9 +207,7 @@ class LeastSquares(Problem):
     @cached_property
     def population(self) -> FileMoments:
         assert self.file is not None and self.target is not None
-        columns, y = read_columns(self.file, self.target, self.features)
-        if len(y) > MOST_ROWS:
-            raise InputError("problem.file", f"{len(y):,} records", f"at most {MOST_ROWS:,}")
+        columns, y = read_columns(self.file, self.target, self.features, MOST_ROWS)
         return FileMoments(columns, y, self.file)
 
 

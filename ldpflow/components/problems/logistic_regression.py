@@ -95,8 +95,7 @@ class LogisticRegression(BoundedRegression):
 
     def labels(self, rows: Rows) -> Array:
         """y as 0 and 1: the larger of its two values is 1."""
-        result: Array = (rows.y == check_two_values(rows.y, self.target)[1]).astype(np.float64)
-        return result
+        return np.asarray((rows.y == check_two_values(rows.y, self.target)[1]).astype(np.float64))
 
     def fit_of(self, rows: Rows) -> Fit:
         from ldpflow.numerics.distributions import cdf_values

@@ -73,7 +73,6 @@ class BoundedRegression(Problem):
 
     @model_validator(mode="after")
     def check_rows(self) -> Self:
-        """Read the file or its moments, and fill in the settings that follow from its rows."""
         if self.file is None:
             if self.sha256 is not None or self.moments is not None:
                 raise ValueError("sha256 and moments go with file")
@@ -130,15 +129,13 @@ class BoundedRegression(Problem):
         if self.clip is not None:
             return np.ones(len(rows.y))
         square = rows.square_norms()
-        result: Array = np.minimum(1.0, 2.0 / np.maximum(square, 1e-300))
-        return result
+        return np.asarray(np.minimum(1.0, 2.0 / np.maximum(square, 1e-300)))
 
     def row_limits(self, rows: Rows) -> Array:
         """Largest score of every row that is not clipped, infinite without clipping."""
         if self.clip is None:
             return np.full(len(rows.y), math.inf)
-        result: Array = self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300)
-        return result
+        return np.asarray(self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300))
 
     def stored_records(self) -> int:
         fit = self.fit

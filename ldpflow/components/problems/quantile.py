@@ -57,7 +57,6 @@ def law_names() -> tuple[str, ...]:
 
 
 def check_parameter(law: str, df: float | None, shape: float | None) -> None:
-    """Refuse a missing or superfluous df or shape."""
     if (law == "student_t") != (df is not None):
         raise ValueError("df must be given with law = 'student_t' and with no other law")
     if (law in SHAPES) != (shape is not None):
@@ -200,7 +199,6 @@ class Quantile(QuantileProblem):
         return self
 
     def check_column(self) -> None:
-        """Read the column or its table, and fill in the settings that follow."""
         if (self.location, self.scale) != (0.0, 1.0):
             raise ValueError(
                 "law = 'empirical' has the unit of its column: location and scale go with others"

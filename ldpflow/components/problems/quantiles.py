@@ -53,7 +53,6 @@ class Quantiles(QuantileProblem):
         return self
 
     def single(self, tau: float) -> Quantile:
-        """Problem of one of the quantiles."""
         return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
 
     def data_law(self) -> Law:

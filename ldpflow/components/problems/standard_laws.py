@@ -186,7 +186,7 @@ class DataLaw(Settings, StandardLaw):
 
     A subclass may declare one setting, ``shape``, with its default and its bounds. Its module holds the
     kernel function ``sample(base, shape)`` that makes Z from one draw of ``base``; a law without a shape
-    gets 0 there.
+    gets 0 there. Arguments and results of ``cdf`` and ``density`` are mpmath numbers with 40 digits.
 
     Attributes
     ----------
@@ -198,14 +198,6 @@ class DataLaw(Settings, StandardLaw):
     group: ClassVar[str] = "law"
 
     base: ClassVar[str] = "uniform"
-
-    @abstractmethod
-    def cdf(self, z: Any) -> Any:
-        """P(Z <= z). Argument and result are mpmath numbers with 40 digits."""
-
-    @abstractmethod
-    def density(self, z: Any) -> Any:
-        """Density of Z at z, 0 outside the support; numbers as in :meth:`cdf`."""
 
 
 DATA_LAWS: dict[str, type[DataLaw]] = {}

@@ -2,23 +2,20 @@
 
 A file is a regular one of limited size, opened only to compute rows. Files named .parquet or .pq are Parquet,
 all others CSV with a header, in UTF-8. Records are personal data: a message shows no value of the file, only
-the number and the line of the first faulty record.
+the number of the first faulty record.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,10 +38,8 @@ LARGEST_BYTES = 4 * 2**30
 MOST_VALUES = 10_000_000
 """Most values of a column that is read by itself."""
 
-MOST_LINES = 2_000_000
-"""Largest record number whose line a message looks up, in a second or two."""
-
 EXACT = 2.0**53  # integers up to here are doubles
+TOO_LONG = "an integer beyond 2^53 that no double holds"
 FIELDS = ("problem.file", "problem.column")
 SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
 NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
@@ -54,7 +49,7 @@ CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
 
 @contextmanager
-def data_files_closed() -> Iterator[None]:
+def close_data_files() -> Iterator[None]:
     """Context that opens no data file: stored settings may name any file of this machine."""
     token = CLOSED.set(True)
     try:
@@ -65,7 +60,7 @@ def data_files_closed() -> Iterator[None]:
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
     """Refuse a file that is not regular or exceeds :data:`LARGEST_BYTES`, and any file inside
-    :func:`data_files_closed`.
+    :func:`close_data_files`.
     """
     if CLOSED.get():
         raise InputError(field, file, "nothing here: a run is inspected without its data file")
@@ -94,7 +89,7 @@ def file_stamp(file: str) -> tuple[int, int]:
 
 
 class Unusable(Exception):
-    """Error of a value that is no number: its description, and its record number from 1."""
+    """Error of values that are no numbers, with their description."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,25 +145,15 @@ class UserTable:
         return self.file
 
     def check_encoding(self) -> None:
-        """Refuse text that is not UTF-8, naming the first byte that is not."""
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        before = 0
-        with open(self.path, "rb") as source:
-            while True:
-                block = source.read(1 << 20)
-                waiting = len(decoder.getstate()[0])  # bytes of a character that the last block cut
-                try:
-                    decoder.decode(block, final=not block)
-                except UnicodeDecodeError as error:
-                    place = f"Byte {before - waiting + error.start:,} (0x{error.object[error.start]:02X})"
-                    hint = f"{place} is in another encoding: save the file as UTF-8."
-                    raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
-                if not block:
-                    return
-                before += len(block)
+        try:
+            with open(self.path, encoding="utf-8") as source:
+                while source.read(1 << 20):
+                    pass
+        except UnicodeDecodeError:
+            hint = "It is in another encoding: save it as UTF-8."
+            raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
 
     def sample(self) -> Any:
-        """First records, with inferred types."""
         if self.table is not None:
             return self.table.slice(0, SAMPLE)
         if self.parquet:
@@ -209,17 +194,15 @@ class UserTable:
         except (pa.ArrowException, OSError) as error:
             raise self.format_error(error) from None
         except Unusable as error:
-            what, record = error.args
-            hint = f"Column {name!r} has {what}, in {self.place(record)}."
+            hint = f"Column {name!r} has {error}."
             raise InputError(field, name, "a column of numbers", hint) from None
         return [np.concatenate(parts[name]) for name in names]
 
     def missing_error(
         self, values: NDArray[np.float64], name: str, field: str, remedy: str = "."
     ) -> InputError:
-        """Error of a column with missing or infinite values."""
         bad = np.flatnonzero(~np.isfinite(values))
-        hint = f"It has {len(bad):,} of them, the first in {self.place(int(bad[0]) + 1)}{remedy}"
+        hint = f"It has {len(bad):,} of them, the first in record {bad[0] + 1:,}{remedy}"
         return InputError(field, name, "a column without missing or infinite values", hint)
 
     def format_error(self, error: Exception) -> InputError:
@@ -230,40 +213,16 @@ class UserTable:
             hint = self.describe_ragged_line() or hint
         return InputError(self.field, self.file, "a Parquet or CSV file", hint)
 
-    def lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Last line and fields of the header and of every record, up to text that is not CSV.
-
-        Empty lines are records of a file with one column.
-        """
-        with open(self.path, encoding="utf-8-sig", newline="") as source:
-            lines = csv.reader(source)
-            single = None
-            try:
-                for fields in islice(lines, MOST_LINES):
-                    if single is None:
-                        single = len(fields) == 1
-                    if fields or single:
-                        yield lines.line_num, fields
-            except (csv.Error, UnicodeDecodeError):
-                return
-
-    def place(self, record: int) -> str:
-        """Number of a record, from 1, and its line in a CSV file."""
-        text = f"record {record:,}"
-        if self.parquet or record >= MOST_LINES:
-            return text
-        found = next(islice(self.lines(), record, None), None)
-        return text if found is None else f"{text} (line {found[0]:,} of {Path(self.path).name})"
-
     def describe_ragged_line(self) -> str:
         """Describe the first record with more or fewer fields than the header, or return ""."""
-        records = self.lines()
-        _, header = next(records, (0, []))
-        for line, fields in records:
-            if fields and len(fields) != len(header):
-                count = f"{len(fields)} column" + ("" if len(fields) == 1 else "s")
-                return f"Line {line:,} has {count}, the header {len(header)}."
-        return ""
+        with open(self.path, encoding="utf-8-sig", newline="") as source:
+            lines = csv.reader(source)
+            try:
+                columns = len(next(lines))
+                ragged = next(len(fields) for fields in lines if len(fields) not in (0, columns))
+            except (csv.Error, StopIteration):
+                return ""
+            return f"Line {lines.line_num:,} has {ragged} columns, the header {columns}."
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
@@ -276,17 +235,12 @@ def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
     if pa.types.is_boolean(kind):
         column, kind = column.cast(pa.int8()), pa.int8()
     if not is_numeric(kind):
-        raise Unusable(f"values of type {kind}", start + 1)
-    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy(False)
-    if pa.types.is_decimal(kind) and kind.precision > 15:  # up to 15 digits survive a double
-        given = column.to_pylist()
-        inexact = (i for i, v in enumerate(given) if v is not None and Decimal(repr(float(values[i]))) != v)
-        refuse_first(inexact, start, "a decimal number that no double holds")
-    if pa.types.is_integer(kind):
-        suspects = np.flatnonzero(np.abs(values) >= EXACT)
-        inexact = (int(i) for i in suspects if int(values[i]) != column[int(i)].as_py())
-        refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
-    return values
+        raise Unusable(f"values of type {kind}")
+    try:
+        values = column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        raise Unusable(TOO_LONG) from None
+    return np.asarray(values.fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
 def parse_texts(column: Any, start: int) -> NDArray[np.float64]:
@@ -297,15 +251,11 @@ def parse_texts(column: Any, start: int) -> NDArray[np.float64]:
     try:
         values = text.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        unreadable = (i for i, item in enumerate(text) if not is_readable(item))
-        refuse_first(unreadable, start, "text that is no number")
-    suspects = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= EXACT))
-    inexact = (
-        int(i)
-        for i in suspects
-        if re.fullmatch(r"[+-]?\d+", item := text[int(i)].as_py()) and int(item) != int(values[i])
-    )
-    refuse_first(inexact, start, "an integer beyond 2^53 that no double holds")
+        first = next(i for i, item in enumerate(text) if not is_readable(item))
+        raise Unusable(f"text that is no number, in record {start + first + 1:,}") from None
+    integers = pc.match_substring_regex(text, r"^[+-]?\d+$").fill_null(False).to_numpy(zero_copy_only=False)
+    if (np.abs(values[integers]) >= EXACT).any():
+        raise Unusable(TOO_LONG)
     return values
 
 
@@ -320,11 +270,6 @@ def is_readable(text: pa.Scalar) -> bool:
 def is_numeric(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-
-def refuse_first(places: Iterable[int], start: int, what: str) -> None:
-    for first in places:
-        raise Unusable(what, start + first + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,7 +370,7 @@ def identify_file(
 ) -> tuple[str, int] | None:
     """Digest of a problem's file, and number of its columns that make x, or None without a file.
 
-    Inside :func:`data_files_closed` these are the stored ``sha256`` and ``d``.
+    Inside :func:`close_data_files` these are the stored ``sha256`` and ``d``.
     """
     if file is None:
         if target is not None or features is not None:
@@ -464,12 +409,11 @@ def feature_names(
 
 
 def read_columns(
-    file: str, target: str, features: tuple[str, ...] | None
+    file: str, target: str, features: tuple[str, ...] | None, most: int | None = None
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Columns of x, and y, with the values of the file."""
     table = UserTable(file)
     names = [*feature_names(table, target, features), target]
-    columns = table.columns(names, "problem.file")
+    columns = table.columns(names, "problem.file", most)
     if not len(columns[-1]):
         raise InputError("problem.file", file, "at least one record")
     for name, values in zip(names, columns, strict=True):
@@ -482,8 +426,7 @@ def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.f
     """The two different values of a response, the smaller first."""
     values = np.unique(y)
     if len(values) != 2:
-        shown = ", ".join(f"{v:g}" for v in values[:5])
-        hint = f"It has {len(values):,}: {shown}."
+        hint = f"It has {len(values):,}."
         raise InputError("problem.target", target, "a column with two different values", hint)
     return values
 

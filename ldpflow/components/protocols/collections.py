@@ -12,7 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.components.intervals.interval import Intervals
-from ldpflow.components.protocols.histogram_counts import collect, crossing, estimate_all, variance_at_edges
+from ldpflow.components.protocols.histogram_counts import (
+    collect,
+    estimate_all,
+    find_crossing,
+    variance_at_edges,
+)
 from ldpflow.components.protocols.protocol import Array, OneShot
 from ldpflow.components.protocols.round_counts import cdf_at, fieller_all, population_of, search_all
 from ldpflow.components.protocols.rounds import Rounds
@@ -115,7 +120,7 @@ def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 
 def line_quantile(cdf: Array, edges: Array, tau: float) -> float:
     """First crossing of tau by the line through F at the edges."""
-    return float(crossing.py_func(cdf, edges, tau))
+    return float(find_crossing.py_func(cdf, edges, tau))
 
 
 def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldpflow.components.protocols.histograms import FAN_OUT
-from ldpflow.numerics.counts import binomial, multinomial, split_evenly
+from ldpflow.numerics.counts import binomial, multinomial
 from ldpflow.numerics.elementary import jit
 
 ANSWERS, LIES = 0, 1  # stages of the address
@@ -45,8 +45,9 @@ def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-unt
     """Split honest users and liars evenly over ``count`` questions, in two stages of the address."""
     asked = np.empty(count)
     lying = np.empty(count)
-    split_evenly(asked, key0, key1, stage, turn, honest)
-    split_evenly(lying, key0, key1, stage + 1, turn, liars)
+    equal = np.ones(count)
+    multinomial(asked, key0, key1, stage, turn, honest, equal)
+    multinomial(lying, key0, key1, stage + 1, turn, liars, equal)
     return asked, lying
 
 
@@ -458,7 +459,7 @@ def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
 
 
 @jit
-def crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
+def find_crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
     """First crossing of tau, 0 < tau < 1, by the line through (edge, height), heights from 0 to 1."""
     j = 1
     while heights[j] < tau:
@@ -528,7 +529,7 @@ def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, de
             continue
         isotonic_fit(fitted, values[r])
         for q in range(taus.shape[0]):
-            estimates[q, r] = crossing(fitted, edges, taus[q])
+            estimates[q, r] = find_crossing(fitted, edges, taus[q])
             if z.shape[0] > 0:
                 kernel.spread(variance, fitted, taus[q], design, budget)
             for level in range(z.shape[0]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,30 +16,18 @@ FAN_OUT = 4
 """Children of a node of ``tree``."""
 
 
+ThresholdDesign = namedtuple("ThresholdDesign", ("cdf", "lie"))
+"""F at the inner edges, and the report of a liar (0 or 1)."""
+
+GrrDesign = namedtuple("GrrDesign", ("chances", "bins", "lie"))
+"""Probabilities of the reports and of the bins (k each), and the bin that liars report."""
+
+OueDesign = namedtuple("OueDesign", ("bins", "lie"))
+"""Probabilities of the bins, and the bits that a liar sends."""
+
+
 def kernel_function(name: str) -> Deferred:
     return Deferred("ldpflow.components.protocols.histogram_counts", name)
-
-
-class ThresholdDesign(NamedTuple):
-    """F at the inner edges, and the report of a liar (0 or 1)."""
-
-    cdf: Array
-    lie: float
-
-
-class GrrDesign(NamedTuple):
-    """Probabilities of the reports and of the bins (k each), and the bin that liars report."""
-
-    chances: Array
-    bins: Array
-    lie: int
-
-
-class OueDesign(NamedTuple):
-    """Probabilities of the bins, and the bits that a liar sends."""
-
-    bins: Array
-    lie: Array
 
 
 class SignDesign(NamedTuple):
@@ -198,11 +187,9 @@ def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> 
 
 
 def sylvester(size: int) -> Array:
-    """Hadamard matrix in Sylvester's order."""
     from scipy.linalg import hadamard
 
-    matrix: Array = hadamard(size, dtype=np.float64)
-    return matrix
+    return np.asarray(hadamard(size, dtype=np.float64))
 
 
 def level_signs(k: int, level: int) -> Array:

@@ -111,7 +111,6 @@ class Protocol(Settings):
         return self.range
 
     def budget(self) -> Budget:
-        """Budget of one answer."""
         return budget(self.epsilon, self.answers)
 
     def bit_variance(self, tau: float) -> float:
@@ -147,7 +146,6 @@ class Protocol(Settings):
         return (below + above) / self.answer_probability(tau)
 
     def answer_probability(self, tau: float) -> float:
-        """Probability that a user answers."""
         if self.answer_below == self.answer_above:
             return self.answer_below
         return self.answer_below * tau + self.answer_above * (1.0 - tau)

@@ -18,6 +18,7 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.laws import Law, Mixture
+from ldpflow.components.problems.standard_laws import FORMULAS
 from ldpflow.components.protocols.histogram_counts import bits
 from ldpflow.components.protocols.protocol import Array
 from ldpflow.components.protocols.rounds import FIRST, INNER, LAST, MOST_ROUNDS, SCALES
@@ -39,11 +40,7 @@ from ldpflow.numerics.distributions import (
 )
 from ldpflow.numerics.elementary import exp, jit, log
 
-LAWS = (
-    "normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal", "lognormal",
-    "weibull", "pareto", "gamma", "empirical",
-)  # fmt: skip
-CODES = {name: code for code, name in enumerate(LAWS)}
+CODES = {name: code for code, name in enumerate((*FORMULAS, "empirical"))}
 """Numbers of the standard laws in compiled functions."""
 
 
@@ -155,7 +152,6 @@ def cdf(population, x):  # type: ignore[no-untyped-def]
 
 
 def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
-    """F at every point of an array."""
     for i in range(points.shape[0]):
         out[i] = cdf(population, points[i])
 

@@ -9,7 +9,6 @@ tells which report it was. Of ``rounds`` it is the answer at one threshold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,6 @@ def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[
 
 
 def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[Floats, Floats, Any]]:
-    """Pairs of gradients, and the problem that claims their sensitivity."""
     d = problem.dimension
     bits = problem.gradient_values()
     if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
@@ -103,13 +101,7 @@ def audit_mechanism(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it.
-
-    Raises
-    ------
-    InputError
-        If the mechanism claims nothing, or cannot be applied to the problem.
-    """
+    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it."""
     reason = mechanism.unsuitable(problem)
     if reason is not None:
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
@@ -266,19 +258,10 @@ def audit(
 ) -> Audit:
     """Hold a mechanism, an algorithm or a protocol to its privacy claim.
 
-    Parameters
-    ----------
-    name : str
-        Its kind, which an installed package may have brought.
-    settings : dict
-        Of an algorithm without noise of its own also those of the mechanism, whose kind is ``mechanism``.
-    problem : str
-        Kind of the problem whose gradients a mechanism randomises, with its default settings.
-    samples : int, optional
-        Outputs on each input, once to choose the test and once to count it; 500,000 of a mechanism or
-        protocol and 100,000 runs of an algorithm unless given.
-    confidence : float in (0, 1)
-    seed : int
+    Settings of an algorithm without noise of its own have those of the mechanism too, whose kind is
+    ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. There are
+    ``samples`` outputs on each input, once to choose the test and once to count it: by default 500,000 of a
+    mechanism or protocol and 100,000 runs of an algorithm.
 
     Raises
     ------
@@ -319,9 +302,3 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
     start = STEP if "eta" in kind.model_fields else {}
     algorithm = read_component("algorithm", {"kind": name, **start, **own})
     return algorithm, read_component("mechanism", {"kind": str(mechanism), **rest})
-
-
-def audit_bundled(samples: int | None = None, confidence: float = 0.999, seed: int = 1) -> Iterator[Audit]:
-    """Audit everything in :data:`BUNDLED`, one after the other."""
-    for name, settings, problem in BUNDLED:
-        yield audit(name, settings, problem, samples, confidence, seed)

@@ -49,13 +49,6 @@ class Claim:
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    """The claim that a privacy statement makes.
-
-    Raises
-    ------
-    InputError
-        If it claims nothing that a test could contradict.
-    """
     if statement.notion != "none":
         if statement.mu is not None:
             return Claim("gaussian", statement.mu)
@@ -130,15 +123,9 @@ LEARNT = 4
 class Neighbours:
     """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
-    Parameters
-    ----------
-    name : str
-    draw : callable
-        ``draw(which, count, stage)``: outputs of shape (count, d) on input 0 or 1; different stages
-        use different random numbers.
-    centres : tuple of two ndarrays, optional
-        Where the outputs would lie without noise, as far as it is known: their difference is the natural
-        direction to look in.
+    ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1; different stages use
+    different random numbers. ``centres`` are the outputs without noise, as far as they are known: their
+    difference is the natural direction to look in.
     """
 
     name: str
@@ -146,7 +133,6 @@ class Neighbours:
     centres: tuple[Floats, Floats] | None = None
 
     def pair(self, samples: int) -> Pair:
-        """Outputs on both inputs, to choose a test on."""
         first, second = (self.draw(which, samples, 0) for which in (0, 1))
         nothing = np.zeros(first.shape[1])
         return Pair(self.name, first, second, self.centres or (nothing, nothing))
@@ -162,11 +148,9 @@ class Pair:
     centres: tuple[Floats, Floats]
 
     def learnt(self) -> tuple[Floats, Floats]:
-        """The quarter of the outputs that scores are learnt from."""
         return self.first[::LEARNT], self.second[::LEARNT]
 
     def others(self) -> Pair:
-        """The outputs that no score is learnt from."""
         first, second = (
             outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second)
         )
@@ -261,7 +245,6 @@ def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int,
 
 
 def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
-    """Classes of outputs between quantiles of a score."""
     values = np.concatenate([score(outputs) for outputs in pair.learnt()])
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     return ratio_score(
@@ -329,23 +312,11 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
 
 @dataclass(frozen=True)
 class Audit:
-    """Result of an audit.
+    """Result of an audit: a lower bound of the parameter, ``epsilon`` or ``mu``, next to the claim.
 
-    Parameters
-    ----------
-    name, settings
-        Kind of the mechanism, algorithm or protocol, and its settings.
-    notion, parameter : str
-        ``pure``, ``approximate`` or ``gaussian``; ``epsilon`` or ``mu``.
-    bound : float
-        Lower bound of the parameter.
-    samples : int
-        Outputs on each input that the bound is counted on; as many chose the test.
-    inputs, test : str
-        The pair of inputs and the event, in words.
-    first, second : float
-        Share of outputs for which the event happened, on the input where it is the more frequent, and on
-        the other.
+    ``samples`` outputs on each input are counted; as many chose the test. ``inputs`` and ``test`` are the
+    pair of inputs and the event in words, ``first`` and ``second`` the shares of outputs for which it
+    happened, on the input where it is the more frequent, and on the other.
     """
 
     name: str
@@ -364,7 +335,6 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether the bound does not contradict the claim."""
         return self.bound <= self.claim
 
     def to_dict(self) -> dict[str, Any]:

@@ -218,7 +218,6 @@ def moves(record: PathRecord) -> Floats:
 
 
 def estimates(record: PathRecord) -> Floats:
-    """The iterates looked at, shape (replicates, times)."""
     return record.iterates[:, 0, :].T.copy()
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,20 +67,9 @@ def compare_study(
 ) -> list[Row]:
     """Compare the protocols for every quantile, epsilon, n and level of a study.
 
-    Parameters
-    ----------
-    study : Study
-        Its problems must be quantiles of one value; epsilon comes from its mechanisms and protocols,
-        LDP-SGD's start and steps from its algorithms.
-    range, scale_guess
-        Those of the study's protocols if None.
-    settings
-        See :func:`compare_protocols`.
-
-    Raises
-    ------
-    InputError
-        If a problem is no quantile, there is no range, or a value cannot be planned for.
+    Its problems must be quantiles of one value. epsilon comes from its mechanisms and protocols, LDP-SGD's
+    start and steps from its algorithms, ``range`` and ``scale_guess`` by default from its protocols. Other
+    settings are those of :func:`compare_protocols`.
     """
     simulators = study.simulators()
     parts = [simulator.parts() for simulator in simulators]
@@ -124,7 +112,6 @@ def public_facts(
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Steps:
-    """Start and steps of the study's first algorithm of decaying steps; LDP-SGD's defaults without one."""
     for found in parts:
         algorithm = found.get("algorithm")
         if algorithm is None:
@@ -166,23 +153,9 @@ def compare_protocols(
     For several quantiles ``sgd`` and ``rounds`` split the users evenly, ``cells`` asks every user about
     all of them, and a histogram answers for all.
 
-    Parameters
-    ----------
-    law : Law
-    taus : sequence of float
-        Levels of the quantiles, each once.
-    epsilon, level, half_width, scale, rounds_max, bits_max
-        See :class:`ldpflow.practice.planning.PlanOptions`.
-    n : int
-        Users asked.
-    ends : (float, float)
-        Public range of the values.
-    steps : Steps, optional
-        Start and step of LDP-SGD and of ``cells``; from 0 with c = 1 and gamma = .51 if None.
-    replicates, seed : int
-        Of the simulations; up to four times as many if errors have heavy tails.
-    answering
-        ``response``, ``liars``, ``answers``, ``answer_below``, ``answer_above`` of :class:`Target`.
+    n counts the users asked, ``ends`` is the public range of the values, and ``answering`` are settings of
+    :class:`Target`. There are up to four times as many replicates if errors have heavy tails. The other
+    parameters are those of :class:`ldpflow.practice.planning.PlanOptions`.
 
     Returns
     -------
@@ -207,11 +180,6 @@ def compare_protocols(
         * lost: share of estimates more than five of the bound's standard errors away;
         * range_end, undefined: shares of intervals that end at the range, and that are undefined;
         * cautions: in words, separated by semicolons.
-
-    Raises
-    ------
-    InputError
-        If a value is not one that can be planned for.
     """
     if not taus or len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "one level or more, each once")
@@ -234,7 +202,8 @@ def compare_protocols(
             if bits_max is not None and row["bits"] > bits_max:
                 row["cautions"].append(f"bits > {bits_max:g}")
             rows.append(row | {"cautions": "; ".join(row["cautions"])})
-        found += sorted(rows, key=rank)
+        # Fewest users first, what cannot reach the half width last; by half width if none is wanted.
+        found += sorted(rows, key=lambda row: (row["n_needed"] or math.inf, row["half_width"] or math.inf))
     return found
 
 
@@ -250,13 +219,7 @@ def make_forecasts(
             yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
 
 
-def rank(row: Row) -> tuple[float, ...]:
-    """Fewest users first, what cannot reach the half width last; by half width if none is wanted."""
-    return tuple(math.inf if value is None else value for value in (row["n_needed"], row["half_width"]))
-
-
 def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> Row:
-    """Accuracy of a protocol at n users, by formula and by simulation."""
     t = forecast.target
     error = forecast.standard_error(n, epsilon)
     unknown = (
@@ -307,7 +270,8 @@ def simulate_precisely(
 
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
-    coverage, half_width = found.coverage(t.truth), found.half_width()
+    half_width = found.half_width()
+    coverage = float(np.mean((found.lower <= t.truth) & (t.truth <= found.upper)))  # undefined ones miss it
     mcse = math.sqrt(coverage * (1.0 - coverage) / len(found.estimate))
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
     shares = {
@@ -318,8 +282,8 @@ def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     row["half_width"] = half_width if math.isfinite(half_width) else None
     row["efficiency"] = bound / found.rmse(t.truth) ** 2
     row["coverage"], row["coverage_mcse"] = coverage, mcse
-    row["median_error"] = found.median_error(t.truth) / math.sqrt(bound)
-    row["lost"] = found.far(t.truth, FAR * math.sqrt(bound))
+    row["median_error"] = float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound)
+    row["lost"] = 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound)))
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]
     if coverage + 2.0 * mcse < row["level"] - SHORT:
         row["cautions"].append(f"the interval covers {coverage:.3f}, not {row['level']:g}")
@@ -383,7 +347,8 @@ def find_budget(forecast: Forecast, n: int, half_width: float, replicates: int, 
         return first_of(EPSILONS, lambda epsilon: reaches(forecast, n, epsilon, half_width, count, seed))
     ratio, chosen = 1.0, None
     for _ in range(CORRECTIONS + 1):
-        chosen = first_of(EPSILONS, partial(expects, forecast, n, half_width / ratio))
+        wanted = half_width / ratio
+        chosen = first_of(EPSILONS, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w)  # type: ignore[misc]
         found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
         if chosen is None or found is None:
             break
@@ -392,10 +357,6 @@ def find_budget(forecast: Forecast, n: int, half_width: float, replicates: int, 
             break
         ratio = measured
     return chosen
-
-
-def expects(forecast: SgdForecast, n: int, half_width: float, epsilon: float) -> bool:
-    return forecast.expected_half_width(n, epsilon) <= half_width
 
 
 def reaches(

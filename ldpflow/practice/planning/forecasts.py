@@ -25,7 +25,6 @@ from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
@@ -39,7 +38,13 @@ from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.planning.method import RECOMMENDED, expected, recommended, users_with_method
+from ldpflow.practice.planning.method import (
+    RECOMMENDED,
+    expected_interval,
+    recommend_method,
+    users_with_method,
+)
+from ldpflow.practice.planning.sources import problem_of, settings_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
@@ -196,24 +201,12 @@ class Simulated:
         return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
 
     def rmse_error(self, truth: float) -> float:
-        """Monte Carlo standard error of the RMSE over the RMSE."""
         squares = (self.defined - truth) ** 2
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
-
-    def median_error(self, truth: float) -> float:
-        return float(np.median(np.abs(self.defined - truth)))
-
-    def far(self, truth: float, distance: float) -> float:
-        """Share of estimates farther from the truth than this."""
-        return 1.0 - float(np.mean(np.abs(self.estimate - truth) <= distance))
 
     def joined(self, other: Simulated) -> Simulated:
         names = [part.name for part in fields(self)]
         return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
-
-    def coverage(self, truth: float) -> float:
-        """Share of intervals that hold the truth; an undefined one does not."""
-        return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
 
     def half_width(self) -> float:
         """Median of half the lengths; an undefined interval is infinitely long."""
@@ -263,13 +256,7 @@ class Forecast(ABC):
         """Name of the interval to use at n users, also if an average does not arrive."""
         return self.interval(n, epsilon)
 
-    @property
-    def share(self) -> float:
-        """Share of the users asked who answer about the quantile."""
-        return self.target.answering / (self.target.quantiles if self.splits_users else 1)
-
     def users(self, n: int) -> int:
-        """Users who answer about the quantile."""
         answering = int(self.target.answering * n)
         return answering // self.target.quantiles if self.splits_users else answering
 
@@ -312,13 +299,11 @@ class SgdForecast(Forecast):
     def __init__(self, target: Target, steps: Steps) -> None:
         super().__init__(target)
         self.steps = steps
-        self.known: dict[tuple[int, float], tuple[Arrival, str | None]] = {}
 
     def rounds(self, n: int) -> int:
         return self.steps.count(n)
 
     def step_variance(self, epsilon: float) -> float:
-        """Variance of a private gradient of one user."""
         return self.target.bit_variance(epsilon)
 
     def variance(self, n: int, epsilon: float) -> float:
@@ -332,16 +317,12 @@ class SgdForecast(Forecast):
         return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
-        """The arrival of the path, and the method recommended for it."""
-        key = (self.users(n), epsilon)
-        if key not in self.known:
-            case = self.case(*key)
-            (arrival,) = predict_arrivals([case])
-            self.known[key] = arrival, self.method(arrival, case)
-        return self.known[key]
+        case = self.case(self.users(n), epsilon)
+        (arrival,) = predict_arrivals([case])
+        return arrival, self.method(arrival, case)
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        return None if self.steps.undeclared else recommended(arrival, case)
+        return None if self.steps.undeclared else recommend_method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
         arrival, method = self.judge(n, epsilon)
@@ -353,7 +334,7 @@ class SgdForecast(Forecast):
     def expected_half_width(self, n: int, epsilon: float) -> float:
         """Half width of the recommended method by its length on such paths; infinite without one."""
         arrival, method = self.judge(n, epsilon)
-        found = None if method is None else expected(arrival, method)
+        found = None if method is None else expected_interval(arrival, method)
         return math.inf if found is None else found.length * self.target.z * arrival.standard_error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
@@ -365,10 +346,10 @@ class SgdForecast(Forecast):
         found = users_with_method(
             lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
         )
-        return None if found is None else math.ceil(found.users / self.share * (1 - 1e-12))
+        share = self.target.answering / (self.target.quantiles if self.splits_users else 1)
+        return None if found is None else math.ceil(found[0] / share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        """The simulator of the users who answer."""
         t = self.target
         mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
         if t.answers > 1:
@@ -379,7 +360,6 @@ class SgdForecast(Forecast):
         return TranscriptRegression(**RECOMMENDED[name])
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
-        """Reason why the path is not simulated although it arrives, or None."""
         path = self.path(self.users(n), epsilon)
         if (reason := path.mechanism.unsuitable(path.problem)) is not None:
             return reason
@@ -397,7 +377,6 @@ class SgdForecast(Forecast):
         return Simulated(found.estimate[at], found.lower[0, at], found.upper[0, at], inside)
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """Reasons for an empty row: no arrival, no method, or too many users."""
         if self.steps.undeclared:
             kind = self.steps.undeclared
             return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
@@ -436,7 +415,7 @@ class CellsForecast(SgdForecast):
         return truth + (once - truth) / t.answers
 
     def method(self, arrival: Arrival, case: Approach) -> str | None:
-        found = recommended(arrival, case)
+        found = recommend_method(arrival, case)
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:
@@ -470,7 +449,6 @@ class RoundsForecast(Forecast):
         return ROUNDS
 
     def variance(self, n: int, epsilon: float) -> float:
-        """Of the efficiency bound, users split between the quantiles."""
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
@@ -504,7 +482,6 @@ class OneShotForecast(Forecast):
         return 1
 
     def width(self, n: int, epsilon: float) -> float:
-        """Width of a bin: no outer interval is shorter."""
         low, high = self.template.ends
         return (high - low) / self.bins(n, epsilon)
 
@@ -544,16 +521,6 @@ class OneShotForecast(Forecast):
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
-
-
-def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
-    return {"law": law.name, **{name: getattr(law, name) for name in names}}
-
-
-def problem_of(law: Law, tau: float) -> Quantile:
-    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
-    table = None if law.table is None else law.table.text()
-    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
 @lru_cache(maxsize=4)  # every quantile of one comparison asks for the same

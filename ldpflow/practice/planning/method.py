@@ -25,9 +25,7 @@ from ldpflow.numerics import constants
 from ldpflow.results.arrival import (
     Arrival,
     equal_probability,
-    few_nodes,
-    follow_kernel,
-    grid,
+    follow_path,
     predict_arrivals,
     relaxation_units,
 )
@@ -39,15 +37,7 @@ MARGIN = 10.0  # a digit to spare: the runs of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Fit of TR to the expected sums of a path.
-
-    Parameters
-    ----------
-    bias : float
-        Bias of the root, in TR's standard errors. NaN without a root.
-    defined : bool
-        Whether the fit has a root and enough digits.
-    """
+    """Bias of TR's root in its standard errors, NaN without one, and whether the fit has enough digits."""
 
     bias: float
     defined: bool
@@ -61,18 +51,12 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
-    truth, density, table = relaxation_units(case.law, case.tau)
+    truth, density, _ = relaxation_units(case.law, case.tau)
     begin = 1 << (first.bit_length() - 1)  # running sums start again at powers of two
     times = [begin, first] if begin < first else [first]
     while times[-1] < case.steps:
         times.append(min(case.steps, max(times[-1] + 1, int(times[-1] * RATIO))))
-    out = np.empty((len(times), 5))
-    ends, sums = grid(case.gamma, case.steps)
-    settings = (case.noise, case.c * density, case.gamma, (case.theta0 - truth) * density)
-    follow_kernel()(
-        table, equal_probability(), few_nodes(), ends, sums, case.tau, *settings,
-        float(case.records), np.array(times), out,
-    )  # fmt: skip
+    out = follow_path(case, times)
     mean, deviation = out[:, 3], np.sqrt(out[:, 4])
     centre, spread = 0.5 * (mean[1:] + mean[:-1]), 0.5 * (deviation[1:] + deviation[:-1])
     points = centre[:, None] + spread[:, None] * equal_probability(NODES)
@@ -99,23 +83,15 @@ class Expected(NamedTuple):
     length: float
 
 
-class RegressionLevels(NamedTuple):
-    """Paths with K and |b| up to these, and what TR of degree 2 and of degree 3 have there."""
-
-    k: float
-    bias: float
-    tr: Expected
-    tr3: Expected
-
-
 TABLE = (
-    RegressionLevels(25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
-    RegressionLevels(45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
-    RegressionLevels(45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
-    RegressionLevels(math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
-    RegressionLevels(math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
-    RegressionLevels(math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
+    (25.0, 0.5, Expected(0.90, 1.3), Expected(0.91, 2.1)),
+    (45.0, 0.25, Expected(0.91, 1.18), Expected(0.93, 1.9)),
+    (45.0, 1.5, Expected(0.90, 1.2), Expected(0.92, 1.8)),
+    (math.inf, 0.25, Expected(0.91, 1.14), Expected(0.92, 1.3)),
+    (math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
+    (math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
+"""Of paths with K and |b| up to the first two: what TR of degree 2 and of degree 3 have there."""
 
 TR_LENGTH = 1.12
 """Length of TR's intervals over the oracle's, of long runs."""
@@ -143,7 +119,7 @@ BETWEEN = 8
 MOST_USERS = 10**12
 
 
-def recommended(arrival: Arrival, case: Approach | None = None) -> str | None:
+def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | None:
     """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
@@ -163,29 +139,21 @@ def own_fit(case: Approach, method: str) -> ExpectedFit:
 
 
 def fits(case: Approach | None, method: str) -> bool:
-    """Whether a method's polynomial fits the law of a path, if that has one."""
     if case is None:
         return True
     found = own_fit(case, method)
     return found.defined and abs(found.bias) <= MOST_BIAS
 
 
-def expected(arrival: Arrival, method: str) -> Expected | None:
+def expected_interval(arrival: Arrival, method: str) -> Expected | None:
     """Coverage and length of the recommended method's 90% interval in the study, for paths like this one."""
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     if k < 15:
         return None
-    for row in TABLE:
-        if k < row.k and bias <= row.bias:
-            return row.tr if method == "TR" else row.tr3
+    for most_k, most_bias, tr, tr3 in TABLE:
+        if k < most_k and bias <= most_bias:
+            return tr if method == "TR" else tr3
     return None
-
-
-class UsersWithMethod(NamedTuple):
-    """Users, and the method that is recommended if so many answer."""
-
-    users: int
-    method: str
 
 
 def users_with_method(
@@ -194,45 +162,29 @@ def users_with_method(
     half_width: float,
     level: float,
     first: int,
-) -> UsersWithMethod | None:
-    """Fewest users for whom a method is recommended whose median half width is at most ``half_width``.
+) -> tuple[int, str] | None:
+    """Fewest users, and the method recommended for them, whose median half width is at most ``half_width``.
 
-    Lengths are those of paths with as many relaxation times and as much bias in the study; users are found
-    to 2%.
-
-    Parameters
-    ----------
-    path : callable
-        The path of so many users.
-    method : callable
-        The method that is recommended for an arrival and its path.
-    half_width : float
-        Unit of the data.
-    level : float
-    first : int
-        Users that the oracle's interval takes: no method needs fewer.
-
-    Returns
-    -------
-    UsersWithMethod or None
-        None if 16,000 times as many users as the oracle's are not enough.
+    Lengths are those of paths with as many relaxation times and as much bias in the study. Users are found
+    to 2%, from the ``first`` that the oracle's interval takes; None if 16,000 times as many are not enough.
+    ``path`` and ``method`` give the path of so many users, and the method that is recommended for it.
     """
     z = constants.normal_quantile(0.5 + level / 2)
 
-    def first_of(counts: Sequence[int]) -> UsersWithMethod | None:
+    def first_of(counts: Sequence[int]) -> tuple[int, str] | None:
         cases = [path(count) for count in counts]
         for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
             oracle = z * arrival.standard_error
             name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
-            length = None if name is None else expected(arrival, name)
+            length = None if name is None else expected_interval(arrival, name)
             if name is not None and length is not None and length.length * oracle <= half_width:
-                return UsersWithMethod(count, name)
+                return count, name
         return None
 
     factors = [2.0 ** (k / PER_DOUBLING) for k in range(DOUBLINGS * PER_DOUBLING + 1)]
     counts = [count for f in factors if (count := math.ceil(max(first, 1) * f)) <= MOST_USERS]
     found = first_of(counts)
-    if found is None or found.users == counts[0]:
+    if found is None or found[0] == counts[0]:
         return found
-    low = counts[counts.index(found.users) - 1]
-    return first_of([low + (found.users - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]) or found
+    low = counts[counts.index(found[0]) - 1]
+    return first_of([low + (found[0] - low) * k // BETWEEN for k in range(1, BETWEEN + 1)]) or found

@@ -14,7 +14,7 @@ from ldpflow.numerics import constants
 from ldpflow.practice.planning.compare import compare_study
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, whole
+from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, read_whole
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -30,26 +30,18 @@ SHORT = 0.03  # coverage this far below the level is short
 WILSON = 0.02  # and so is a Wilson interval that ends this far below it
 
 
-def with_recommended(study: Study) -> Study:
+def add_recommended(study: Study) -> Study:
     """The study with the oracle and every method that a plan recommends, each once."""
     methods = list(study.method)
-    have = {(entry.kind, tuple(sorted(entry.axes.items()))) for entry in methods}
     for kind, settings in (("oracle", {}), *(("TR", own) for own in RECOMMENDED.values())):
         entry = Entry.of("method", kind, {name: (value,) for name, value in settings.items()})
-        if (kind, tuple(sorted(entry.axes.items()))) not in have:
+        if entry not in methods:
             methods.append(entry)
     return study.with_fields(method=tuple(methods))
 
 
 def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    """Run CHECK_REPLICATES replicates of a study with the recommended methods.
-
-    Returns
-    -------
-    list of dict
-        Rows of the summary with ``predicted_se``, ``predicted_length`` and ``judgement``.
-    """
-    small = with_recommended(study).with_fields(replicates=CHECK_REPLICATES)
+    small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
     with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
@@ -64,7 +56,6 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """Name of a row's method; of a recommended one, the name in RECOMMENDED."""
     for name, settings in RECOMMENDED.items():
         if row["method"] == "TR" and all(row.get(key) == value for key, value in settings.items()):
             return name
@@ -74,12 +65,8 @@ def name_of(row: Mapping[str, Any]) -> str:
 def judgement(row: Mapping[str, Any]) -> str:
     """Whether a method covers, from its row of a summary.
 
-    Returns
-    -------
-    str
-        ``undefined``: more than 5% of the replicates have no interval. ``good``: with failures as
-        misses, coverage is at least level - .03 and its Wilson interval reaches level - .02.
-        ``short``: all others.
+    ``undefined``: more than 5% of the replicates have no interval. ``good``: with failures as misses,
+    coverage is at least level - .03 and its Wilson interval reaches level - .02. ``short``: all others.
     """
     if row["failure_share"] > FAILURES:
         return "undefined"
@@ -175,20 +162,16 @@ class Plan:
         if not self.studies:
             raise InputError("check", True, "nothing with `compare`: every row is simulated already")
         self.checked = [row for study in self.studies for row in check_predictions(study, engine, **options)]
+        found: dict[Any, set[str]] = {}
+        for row in self.checked:
+            place = (name_of(row), row["path"], row["n"], row["level"], row["coordinate"])
+            found.setdefault(place, set()).add(row["judgement"])
         return all(
-            self.covers(row, path)
+            found.get((row["recommended"], path, row["n"], row["level"], row["coordinate"])) == {"good"}
             for row in self.rows
             if row["arrival"] is not None  # nothing is predicted about such a path, and nothing recommended
             for path in (row["path"], *self.others.get(row["path"], ()))
         )
-
-    def covers(self, row: Mapping[str, Any], path: str) -> bool:
-        place = (row["recommended"], path, row["n"], row["level"], row["coordinate"])
-        return {"good"} == {
-            c["judgement"]
-            for c in self.checked
-            if (name_of(c), c["path"], c["n"], c["level"], c["coordinate"]) == place
-        }
 
 
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
@@ -218,7 +201,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         for level in axes["level"]:
             if not 0 < level < 1:
                 raise InputError("level", level, "a number in (0, 1)")
-        users = [whole(value) for value in axes["n"]]
+        users = [read_whole(value) for value in axes["n"]]
         return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], users, axes["level"]), given)
     assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
@@ -234,7 +217,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
     """The plan of a study, or of rows from a pilot or bounds: a check has a study for each of these."""
     complete(rows, given)
-    paths = [(row.simulator, *row.source.others(row.simulator)) for row in rows]
+    paths = [(row.simulator, *row.source.others(row.simulator, row.case)) for row in rows]
     checks = [study] if study is not None else []
     if study is None:
         checks = [study_of(row, path) for row, each in zip(rows, paths, strict=True) for path in each]

@@ -18,14 +18,8 @@ from typing import Any
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import (
-    TR_LENGTH,
-    UsersWithMethod,
-    expected,
-    recommended,
-    users_with_method,
-)
-from ldpflow.practice.planning.sources import Guess, Judged, OwnSteps, PlanOptions, Source, WorstLaw, design
+from ldpflow.practice.planning.method import TR_LENGTH, expected_interval, recommend_method, users_with_method
+from ldpflow.practice.planning.sources import Guess, OwnSteps, PlanOptions, Source, WorstLaw, design
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -33,14 +27,17 @@ from ldpflow.study import Study
 
 EPSILONS = (1e-6, 30.0)  # where budgets are looked for
 
+NEEDED = ("n_needed", "arrival_needed", "epsilon_needed", "n_with_method", "method_needed")
+PER_GROUP = ("n_per_group", "arrival_per_group")
+
 
 @dataclass(eq=False)
 class PlanRow:
     """One row of a plan: a path at n users, a level, a coordinate.
 
-    ``settings`` are the columns that say which row it is. ``judged`` says whether the path arrives, None if
-    nothing is predicted about it. What follows is None without a target, and, but for ``with_method``, for a
-    path that does not arrive.
+    ``settings`` are the columns that say which row it is. ``arrival`` is that under the law itself, ``worst``
+    the worst that the source allows for; None if nothing is predicted. What follows is None without a target,
+    and, but for the users with a method, for a path that does not arrive.
 
     Parameters
     ----------
@@ -49,7 +46,7 @@ class PlanRow:
     epsilon_needed : float, optional
         Smallest budget with which n users reach the target, to three digits upwards; infinite if none does,
         None for a mechanism without a budget.
-    with_method : UsersWithMethod, optional
+    n_with_method, method_needed
         Fewest users for the target with the method that is recommended there.
     n_per_group, arrival_per_group
         Users per group that find the difference, and the verdict with so many.
@@ -61,11 +58,14 @@ class PlanRow:
     level: float
     coordinate: int = 0
     source: Source = field(default_factory=Source, repr=False)
-    judged: Judged | None = None
+    arrival: Arrival | None = None
+    verdict: str | None = None
+    worst: Arrival | None = None
     n_needed: int | None = None
     arrival_needed: str | None = None
     epsilon_needed: float | None = None
-    with_method: UsersWithMethod | None = None
+    n_with_method: int | None = None
+    method_needed: str | None = None
     n_per_group: int | None = None
     arrival_per_group: str | None = None
 
@@ -79,18 +79,8 @@ class PlanRow:
         return algorithm.kind if any(map(math.isnan, declared)) else None
 
     @property
-    def arrival(self) -> Arrival | None:
-        """Whether the path arrives under the law itself."""
-        return None if self.judged is None else self.judged.arrival
-
-    @property
-    def verdict(self) -> str | None:
-        return "undeclared_steps" if self.undeclared else None if self.judged is None else self.judged.verdict
-
-    @property
     def refused(self) -> bool:
-        """Whether the path does not arrive, so that a length would mislead."""
-        return self.judged is not None and self.judged.verdict not in ("arrived", "doubtful")
+        return self.arrival is not None and self.verdict not in ("arrived", "doubtful")
 
     @cached_property
     def case(self) -> Approach | None:
@@ -102,30 +92,21 @@ class PlanRow:
 
     @cached_property
     def law(self) -> LimitLaw | None:
-        """Asymptotic law of the estimate, None if steps are not declared."""
         return None if self.undeclared else limit_law(self.simulator)
 
     @cached_property
     def standard_error(self) -> float | None:
-        """sqrt(Sigma/steps), unit of theta; None if the path does not arrive."""
         if self.law is None or self.refused:
             return None
         return math.sqrt(self.law.variances[self.coordinate] / self.law.steps(self.n))
 
     @property
     def half_width(self) -> float | None:
-        """Half the length of the oracle's interval."""
         return None if self.standard_error is None else self.z * self.standard_error
 
     @cached_property
     def method(self) -> str | None:
-        """The interval method that the path allows: ``TR``, ``TR3`` or None."""
         return None if self.arrival is None else self.source.method(self.arrival, self.case)
-
-    @property
-    def feasible(self) -> float | None:
-        """Users from which on averages can be honest, whatever their steps; None if not known."""
-        return None if self.case is None else self.source.feasible(self.case)
 
     def path_at(self, n: int) -> Simulator[Any, Any]:
         if isinstance(self.source, OwnSteps):
@@ -133,15 +114,12 @@ class PlanRow:
         return self.simulator
 
     def case_at(self, n: int) -> Approach:
-        """The path of a quantile with the steps for n users."""
         case = approach(self.path_at(n), n)
         assert case is not None
         return case
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
-        """The row as columns: settings, what is predicted, and what the goal takes."""
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
-        users, method = self.with_method or (None, None)
         units = self.simulator.units
         multiple = None if length is None or units is None else length / units.scale
         return {
@@ -157,21 +135,16 @@ class PlanRow:
             "half_width": self.half_width,
             "length": length,
             **({} if units is None else {"length_in_units": multiple}),
-            "n_needed": self.n_needed,
-            "arrival_needed": self.arrival_needed,
-            "epsilon_needed": self.epsilon_needed,
-            "n_with_method": users,
-            "method_needed": method,
+            **{name: getattr(self, name) for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
             **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
-            "n_feasible": self.feasible,
-            "n_per_group": self.n_per_group,
-            "arrival_per_group": self.arrival_per_group,
+            "n_feasible": None if self.case is None else self.source.feasible(self.case),
+            **{name: getattr(self, name) for name in PER_GROUP},
             "invitations": given.invitations(self.n),
-            "invitations_needed": given.invitations(users),
+            "invitations_needed": given.invitations(self.n_with_method),
             **self.ranges(),
         }
 
@@ -179,11 +152,11 @@ class PlanRow:
         """Columns of what a pilot, or bounds, leave open."""
         if not isinstance(self.source, OwnSteps):
             return {}
-        assert self.case is not None and self.judged is not None
+        assert self.case is not None and self.worst is not None
         low, high = known = self.source.sparsities(self.case)
-        sparsity, half, method = self.settings["sparsity"], self.half_width, self.with_method
-        users = [None if method is None else math.ceil(method.users * (end / sparsity) ** 2) for end in known]
-        worst, worst_law = self.judged.worst, self.source.worst_law(self.case)
+        sparsity, half, count = self.settings["sparsity"], self.half_width, self.n_with_method
+        users = [None if count is None else math.ceil(count * (end / sparsity) ** 2) for end in known]
+        worst_law = self.source.worst_law(self.case)
         return {
             "sparsity_low": low,
             "sparsity_high": high,
@@ -191,19 +164,12 @@ class PlanRow:
             "half_width_high": None if half is None else half * high / sparsity,
             "n_with_method_low": users[0],
             "n_with_method_high": users[1],
-            "coverage_predicted_worst": None if worst is None else worst.coverage(self.level),
+            "coverage_predicted_worst": self.worst.coverage(self.level),
             "worst_law": None if worst_law is None else worst_law.law,
         }
 
 
 def study_rows(study: Study) -> list[PlanRow]:
-    """A row for every path, n, level and coordinate of a study; nothing is predicted yet.
-
-    Raises
-    ------
-    InputError
-        If there is nothing that an interval could cover.
-    """
     rows = []
     for simulator in study.simulators():
         columns = {name: value for name, value in simulator.columns().items() if name != "horizon"}
@@ -225,13 +191,7 @@ def study_rows(study: Study) -> list[PlanRow]:
 def source_rows(
     source: OwnSteps, tau: Sequence[float], epsilon: Sequence[float], n: Sequence[int], level: Sequence[float]
 ) -> list[PlanRow]:
-    """A row for every tau, budget, number of users and level of a pilot, or of bounds.
-
-    Raises
-    ------
-    InputError
-        For a fault of the file, or a level that it says too little about.
-    """
+    """A row for every tau, budget, number of users and level of a pilot, or of bounds."""
     rows = []
     for t, e, users, p in product(tau, epsilon, n, level):
         path = source.path(t, e, users)
@@ -256,25 +216,25 @@ def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
     judge(rows)
     for row in rows:
         add_needs(row, given)
-    for count, verdict in (("n_needed", "arrival_needed"), ("n_per_group", "arrival_per_group")):
+    for count, verdict in (NEEDED[:2], PER_GROUP):
         asked = [(row, users) for row in rows if (users := getattr(row, count)) is not None]
         there = [replace(row, simulator=row.path_at(users), n=users) for row, users in asked]
         judge(there)
         for (row, _), other in zip(asked, there, strict=True):
-            setattr(row, verdict, None if other.judged is None else other.judged.verdict)
+            setattr(row, verdict, other.verdict)
 
 
 def judge(rows: Sequence[PlanRow]) -> None:
-    """Predict the arrival of every row; those of a study at once."""
     of_study = [row for row in rows if not isinstance(row.source, OwnSteps)]
     found = predict_simulators([(row.simulator, row.n) for row in of_study])
     for row, each in zip(of_study, found, strict=True):
-        arrival = None if each is None or row.undeclared else each[row.coordinate]
-        row.judged = None if arrival is None else Judged(arrival, arrival.verdict)
+        row.arrival = None if each is None or row.undeclared else each[row.coordinate]
+        own = None if row.arrival is None else row.arrival.verdict
+        row.verdict = "undeclared_steps" if row.undeclared else own
     for row in rows:
         if isinstance(row.source, OwnSteps):
             assert row.case is not None
-            row.judged = row.source.judge(row.case, row.level)
+            row.arrival, row.verdict, row.worst = row.source.judge(row.case, row.level)
 
 
 def add_needs(row: PlanRow, given: PlanOptions) -> None:
@@ -286,7 +246,8 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
     if half_width is not None:
         needed = math.ceil((row.z / half_width) ** 2 * variance) * each
         if row.simulator.horizon is None and row.case is not None:
-            row.with_method = users_with_method(row.case_at, row.source.method, half_width, row.level, needed)
+            found = users_with_method(row.case_at, row.source.method, half_width, row.level, needed)
+            row.n_with_method, row.method_needed = found or (None, None)
         if not row.refused:
             row.n_needed = max(needed, each)
             row.epsilon_needed = epsilon_for(row, half_width / row.z)
@@ -336,7 +297,6 @@ FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
-    """Sentences about the data, and about every row that does not clearly arrive, each once."""
     found: dict[str, None] = {}
     for row in rows:
         if row.case is not None:
@@ -351,23 +311,27 @@ def sentences(row: PlanRow) -> list[str]:
     """Why a row is refused or doubtful, and what would do; what bounds were tried with."""
     settings = row.settings
     own = isinstance(row.source, OwnSteps)
-    head = f"tau {settings['tau']:g}, epsilon {settings['epsilon']:g}" if own else described(row.simulator)
+    head = (
+        f"tau {settings['tau']:g}, epsilon {settings['epsilon']:g}"
+        if own
+        else describe_simulator(row.simulator)
+    )
     head = f"{head}, n {row.n:,}"
     if row.undeclared is not None:
         return [
             f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma: no length and no "
             "arrival is computed from its steps, and no method is recommended"
         ]
-    if row.judged is None:
+    arrival, worst = row.arrival, row.worst
+    if arrival is None or row.verdict is None:
         return []
-    arrival, verdict, worst = row.judged
-    k, words = arrival.relaxation_times, verdict.replace("_", " ")
+    k, words = arrival.relaxation_times, row.verdict.replace("_", " ")
     if row.case is None:  # a vector, whose slowest direction decides
         remedy = "take a larger n, larger steps (c), or a start nearer to theta*"
         words = f"{words}: {k:,.1f} relaxation times of the 25 that it needs"
         return [f"{head}: {words}: {remedy}"] if row.refused else []
     found = []
-    if verdict != "arrived":
+    if row.verdict != "arrived":
         needs = " of the 25 that it needs" if k < 25 else ""
         covers = f"{arrival.coverage(row.level):.2f}"
         if worst is not None and isinstance(row.source, OwnSteps):
@@ -385,7 +349,7 @@ def sentences(row: PlanRow) -> list[str]:
         )
     worst_law = row.source.worst_law(row.case)
     if worst_law is not None:
-        found.append(f"{head}: {tried(row, worst_law)}")
+        found.append(f"{head}: {describe_worst_law(row, worst_law)}")
     return found
 
 
@@ -396,7 +360,11 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
         better = "no interval is recommended: ask more users, or take a larger epsilon"
     elif better is None and row.method is not None:
         better = f"use {with_length(arrival, row.method, row.level)}"
-    return f"{better}.{averages_from(row.feasible or 0.0, row.n, row.level)}"
+    fewest = row.source.feasible(case)
+    if row.n >= fewest:
+        return f"{better}."
+    average = f"no interval around an average (BB, BM, SN) can cover {row.level:.0%}"
+    return f"{better}. Below n = {upwards(fewest)} {average}."
 
 
 def better_design(row: PlanRow, case: Approach) -> str | None:
@@ -404,7 +372,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
-    methods = [recommended(arrival, one) for arrival, one in zip(found, cases, strict=True)]
+    methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
     good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
     low, high = min(good) * rule.c, max(good) * rule.c
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
@@ -427,7 +395,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     )
 
 
-def tried(row: PlanRow, worst_law: WorstLaw) -> str:
+def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
     """What a design from bounds was tried with, and which law is the worst for its method."""
     bias = (
         "too few digits for its fit"
@@ -446,16 +414,8 @@ def tried(row: PlanRow, worst_law: WorstLaw) -> str:
     return f"{text}: {row.method} covers in all{kept}; {worst}. A pilot of 200 values says more."
 
 
-def averages_from(users: float, n: int, level: float) -> str:
-    """A sentence where n users are too few for intervals around an average, whatever the steps."""
-    if n >= users:
-        return ""
-    return f" Below n = {upwards(users)} no interval around an average (BB, BM, SN) can cover {level:.0%}."
-
-
 def with_length(arrival: Arrival, method: str, level: float) -> str:
-    """A method with the coverage and the length that it had in the study for paths like this one."""
-    found = expected(arrival, method)
+    found = expected_interval(arrival, method)
     if found is None:
         return method
     share = f" {found.coverage:.2f}" if level == 0.9 else ""
@@ -479,44 +439,42 @@ def arrival_cautions(study: Study) -> list[str]:
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
-    wanted = [(plan.simulator, n) for plan in plans for n in sorted({cell.n for cell in plan.cells})]
-    refused: dict[int, list[tuple[int, Arrival]]] = {}
-    for (simulator, n), found in zip(wanted, predict_simulators(wanted), strict=True):
-        worst = max(found or (), key=lambda arrival: (arrival.refused, abs(arrival.bias)), default=None)
-        if worst is not None and worst.refused:
-            refused.setdefault(id(simulator), []).append((n, worst))
     lines = []
     for plan in plans:
-        simulator = plan.simulator
-        lost = refused.get(id(simulator), [])
+        simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
+        lost: list[tuple[int, Arrival]] = []
+        for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
+            refused = [arrival for arrival in found or () if arrival.refused]
+            if refused:
+                lost.append((n, max(refused, key=lambda arrival: abs(arrival.bias))))
         if lost:
             n, worst = lost[-1]
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
             lines.append(
-                f"{described(simulator)}: {words} at n = {at} "
+                f"{describe_simulator(simulator)}: {words} at n = {at} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
                 f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
-        lines += coarse(PlanRow(simulator, {}, max(cell.n for cell in plan.cells), max(study.level)))
+        lines += coarse(PlanRow(simulator, {}, counts[-1], max(study.level)))
     return lines
 
 
 def coarse(row: PlanRow) -> list[str]:
-    """A line if the values of a column lie on a lattice that the iterates feel."""
     ratio = 0.0 if row.case is None else lattice_ratio(row.case)
     if row.case is None or row.case.law.table is None or ratio <= LATTICE:
         return []
     spacing = row.case.law.table.spacing
     return [
-        f"{described(row.simulator)}: the values of the column lie {spacing:g} apart, {ratio:.1f} standard "
-        f"deviations of the last iterates at n = {row.n:,}; the law smooths them, real users send them, and "
-        f"averages settle between two values: jitter = {spacing:g} adds noise of that width to every value"
+        f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, "
+        f"{ratio:.1f} standard deviations of the last iterates at n = {row.n:,}; the law smooths them, "
+        "real users send them, and averages settle between two values: "
+        f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 
 
-def described(simulator: Simulator[Any, Any]) -> str:
+def describe_simulator(simulator: Simulator[Any, Any]) -> str:
     """The settings of a simulator that people call it by."""
     columns = simulator.columns()
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +31,15 @@ from ldpflow.components.problems.column_law import (
     load_column,
 )
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommended
+from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
+from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +49,6 @@ RELAXATION_TIMES = 60.0
 GAMMA = 0.51
 RESAMPLES = 200
 BLOCKS = 20_000  # of neighbouring values: columns with more values are resampled by blocks
-SHARE = 0.9  # of the resampled pilots, between the ends of a range
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
@@ -86,14 +83,6 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign
     return StepDesign(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
 
 
-class Judged(NamedTuple):
-    """An arrival, the verdict that counts, and the worst arrival that the source allows for."""
-
-    arrival: Arrival
-    verdict: str
-    worst: Arrival | None = None
-
-
 def badness(arrival: Arrival, level: float) -> tuple[int, float]:
     """Key that sorts arrivals from good to bad: the verdict, then the coverage."""
     return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
@@ -104,13 +93,13 @@ class Source:
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """The interval method to use on a path, or None."""
-        return recommended(arrival, case)
+        return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
         """Users from which on averages can be honest, whatever their steps."""
         return feasible_n(case.law, case.tau, case.noise) * case.records
 
-    def others(self, path: Any) -> tuple[OnePass, ...]:
+    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
         """The path under the other laws of a guess."""
         return ()
 
@@ -127,6 +116,7 @@ class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
     judged_by: str
+    share: float  # of the laws tried, for which a range and a verdict hold
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile:
@@ -137,15 +127,21 @@ class OwnSteps(Source, ABC):
         """Steps and start for n users."""
 
     @abstractmethod
+    def tried(self, case: Approach) -> list[Approach]:
+        """The path under every law that the source allows for."""
+
     def sparsities(self, case: Approach) -> tuple[float, float]:
         """Range of 1/f(theta*)."""
+        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.tried(case)]
+        return percentile_range(found, self.share)
 
-    @abstractmethod
-    def judge(self, case: Approach, level: float) -> Judged:
-        """The arrival of a path under the law itself, and the verdict that the source vouches for."""
+    def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
+        """The arrival of a path under the law itself, the verdict, and the worst arrival allowed for."""
+        (found,) = predict_arrivals([case])
+        worst = worst_arrival(self.tried(case), level, self.share)
+        return found, worst.verdict, worst
 
     def columns(self) -> dict[str, Any]:
-        """Columns of a plan that name the source."""
         return {"pilot": None, "pilot_values": None}
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
@@ -157,25 +153,10 @@ class OwnSteps(Source, ABC):
 
 @dataclass(frozen=True)
 class Pilot(OwnSteps):
-    """A pilot's column.
-
-    Parameters
-    ----------
-    source : str, or a data frame
-        A file, or a table in memory: of pandas, polars or pyarrow, or columns by name.
-    column : str, optional
-        May be left out where one column is numeric and no other one mostly numbers.
-    drop : bool
-        Leave out records without a value.
-    missing_values : tuple of float
-        Numbers that stand for no value, such as -1 or 9999: their records are left out.
-    jitter : float, optional
-        Width of the noise that every user adds to the value.
-    seed : int
-        Of the resampled pilots.
-    """
+    """A pilot's column, of a file or of a table in memory; the options are those of :class:`PlanOptions`."""
 
     judged_by = "the worst but 5% of resampled pilots"
+    share = 0.9
 
     source: Any
     column: str | None = None
@@ -186,11 +167,10 @@ class Pilot(OwnSteps):
 
     @cached_property
     def read(self) -> DataColumn:
-        """The column without the records that have no value."""
         if isinstance(self.source, str):
             found = load_column(self.source, self.column, self.drop, FIELDS)
         else:
-            table = table_of(self.source, self.column)
+            table = arrow_table(self.source, "pilot", self.column)
             found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
         values = found.values
         for missing in self.missing_values:
@@ -229,36 +209,30 @@ class Pilot(OwnSteps):
 
     @cached_property
     def values(self) -> Floats:
-        """The column, jittered if asked for."""
         return jittered_values(self.read, self.jitter)
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        """Laws of columns drawn from the column with replacement."""
         return resampled_laws(self.values, self.seed)
 
-    def sparsities(self, case: Approach) -> tuple[float, float]:
-        """90% range of 1/f(theta*) over resampled pilots."""
-        return percentile_range([law.sparsity(case.tau) for law in self.resampled])
+    def tried(self, case: Approach) -> list[Approach]:
+        return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
 
-    def judge(self, case: Approach, level: float) -> Judged:
-        (found,) = predict_arrivals([case])
-        worst = worst_arrival(case, self.resampled, level)
-        verdict = worst.verdict
+    def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
+        found, verdict, worst = super().judge(case, level)
         if verdict == "arrived" and len(self.values) * min(case.tau, 1.0 - case.tau) < LAW_FROM:
             verdict = "doubtful"
-        return Judged(found, verdict, worst)
+        return found, verdict, worst
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
-        method = recommended(arrival, case)
+        method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
 
     def cautions(self, path: Any, case: Approach) -> list[str]:
-        """Warnings about few values, and about codes for no value."""
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
@@ -266,37 +240,6 @@ class Pilot(OwnSteps):
                 f"value; missing_value = {value:g} leaves them out"
             )
         return found
-
-
-def table_of(source: Any, column: str | None) -> pa.Table:
-    """The table of a data frame, an Arrow table or columns by name; of a frame the one column that is named.
-
-    Raises
-    ------
-    InputError
-        If the source is none of them, or lacks the column.
-    """
-    import pyarrow as pa
-
-    kind = type(source).__name__
-    columns = source.keys() if isinstance(source, Mapping) else getattr(source, "columns", None)
-    if isinstance(source, pa.Table):
-        return source
-    if columns is None or not (isinstance(source, Mapping) or hasattr(source, "__arrow_c_stream__")):
-        allowed = "a file, a data frame of pandas or polars, an Arrow table, or columns by name"
-        raise InputError("pilot", kind, allowed)
-    names = [str(name) for name in columns]
-    if column is not None and column not in names:
-        known = ", ".join(map(repr, names[:20]))
-        raise InputError("column", column, "a column of the data frame", f"It has: {known}.")
-    try:
-        if isinstance(source, Mapping):
-            return pa.table({name: source[name] for name in ([column] if column else names)})
-        return pa.table(source if column is None else source[[column]])
-    except (pa.ArrowException, TypeError, ValueError):
-        several = f"Column {column!r} has values of several kinds."
-        hint = "Name a column of numbers." if column is None else several
-        raise InputError("pilot", kind, "columns that Arrow can read", hint) from None
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
@@ -337,20 +280,15 @@ def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[Co
     return laws
 
 
-def percentile_range(values: list[float]) -> tuple[float, float]:
-    """5% and 95% points of the values of resampled pilots."""
-    low, high = np.quantile(values, [(1 - SHARE) / 2, (1 + SHARE) / 2])
+def percentile_range(values: list[float], share: float) -> tuple[float, float]:
+    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)
 
 
-def worst_arrival(case: Approach, laws: list[ColumnLaw], level: float) -> Arrival:
-    """The arrival that a pilot vouches for: the worst but 5% of those under resampled pilots.
-
-    Worse is a later verdict of :data:`ldpflow.results.arrival.VERDICTS`, then a lower coverage.
-    """
-    found = predict_arrivals([replace(case, law=replace(case.law, table=table)) for table in laws])
-    found.sort(key=lambda arrival: badness(arrival, level))
-    return found[math.ceil((1 + SHARE) / 2 * len(found)) - 1]
+def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
+    """The worst but (1 - share)/2 of the arrivals of paths, by verdict and then by coverage."""
+    found = sorted(predict_arrivals(cases), key=lambda arrival: badness(arrival, level))
+    return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
 
 class WorstLaw(NamedTuple):
@@ -378,6 +316,7 @@ class Guess(OwnSteps):
     """
 
     judged_by = "the worst of the laws tried"
+    share = 1.0
 
     lower: float
     upper: float
@@ -408,7 +347,7 @@ class Guess(OwnSteps):
         return found
 
     def problem(self, tau: float) -> Quantile:
-        return Quantile(tau=tau, law="normal", location=self.law.location, scale=self.law.scale)
+        return problem_of(self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
@@ -420,49 +359,31 @@ class Guess(OwnSteps):
         theta0 = self.lower + (self.upper - self.lower) * share
         return replace(design(self.law, tau, n), theta0=theta0)
 
-    def mirrored(self, theta0: float) -> float:
-        return self.lower + self.upper - theta0
-
     def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
-        """The path under every law of the family, its scale times ``factor``."""
         found = {}
         for name, (law, mirrored) in self.family().items():
             found[name] = replace(case, law=replace(law, scale=law.scale * factor))
             if mirrored:
-                found[name] = replace(found[name], tau=mirror(case.tau), theta0=self.mirrored(case.theta0))
+                tau, theta0 = round(1.0 - case.tau, 12), self.lower + self.upper - case.theta0
+                found[name] = replace(found[name], tau=tau, theta0=theta0)
         return found
 
-    def others(self, path: Any) -> tuple[OnePass, ...]:
-        target, algorithm = path.problem.quantile_target(), path.algorithm
-        assert target is not None
-        found = []
-        for law, mirrored in self.family().values():
-            problem = Quantile(
-                tau=mirror(target[0]) if mirrored else target[0],
-                law=law.name,
-                location=law.location,
-                scale=law.scale,
-                shape=law.shape,
-            )
-            start = self.mirrored(algorithm.theta0) if mirrored else algorithm.theta0
-            changed = algorithm.model_copy(update={"theta0": start})
-            found.append(replace(path, problem=problem, algorithm=changed))
-        return tuple({other.key: other for other in found}.values())[1:]
+    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
+        assert case is not None
+        found = {}
+        for one in self.tried(case):
+            algorithm = path.algorithm.model_copy(update={"theta0": one.theta0})
+            other = replace(path, problem=problem_of(one.law, one.tau), algorithm=algorithm)
+            found[other.key] = other
+        return tuple(found.values())[1:]
 
-    def sparsities(self, case: Approach) -> tuple[float, float]:
-        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.cases(case).values()]
-        return min(found), max(found)
-
-    def judge(self, case: Approach, level: float) -> Judged:
-        found = predict_arrivals(list(self.cases(case).values()))
-        worst = max(found, key=lambda arrival: badness(arrival, level))
-        return Judged(found[0], worst.verdict, worst)
+    def tried(self, case: Approach) -> list[Approach]:
+        return list(self.cases(case).values())
 
     def feasible(self, case: Approach) -> float:
-        return max(feasible_n(one.law, one.tau, one.noise) for one in self.cases(case).values())
+        return max(feasible_n(one.law, one.tau, one.noise) for one in self.tried(case))
 
     def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
-        """The law of the family that asks most of a method."""
         cases = self.cases(case, factor)
         found = []
         for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
@@ -479,7 +400,6 @@ class Guess(OwnSteps):
         return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """The method that covers in all laws of the family; None where there is none."""
         assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
@@ -495,9 +415,14 @@ class Guess(OwnSteps):
         return SURVEYED[low], SURVEYED[high]
 
 
-def mirror(tau: float) -> float:
-    """Level of a quantile among values that are counted from the other end."""
-    return round(1.0 - tau, 12)
+def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
+    return {"law": law.name, **{name: getattr(law, name) for name in names}}
+
+
+def problem_of(law: Law, tau: float) -> Quantile:
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
 OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
@@ -598,7 +523,6 @@ class PlanOptions:
             self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
 
     def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
-        """Refuse the first of some options that is given."""
         for name in names:
             if getattr(self, name) is not None:
                 raise InputError(name, getattr(self, name), allowed, hint)
@@ -616,7 +540,7 @@ class PlanOptions:
     @property
     def axes(self) -> dict[str, list[Any]]:
         found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
-        return {name: listed(value) for name, value in found.items() if value is not None}
+        return {name: list_of(value) for name, value in found.items() if value is not None}
 
     @property
     def comparison(self) -> dict[str, Any]:
@@ -624,7 +548,6 @@ class PlanOptions:
         return found | {"half_width": self.target, "response": self.response_rate or 1.0}
 
     def source(self) -> OwnSteps | None:
-        """The pilot or the bounds, if any."""
         if self.pilot is None:
             self.refuse(OF_A_PILOT, "nothing without `pilot`")
         if self.pilot is None and self.bounds is None:
@@ -639,7 +562,7 @@ class PlanOptions:
             return Guess(*map(float, self.bounds))
         if self.missing not in (None, "drop"):
             raise InputError("missing", self.missing, "drop, or nothing")
-        codes = () if self.missing_value is None else tuple(map(float, listed(self.missing_value)))
+        codes = () if self.missing_value is None else tuple(map(float, list_of(self.missing_value)))
         values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
         return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
 
@@ -648,13 +571,13 @@ OPTIONS = tuple(option.name for option in fields(PlanOptions))
 """Names of the options of a plan."""
 
 
-def listed(value: Any) -> list[Any]:
+def list_of(value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     return list(value) if isinstance(value, (list, tuple, range)) else [value]
 
 
-def whole(value: Any) -> int:
+def read_whole(value: Any) -> int:
     if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
         raise InputError("n", value, "an integer >= 1")
     return int(value)

@@ -33,47 +33,25 @@ from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
 
 
-def sampled_pair(epsilon: float, delta: float, rate: float, *, secret_sample: bool) -> tuple[float, float]:
-    """(epsilon, delta) for one of N people of whom a random share ``rate`` is used.
+def amplify(epsilon: float, rate: float) -> float:
+    """epsilon of pure DP for one of N people of whom a random share ``rate`` in (0, 1) is used, in secret.
 
-    Parameters
-    ----------
-    epsilon : float >= 0
-        Of what is released, for replacing one record of the sample.
-    delta : float in [0, 1)
-        As epsilon.
-    rate : float in (0, 1]
-        r = n/N.
-    secret_sample : bool
-        Whether the observer knows as little as the theorem needs; see :class:`Design`.
-
-    Returns
-    -------
-    epsilon, delta : float
-        log(1 + r (e^epsilon - 1)) and r delta; without ``secret_sample`` unchanged, which holds for every
-        sample that does not depend on the values.
+    log(1 + r (e^epsilon - 1)), with epsilon that of what is released, for replacing one record of the sample.
     """
-    if not 0 < rate <= 1:
-        raise InputError("response_rate", rate, "a number in (0, 1]")
-    if rate == 1 or not secret_sample:
-        return epsilon, delta
     if epsilon > 700:  # log(r e^epsilon), without leaving floating point
-        return epsilon + math.log(rate), rate * delta
-    return math.log1p(rate * math.expm1(epsilon)), rate * delta
+        return epsilon + math.log(rate)
+    return math.log1p(rate * math.expm1(epsilon))
 
 
-def sampled_epsilon(
-    epsilon_at: Callable[[float], float | None], delta: float, rate: float, *, secret_sample: bool
-) -> float | None:
-    """epsilon at delta for one of N people of whom a random share is used; see :func:`sampled_pair`.
+def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, rate: float) -> float | None:
+    """epsilon at delta for one of N people of whom a random share is used; see :func:`amplify`.
 
-    ``epsilon_at`` gives the epsilon of the sample at a delta, or None where none is proved.
+    ``epsilon_at`` gives the epsilon of the sample at a delta, or None if none is proved.
     """
-    inner = delta / rate if secret_sample else delta
-    if inner >= 1:  # not even drawn with a larger probability
+    if delta >= rate:  # not even drawn with a larger probability
         return 0.0
-    epsilon = epsilon_at(inner)
-    return None if epsilon is None else sampled_pair(epsilon, inner, rate, secret_sample=secret_sample)[0]
+    epsilon = epsilon_at(delta / rate)
+    return None if epsilon is None else amplify(epsilon, rate)
 
 
 SHOWN_ORDERS = (2.0, 8.0, 32.0)
@@ -121,7 +99,8 @@ class CollectionDesign:
     def __post_init__(self) -> None:
         count_of(self.reports)
         check_probability("delta", self.delta)
-        sampled_pair(0.0, 0.0, self.response_rate, secret_sample=True)  # refuses a rate that is none
+        if not 0 < self.response_rate <= 1:
+            raise InputError("response_rate", self.response_rate, "a number in (0, 1]")
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
         if self.shuffled and self.users is None:
@@ -136,21 +115,9 @@ class CollectionDesign:
 class Guarantee:
     """One line of the page: a release, an adversary, and the guarantee in several notions.
 
-    Parameters
-    ----------
-    scope, release, against : str
-        Kind of the release, what is seen, and by whom.
-    epsilon, mu, rho : float or None
-        Of pure DP, Gaussian DP and zero-concentrated DP; None if the release has none.
-    delta, epsilon_at_delta : float
-        The least epsilon proved at this delta, or None.
-    renyi : dict of float to float
-        Renyi divergence by order.
-    conditions : tuple of str
-        What has to be true of the design.
-    sources : tuple of str
-    unproved : str
-        Why there is no number, or empty.
+    ``release`` and ``against`` say what is seen, and by whom. epsilon, mu and rho are of pure DP, Gaussian DP
+    and zero-concentrated DP, ``epsilon_at_delta`` is the least epsilon proved at delta, and ``renyi`` has the
+    Renyi divergence by order. ``unproved`` says why there is no number.
     """
 
     scope: Scope
@@ -171,17 +138,8 @@ class Guarantee:
 class PrivacyPage:
     """Privacy guarantee of a mechanism (or a central algorithm) in a design.
 
-    Parameters
-    ----------
-    name, settings
-        Kind and settings of the mechanism or algorithm, defaults included.
-    notion, unit : str
-        Of the guarantee that the page starts from.
-    local : bool
-        Whether the guarantee is against the collector of the reports too.
-    design : Design
-    guarantees : tuple of Guarantee
-        Empty if nothing is protected.
+    Notion and unit are those of the guarantee that the page starts from. ``local``: it holds against the
+    collector of the reports too. There are no guarantees if nothing is protected.
     """
 
     name: str
@@ -251,15 +209,8 @@ def privacy_page(
 ) -> PrivacyPage:
     """The privacy page of a mechanism or of an algorithm that is private by itself.
 
-    Parameters
-    ----------
-    name : str
-        Its kind, for example ``laplace``.
-    settings : mapping
-        Its settings, to be printed.
-    statement : PrivacyStatement
-        What it guarantees: ``mechanism.privacy()`` or ``algorithm.privacy(mechanism)``.
-    design : Design, optional
+    ``name`` is its kind, ``settings`` are printed, and ``statement`` is what it guarantees:
+    ``mechanism.privacy()`` or ``algorithm.privacy(mechanism)``.
 
     Raises
     ------
@@ -305,7 +256,6 @@ def privacy_page(
 
 
 def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
-    """All notions of ``count`` releases about one user, with their sources."""
     return {
         "delta": delta,
         "epsilon": release.pure(count),
@@ -327,7 +277,6 @@ COMPOSED = (
 
 
 def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> Guarantee:
-    """Whether a user answers, with all that the user answers."""
     assert statement.epsilon is not None
     low, high = sorted(statement.answer_rates)
     times = f", {design.reports:,} times" if design.reports > 1 else ""
@@ -367,7 +316,6 @@ NO_SECRET_SAMPLE = (
 
 
 def sampled_release(release: Release, count: int, design: CollectionDesign, uneven: bool) -> Guarantee:
-    """One of the invited, of whom a random share responds."""
     line = partial(
         Guarantee,
         scope="sampled",
@@ -378,9 +326,9 @@ def sampled_release(release: Release, count: int, design: CollectionDesign, unev
     if uneven or not design.secret_sample:
         return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
     rate, pure = design.response_rate, release.pure(count)
-    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate, secret_sample=True)
+    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate)
     return line(
-        epsilon=None if pure is None else sampled_pair(pure, 0.0, rate, secret_sample=True)[0],
+        epsilon=None if pure is None else amplify(pure, rate),
         epsilon_at_delta=pair,
         conditions=SECRET_SAMPLE,
         sources=(BALLE,),
@@ -426,7 +374,7 @@ def shuffled_releases(
     if central is None or not design.secret_sample:
         return [first]
     rate = design.response_rate
-    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate, secret_sample=True)
+    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate)
     if amplified is None:
         return [first]
     second = replace(

@@ -189,8 +189,6 @@ class PureRelease(Release):
 
 @dataclass(frozen=True)
 class GaussianRelease(Release):
-    """A mu-GDP release."""
-
     budget: float
 
     def epsilon_at(self, delta: float, count: int) -> float:

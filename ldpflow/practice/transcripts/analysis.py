@@ -16,12 +16,12 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.documents import parse_toml
-from ldpflow.errors import InputError, plain_text
-from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, Plausibility, gradients_of
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
 from ldpflow.practice.transcripts.collection import Collection, merge_settings, read_collection
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript
+from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript, list_names
 from ldpflow.practice.transcripts.result import Analysis, EstimatesAlongRun, Verdict, verdict_of
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
@@ -37,9 +37,6 @@ TRACE_POINTS = 240
 
 LARGEST_USERS = 10**7
 """Rows up to which users are compared."""
-
-LOOKED_UP = 1000
-"""Pairs of equal hashes that are looked up."""
 
 
 def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK) -> Analysis:
@@ -88,8 +85,6 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
 
 
 class ReportReader:
-    """One pass through a transcript."""
-
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
         self.source = source
         self.chunk = chunk
@@ -112,7 +107,6 @@ class ReportReader:
         self.answers = answers_of(self.path)
 
     def read_algorithm(self, collection: Collection) -> Algorithm:
-        """The algorithm with gamma and c read off the column ``step``."""
         if "step" not in self.source.columns.optional or self.first is None or len(self.first) < 2:
             hint = "Or a column step with the sizes of all steps."
             raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
@@ -128,7 +122,6 @@ class ReportReader:
         return cast(Algorithm, read_component("algorithm", settings))
 
     def check_size(self) -> None:
-        """Refuse a transcript that is too short, or whose last round is not complete."""
         size = self.algorithm.records_per_step()
         if self.rows < FEWEST or self.rows % size:
             self.check_n()
@@ -165,7 +158,6 @@ class ReportReader:
         return given
 
     def analysis(self) -> Analysis:
-        """Read the file and ask the methods."""
         steps, size = self.algorithm.steps(self.rows), self.algorithm.records_per_step()
         self.methods.check(steps)
         self.notes += self.methods.notes()
@@ -245,7 +237,8 @@ class ReportReader:
                 break
             with np.errstate(all="ignore"):
                 fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
-                odd.add(chunk)
+                if odd is not None:
+                    odd.add(chunk)
             if users is not None:
                 users.add(chunk)
         if rows != self.rows:
@@ -255,11 +248,10 @@ class ReportReader:
         last = np.array(final) if final is not None and self.source.columns.thetas else None
         record = fold.record(last, collection.seed, collection.replicate)
         if users is not None:
-            users.refuse_doubled(self.source)
-        return record, odd.oddities()
+            users.refuse_doubled()
+        return record, [] if odd is None else odd.oddities()
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
-        """Flags of one coordinate."""
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
         steps = self.algorithm.steps(self.rows)
@@ -278,12 +270,6 @@ class ReportReader:
             steps=steps,
             odd=odd,
         )
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Names in a note, of which there may be many, of any length."""
-    shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
-    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:
@@ -316,61 +302,36 @@ def answers_of(path: CollectedPath) -> Floats | None:
     return result
 
 
-def plausibility_of(path: CollectedPath, answers: Floats | None) -> Plausibility:
-    """What the reports of the mechanism look like."""
+def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:
+    """What the reports of the mechanism look like, if that is known."""
     mechanism = path.mechanism
     if answers is not None:
         parameters: Any = mechanism.kernel_parameters(path.problem)
         return AnswerCounts(parameters["keep"], len(answers))
-    if mechanism.kind == "none":
-        return Plausibility()
-    variance = mechanism.noise_covariance(path.problem)[0][0]
-    return Moments(variance) if math.isfinite(variance) else Plausibility()
+    variance = math.nan if mechanism.kind == "none" else mechanism.noise_covariance(path.problem)[0][0]
+    return Moments(variance) if math.isfinite(variance) else None
 
 
 class Users:
-    """Users that reported twice, found by 64-bit hashes; two equal hashes are looked up in the file."""
+    """Users that reported twice, found by hashes of 128 bits."""
 
     def __init__(self, rows: int) -> None:
-        self.hashes = np.empty(rows, np.uint64)
+        self.hashes = np.empty((rows, 2), np.uint64)
 
     def add(self, chunk: Chunk) -> None:
-        users = chunk.users
+        users, places = chunk.users, np.arange(len(chunk))
         if pa.types.is_dictionary(users.type):
             used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
-            found = hashes_of(users.dictionary.take(pa.array(used)))[places]
-        else:
-            found = hashes_of(users)
+            users = users.dictionary.take(pa.array(used))
+        names = [user if isinstance(user, bytes) else str(user).encode() for user in users.to_pylist()]
+        digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
+        found = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
 
-    def refuse_doubled(self, source: Transcript) -> None:
-        """Refuse a transcript with several reports of one user."""
-        order = np.argsort(self.hashes, kind="stable")
-        equal = np.flatnonzero(self.hashes[order[1:]] == self.hashes[order[:-1]])
-        if not len(equal):
-            return
-        # (later, earlier) rows, from 1.
-        pairs = sorted(zip((order[equal + 1] + 1).tolist(), (order[equal] + 1).tolist(), strict=True))
-        pairs = pairs[:LOOKED_UP]
-        rows = {row for pair in pairs for row in pair}
-        names: dict[int, bytes] = {}
-        for chunk in source.chunks():
-            names |= {
-                row: as_bytes(chunk.users[row - chunk.first].as_py())
-                for row in rows
-                if chunk.first <= row < chunk.first + len(chunk)
-            }
-        for later, earlier in pairs:
-            if names[earlier] == names[later]:
-                name = names[later].decode("utf-8", "backslashreplace")
-                hint = f"Row {earlier:,} is of the same user."
-                raise RowError(later, "user", name, "a user without an earlier report", hint)
-
-
-def hashes_of(users: pa.Array) -> NDArray[np.uint64]:
-    digests = [hashlib.blake2b(as_bytes(user), digest_size=8).digest() for user in users.to_pylist()]
-    return np.frombuffer(b"".join(digests), np.uint64)
-
-
-def as_bytes(user: object) -> bytes:
-    return user if isinstance(user, bytes) else str(user).encode("utf-8", "surrogatepass")
+    def refuse_doubled(self) -> None:
+        order = np.lexsort(self.hashes.T)
+        equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
+        if len(equal):
+            earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
+            found = f"the user of row {earlier:,}"
+            raise RowError(int(later), "user", found, "a user without an earlier report")

@@ -1,9 +1,9 @@
 """Checks of a transcript: the first row that cannot be right is named, with what is wrong with it.
 
-Of a row, in this order: types and missing values; reports in the mechanism's range; round; epsilon; step;
-theta. A row's theta must follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the value
-that stands for the report. That finds a lost, doubled, moved or edited row at once, and files that were
-sorted or joined. One pass; it ends at the first fault.
+Of a row, in this order: reports in the mechanism's range; round; epsilon; step; theta. A row's theta must
+follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the value that stands for the
+report. That finds a lost, doubled, moved or edited row at once, and files that were sorted or joined. One
+pass; it ends at the first fault.
 
 Whether reports look like those of the mechanism is no fault but the flag ``odd_reports``. Whatever the users'
 values are, a report of randomised response is 1 with probability in [1 - p, p] given all before it, a report
@@ -37,8 +37,7 @@ def gradients_of(reports: Floats, answers: Floats | None) -> Floats:
     """
     if answers is None:
         return reports
-    result: Floats = answers[reports[:, 0].astype(np.int64)]
-    return result
+    return np.take(answers, reports[:, 0].astype(np.int64), axis=0, mode="clip")
 
 
 @dataclass
@@ -55,10 +54,8 @@ class Checks:
         Of the steps eta_i = c i^-gamma.
     batch_size : int
         Reports to a step.
-    start : tuple of float or None
-        theta_0, where it is given beside the file.
-    final : tuple of float or None
-        theta_n, where it is given.
+    start, final : tuple of float or None
+        theta_0 and theta_n, if they are given beside the file.
     ordered : bool
         Whether theta is put in order after every step.
     """
@@ -78,16 +75,19 @@ class Checks:
     partial: Floats = field(default_factory=lambda: np.zeros(1), init=False)
 
     def check(self, chunk: Chunk) -> None:
-        """Raise the first fault of a chunk."""
-        first: RowError | None = None
-        # After a fault the further checks look at the rows before it alone.
+        numbers = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
+        etas = self.c * numbers.astype(np.float64) ** -self.gamma
         with np.errstate(all="ignore"):
-            for find in (self.types, self.reports, self.rounds, self.epsilons, self.steps, self.recursion):
-                fault = find(chunk) if len(chunk) else None
-                if fault is not None:
-                    first, chunk = fault, chunk.before(fault.row)
-        if first is not None:
-            raise first
+            found = [
+                self.reports(chunk),
+                self.rounds(chunk, numbers),
+                self.epsilons(chunk),
+                self.steps(chunk, etas),
+                self.recursion(chunk, numbers, etas),
+            ]
+        faults = [fault for fault in found if fault is not None]
+        if faults:
+            raise min(faults, key=lambda fault: fault.row)
 
     def finish(self, rows: int, theta: Floats) -> None:
         """Compare theta after the last report with the one that was given.
@@ -101,25 +101,9 @@ class Checks:
             steps = rows // self.batch_size
             wanted, slack = theta, 1e-6 * self.c * steps**-self.gamma + steps * ROUNDING * np.abs(theta)
         found = np.array([self.final])
-        bad = is_apart(found, wanted[None], slack)
-        if bad.any():
-            j = int(np.argmax(bad[0]))
-            hint = few_digits(found, 0, wanted) or "Are the last rows missing?"
-            allowed = f"{float(wanted[j])!r}, which follows from the row before"
-            raise RowError(rows, column_name("final_theta", found, j), float(found[0, j]), allowed, hint)
-
-    def types(self, chunk: Chunk) -> RowError | None:
-        """Values that are no finite numbers."""
-        columns = {"theta": chunk.thetas, "report": chunk.reports}
-        columns |= {"step": chunk.steps, "epsilon": chunk.epsilons}
-        found: list[RowError] = []
-        for name, values in columns.items():
-            if values is not None and not np.isfinite(values).all():
-                table = values.reshape(len(chunk), -1)
-                row, j = map(int, np.argwhere(~np.isfinite(table))[0])
-                column = column_name(name, table, j)
-                found.append(RowError(chunk.first + row, column, float(table[row, j]), "a finite number"))
-        return min(found, key=lambda fault: fault.row, default=None)
+        fault = first_apart("final_theta", rows, found, wanted[None], slack, "Are the last rows missing?")
+        if fault is not None:
+            raise fault
 
     def reports(self, chunk: Chunk) -> RowError | None:
         if self.answers is None:
@@ -129,17 +113,13 @@ class Checks:
         allowed = "0 or 1" if largest == 1 else f"a whole number from 0 to {largest}"
         return first_error(chunk, "report", values, bad, allowed)
 
-    def rounds(self, chunk: Chunk) -> RowError | None:
+    def rounds(self, chunk: Chunk, numbers: NDArray[np.int64]) -> RowError | None:
         """Rounds that do not count up by one, every ``batch_size`` rows."""
         if chunk.rounds is None:
             return None
-        expected = self.step_numbers(chunk)
-        bad = chunk.rounds != expected
-        row = np.argmax(bad)
-        hint = "Rows are missing before it, or in another order."
-        if chunk.rounds[row] < expected[row]:
-            hint = "Reports were counted twice, files were joined, or rows are in another order."
-        return first_error(chunk, "round", chunk.rounds, bad, str(expected[row]), hint)
+        bad = chunk.rounds != numbers
+        hint = "Rows are missing before it, counted twice, or in another order."
+        return first_error(chunk, "round", chunk.rounds, bad, str(numbers[np.argmax(bad)]), hint)
 
     def epsilons(self, chunk: Chunk) -> RowError | None:
         if chunk.epsilons is None:
@@ -150,23 +130,14 @@ class Checks:
         hint = "Reports with different budgets cannot be analysed together."
         return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
-    def step_numbers(self, chunk: Chunk) -> NDArray[np.int64]:
-        result: NDArray[np.int64] = 1 + (chunk.first - 1 + np.arange(len(chunk))) // self.batch_size
-        return result
-
-    def etas(self, chunk: Chunk) -> Floats:
-        result: Floats = self.c * self.step_numbers(chunk).astype(np.float64) ** -self.gamma
-        return result
-
-    def steps(self, chunk: Chunk) -> RowError | None:
+    def steps(self, chunk: Chunk, wanted: Floats) -> RowError | None:
         if chunk.steps is None:
             return None
-        wanted = self.etas(chunk)
         bad = np.abs(chunk.steps - wanted) > TOLERANCE * np.abs(wanted)
         allowed = f"{float(wanted[np.argmax(bad)])!r}, which is {self.c:g} i^-{self.gamma:g}"
         return first_error(chunk, "step", chunk.steps, bad, allowed)
 
-    def recursion(self, chunk: Chunk) -> RowError | None:
+    def recursion(self, chunk: Chunk, numbers: NDArray[np.int64], etas: Floats) -> RowError | None:
         """Values of theta that do not follow from the rows before; moves on to the end of the chunk."""
         thetas, size = chunk.thetas, self.batch_size
         if thetas is None:
@@ -175,8 +146,7 @@ class Checks:
             first = thetas[0] if self.start is None else np.broadcast_to(self.start, thetas.shape[1:])
             self.theta = np.sort(first) if self.ordered else np.array(first)
             self.slack, self.partial = np.zeros((2, thetas.shape[1]))
-        numbers = self.step_numbers(chunk)
-        etas = self.etas(chunk) if chunk.steps is None else chunk.steps
+        etas = etas if chunk.steps is None else chunk.steps
         starts = np.flatnonzero(np.diff(numbers, prepend=0))  # of the rounds, the first of which may go on
         last = np.append(starts[1:], len(thetas)) - 1
         sums = np.add.reduceat(gradients_of(chunk.reports, self.answers), starts, axis=0)
@@ -190,15 +160,9 @@ class Checks:
             self.theta, self.slack, self.partial = after[-1], near[-1], np.zeros_like(self.partial)
         else:
             self.theta, self.slack, self.partial = thetas[-1], np.zeros_like(self.slack), sums[-1]
-        bad = is_apart(thetas, wanted, slack)
-        if not bad.any():
-            return None
-        at, j = map(int, np.argwhere(bad)[0])
-        row = chunk.first + at
-        allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
-        hint = "A row is missing, doubled, moved or changed there." if row > 1 else "It is not theta0."
-        hint = few_digits(thetas, at, wanted[at]) or hint
-        return RowError(row, column_name("theta", thetas, j), float(thetas[at, j]), allowed, hint)
+        return first_apart(
+            "theta", chunk.first, thetas, wanted, slack, "A row is missing, doubled or changed."
+        )
 
     def take_step(self, asked: Floats, moves: Floats) -> tuple[Floats, Floats]:
         """theta after steps from what was asked, and how far from it is still rounding."""
@@ -213,49 +177,36 @@ class Checks:
 def first_error(
     chunk: Chunk, column: str, values: NDArray[Any], bad: NDArray[np.bool_], allowed: str, hint: str = ""
 ) -> RowError | None:
-    """Error of the first bad value of a column; None if all are sound."""
     if not bad.any():
         return None
     row = int(np.argmax(bad))
     return RowError(chunk.first + row, column, values[row].item(), allowed, hint)
 
 
-def is_apart(found: Floats, wanted: Floats, slack: Floats) -> NDArray[np.bool_]:
-    near = slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
-    result: NDArray[np.bool_] = np.abs(found - wanted) > near
-    return result
-
-
-def column_name(stem: str, values: Floats, j: int) -> str:
-    return stem if values.shape[1] == 1 else f"{stem}_{j}"
-
-
-def few_digits(thetas: Floats, at: int, wanted: Floats) -> str:
-    """A hint if a theta is the wanted one up to the digits that all thetas have."""
-    most = max(significant_digits(value) for value in thetas[:200].reshape(-1).tolist())
-    unit = 10.0 ** (1 - most) * float(np.abs(thetas[at]).max())
-    near = bool((np.abs(thetas[at] - wanted) <= unit).all())
-    return f"{most} digits are too few: write 17." if most < 15 and near else ""
-
-
-def significant_digits(value: float) -> int:
-    """Digits of the shortest text that reads back as the value."""
-    return len(repr(abs(value)).partition("e")[0].replace(".", "").strip("0"))
-
-
-class Plausibility:
-    """Running counts of reports; ``oddities`` after the last chunk, in words."""
-
-    def add(self, chunk: Chunk) -> None:
-        pass
-
-    def oddities(self) -> list[str]:
-        return []
+def first_apart(
+    stem: str, first: int, found: Floats, wanted: Floats, slack: Floats, hint: str
+) -> RowError | None:
+    """Error of the first theta, shape (m, d), that is not the wanted one; rows count from ``first``."""
+    bad = np.abs(found - wanted) > slack + ROUNDING * np.maximum(np.abs(found), np.abs(wanted))
+    if not bad.any():
+        return None
+    at, j = map(int, np.argwhere(bad)[0])
+    column = stem if found.shape[1] == 1 else f"{stem}_{j}"
+    allowed = f"{float(wanted[at, j])!r}, which follows from the row before"
+    if first + at == 1:
+        hint = "It is not theta0."
+    # Digits of the shortest texts that read back as the values.
+    texts = [repr(abs(value)).partition("e")[0] for value in found[:200].reshape(-1).tolist()]
+    digits = max(len(text.replace(".", "").strip("0")) for text in texts)
+    unit = 10.0 ** (1 - digits) * float(np.abs(found[at]).max())
+    if digits < 15 and bool((np.abs(found[at] - wanted[at]) <= unit).all()):
+        hint = f"{digits} digits are too few: write 17."
+    return RowError(first + at, column, float(found[at, j]), allowed, hint)
 
 
 @dataclass
-class AnswerCounts(Plausibility):
-    """Reports of randomised response: 0, ..., count - 1, each the true answer with probability p."""
+class AnswerCounts:
+    """Counts of reports 0, ..., count - 1 of randomised response, each true with probability p."""
 
     p: float
     count: int
@@ -305,7 +256,7 @@ class AnswerCounts(Plausibility):
 
 
 @dataclass
-class Moments(Plausibility):
+class Moments:
     """Reports with additive noise of known variance, in the square of the report's unit, by coordinate."""
 
     variance: float

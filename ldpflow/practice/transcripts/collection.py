@@ -48,24 +48,19 @@ class Collection:
     Parameters
     ----------
     problem : str
-        Kind of the problem; ``other`` where it is none that ldpflow has.
+        Kind of the problem; ``other`` if it is none that ldpflow has.
     taus : tuple of float
         Levels of the quantiles in increasing order, one for each coordinate; empty for other problems.
-    mechanism : Mechanism
-        The randomiser on the users' devices.
     algorithm : Algorithm or None
-        ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None where they follow from the file.
-    start : tuple of float or None
-        theta0, one number for all coordinates or one for each; None where the file's first theta is it.
-    final : tuple of float or None
-        theta_n, where it was kept.
+        ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None if they follow from the file.
+    start, final : tuple of float or None
+        theta0 and theta_n, one number for all coordinates or one for each.
     methods : tuple of IntervalMethod
         Empty for all that apply.
     planned : IntervalMethod or None
         The method whose interval is reported; None for the rule of the documentation.
-    levels : tuple of float
     origin : tuple of float or None
-        Around which sums are taken, against cancellation; theta0 unless given.
+        Around which sums are taken, against cancellation; theta0 by default.
     seed, replicate : int
         Address of the multipliers of BB.
     path : str or None
@@ -119,7 +114,6 @@ def merge_settings(
 
 
 def as_list(value: object) -> list[object]:
-    """A setting as a list; a single value is a list of one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 

@@ -39,16 +39,9 @@ Floats = NDArray[np.float64]
 class UnknownLaw(Problem):
     """A problem of which the gradient's range may be known, and neither the law nor the truth.
 
-    Parameters
-    ----------
-    d : int
-        Coordinates of theta.
-    taus : tuple of float
-        Levels, where the coordinates are quantiles of one value.
-    several : bool
-        Whether the problem is ``quantiles``, of however many levels.
-    slopes : tuple of float
-        Slope of the mean report in each coordinate, as estimated; empty where it is not known.
+    ``d`` is the dimension of theta. ``taus`` are levels if the coordinates are quantiles of one value, and
+    ``several`` says that the problem is ``quantiles``, of however many levels. ``slopes`` are the estimated
+    slopes of the mean report in each coordinate, empty if they are not known.
     """
 
     kind: Literal["unknown_law"] = "unknown_law"
@@ -210,17 +203,10 @@ def fold_rows(  # type: ignore[no-untyped-def]
 
 
 class Fold:
-    """The fold of one transcript.
+    """The fold of one transcript from ``start``, theta_0.
 
-    Parameters
-    ----------
-    path : CollectedPath
-    times, marked : sequence of int
-        Sorted steps to record, and those of them at which running sums are kept.
-    names : sequence of str
-        Running sums.
-    origin, start : ndarray, shape (d,)
-        ``start`` is theta_0.
+    ``times`` are the sorted steps to record, ``marked`` those of them at which the running sums ``names`` are
+    kept.
     """
 
     def __init__(
@@ -253,7 +239,6 @@ class Fold:
 
     @property
     def last(self) -> Floats:
-        """theta after the last row, as it follows from its report."""
         return self.theta[::LANES].copy()
 
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:

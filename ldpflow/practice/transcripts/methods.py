@@ -31,8 +31,6 @@ BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of an analysis."""
-
     source: CollectedPath
     collection: Collection
 
@@ -48,7 +46,6 @@ class Methods:
 
     @cached_property
     def planned(self) -> IntervalMethod | None:
-        """The method that the settings want to have reported; a regression of each quantile by itself."""
         method = self.collection.planned
         if method is None:
             return None
@@ -66,7 +63,6 @@ class Methods:
 
     @cached_property
     def all(self) -> list[IntervalMethod]:
-        """The methods that are asked for, then the others that the verdict needs."""
         return list(dict.fromkeys([*self.asked, *self.fits]))
 
     def defaults(self) -> list[IntervalMethod]:
@@ -93,7 +89,6 @@ class Methods:
         return found
 
     def unusable(self, method: IntervalMethod) -> str | None:
-        """Reason why a transcript is not enough for a method, or None."""
         if method.reads_truth():
             return "It needs the truth."
         missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
@@ -106,7 +101,6 @@ class Methods:
         return method.impossible(self.source.problem)
 
     def check(self, steps: int) -> None:
-        """Refuse a method that cannot be had here."""
         for one in self.asked:
             reason = self.unusable(one)
             if reason is not None:
@@ -174,7 +168,6 @@ def knows_variance(source: CollectedPath) -> bool:
 
 
 def takes_known(method: IntervalMethod) -> bool:
-    """Whether a method takes the known variance, by itself or by the method that it is based on."""
     base = method.base_method() if isinstance(method, Nested) else method
     return getattr(base, "variance", None) == "known"
 

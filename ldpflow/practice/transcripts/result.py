@@ -21,6 +21,7 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import Row, columns_of, number
+from ldpflow.results.arrival import mean_decay
 
 Floats = NDArray[np.float64]
 Arrival = Literal["arrived", "doubtful", "not_arrived", "steps_too_large", "unknown"]
@@ -34,7 +35,6 @@ SHORT, TOO_SHORT = 25.0, 15.0
 SIGNIFICANT = 2.576
 MOVED = 1.0  # standard errors by which the first steps move an estimate that they do not suit
 CLEAR, DOUBTFUL = 1.0, 2.0
-EXACT = 4096
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
@@ -61,6 +61,12 @@ MEANING = {
 }
 """Meaning of a flag, and what to do."""
 
+SHOWN = (
+    ("estimate", "estimate", 7), ("lower", "lower", 7), ("upper", "upper", 7), ("SE", "se", 4),
+    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3),
+)  # fmt: skip
+"""Numbers of a row in tables: title, column and digits."""
+
 NAMED = ("base", "beta", "degree", "separate")
 """Settings that are always part of a method's name."""
 
@@ -69,20 +75,9 @@ NAMED = ("base", "beta", "degree", "separate")
 class Verdict:
     """Diagnosis of a transcript for one coordinate.
 
-    Parameters
-    ----------
-    arrival : str
-        ``arrived``, ``doubtful``, ``not_arrived`` or ``steps_too_large``; ``unknown`` without a root.
-    flags : tuple of str
-        Keys of the meanings that :attr:`words` gives.
-    relaxation_times : float
-        K from TR's slope; NaN where it is undefined.
-    distance : float
-        (average - root of the fit of the highest degree that has one)/se.
-    start : float
-        The part of it that a linear run from theta0 would have.
-    reported : int or None
-        Place, among the analysis's rows, of the row to report; None where there is none.
+    ``relaxation_times`` is K from TR's slope, ``distance`` is (average - root of the fit of the highest
+    degree that has one)/se, and ``start`` the part of it that a linear run from theta0 would have. Each is
+    NaN if it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report.
     """
 
     arrival: Arrival
@@ -101,20 +96,6 @@ class Verdict:
         if averages_asked and {"not_arrived", "steps_too_large"} & flags:
             return 1
         return 1 if strict and self.flags else 0
-
-
-def linear_start(theta0: float, root: float, slope: float, c: float, gamma: float, steps: int) -> float:
-    """Bias that the start leaves in the average of a linear run: (theta0 - root) mean exp(-slope s_i)."""
-    exact = min(steps, EXACT)
-    i = np.arange(1.0, exact + 1)
-    s = np.cumsum(c * i**-gamma)
-    area = float(np.sum(np.exp(-np.minimum(slope * s, 700.0))))
-    if steps > exact:
-        i = np.geomspace(exact, steps, 1000)
-        later = s[-1] + c * (i ** (1.0 - gamma) - i[0] ** (1.0 - gamma)) / (1.0 - gamma)
-        weights = np.exp(-np.minimum(slope * later, 700.0))
-        area += float(np.sum(0.5 * (weights[1:] + weights[:-1]) * np.diff(i)))
-    return (theta0 - root) * area / steps
 
 
 def verdict_of(
@@ -167,7 +148,7 @@ def verdict_of(
     if math.isfinite(distance):
         length = c * (steps ** (1.0 - gamma)) / (1.0 - gamma)
         slope = max(nan_for_none(reference["relaxation_times"]), 0.0) / length
-        start = linear_start(theta0, root, slope, c, gamma, steps) / se
+        start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # of a linear run
     arrival = arrival_of(k, distance, start)
     if arrival in ("not_arrived", "steps_too_large"):
         flags.append(arrival)
@@ -207,15 +188,9 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
 
 @dataclass(frozen=True)
 class EstimatesAlongRun:
-    """Estimates along the run.
+    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``.
 
-    Parameters
-    ----------
-    steps : ndarray of int64, shape (P,)
-    average, iterate : ndarray, shape (P, d)
-        Mean of theta_1..theta_i, and theta_i.
-    fits : list of dict
-        Rows of the reported regression at fractions of the run.
+    ``fits`` are rows of the reported regression at fractions of the run.
     """
 
     steps: NDArray[np.int64]
@@ -279,13 +254,7 @@ class Analysis:
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
 
     def reported(self, coordinate: int = 0) -> Row | None:
-        """The row to report of a coordinate, or None.
-
-        Returns
-        -------
-        dict or None
-            None where no interval is defined: the flags of the coordinate's verdict have ``undefined``.
-        """
+        """The row to report of a coordinate; None, with the flag ``undefined``, if no interval is defined."""
         place = self.verdicts[coordinate].reported
         return None if place is None else self.rows[place]
 
@@ -325,10 +294,8 @@ class Analysis:
         statement = mechanism.privacy()
         if statement.notion == "none":
             return "no randomiser: the reports are not private"
-        name, value = "epsilon", statement.epsilon
-        if value is None:
-            name, value = "mu", statement.mu
-        budget = f"{name} = {value:g}"
+        mu = f"mu = {statement.mu:g}" if statement.mu is not None else ""
+        budget = mu if statement.epsilon is None else f"epsilon = {statement.epsilon:g}"
         several = statement.reports > 1
         per = f"for the {statement.reports} answers of a report together" if several else "per report"
         once = "each user reported once" if self.users_compared else "per user too if each reported once"
@@ -402,7 +369,6 @@ def interval_words(row: Row) -> str:
 
 
 def method_words(row: Row) -> str:
-    """The method of a row, its reference and its settings."""
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
     what = title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")
     if row.get("degree") is not None:

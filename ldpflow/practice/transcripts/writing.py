@@ -34,25 +34,18 @@ def check_path(path: Any, n: int) -> None:
     if algorithm.kind not in ALGORITHMS_READ:
         allowed = "a path of " + " or ".join(ALGORITHMS_READ)
         raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
-    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
-        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
-    if algorithm.by_coordinate():
-        raise InputError(
-            "path", algorithm.kind, "a path with one step constant and start for all coordinates"
-        )
-    if getattr(path.mechanism, "varies", bool)():
-        raise InputError("path", path.mechanism.kind, "a mechanism with one budget for all users")
-    if getattr(path.mechanism, "answers", 1) > 1:
-        hint = "A transcript has one report of a user."
-        raise InputError("path", f"answers = {path.mechanism.answers}", "answers = 1", hint)
+    central = getattr(algorithm, "noise", "record") != "record"
+    for refused, component, allowed in (
+        (algorithm.projects() or central, algorithm, "a path that is neither projected nor central"),
+        (algorithm.by_coordinate(), algorithm, "a path with one step constant and start for all coordinates"),
+        (getattr(path.mechanism, "varies", bool)(), path.mechanism, "one budget for all users"),
+        (getattr(path.mechanism, "answers", 1) > 1, path.mechanism, "one report of a user, answers = 1"),
+    ):
+        if refused:
+            raise InputError("path", component.kind, allowed)
     size = algorithm.records_per_step()
     if n < size:
         raise InputError("n", n, f"at least {size}, the reports of a step")
-
-
-def settings_of(component: Any) -> dict[str, Any]:
-    """Settings of a mechanism or an interval method, without those that have no value."""
-    return {name: value for name, value in component.model_dump().items() if value is not None}
 
 
 def transcript_settings(
@@ -63,8 +56,7 @@ def transcript_settings(
     methods: Sequence[IntervalMethod] = (),
     levels: Sequence[float] = (0.9,),
 ) -> dict[str, Any]:
-    """The settings that `analyse` reads, as tables of TOML."""
-    mechanism = settings_of(path.mechanism)
+    mechanism = path.mechanism.model_dump(exclude_none=True)
     mechanism.pop("sampling", None)
     if isinstance(path.mechanism, RandomizedResponse):
         # Liars and people who do not answer are no part of what the honest devices do.
@@ -96,7 +88,7 @@ def transcript_settings(
         "algorithm": steps,
     }
     if methods:
-        tables["method"] = [settings_of(method) for method in methods]
+        tables["method"] = [method.model_dump(exclude_none=True) for method in methods]
     return tables
 
 
@@ -132,15 +124,8 @@ def write_transcript(
 ) -> int:
     """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
 
-    Parameters
-    ----------
-    path : simulator of a path
-    seed, replicate, n : int
-        n users; the last ones that fill no round are left out.
-    file : path
-        A CSV file has its settings beside it, in FILE.toml.
-    methods, levels
-        What `analyse` is to ask for; all that apply unless given.
+    Of n users the last ones that fill no round are left out. The settings of a CSV file go into FILE.toml.
+    ``methods`` and ``levels`` are those that `analyse` is to ask for.
 
     Returns
     -------
@@ -193,18 +178,9 @@ def stored_transcript(
     file: str | os.PathLike[str],
     n: int | None = None,
 ) -> int:
-    """Write what the users of a stored replicate were asked and answered.
+    """Write what the users of a stored replicate were asked and answered; see :func:`write_transcript`.
 
-    Parameters
-    ----------
-    run : path or URI
-    path_key : str
-        With or without the p of the folder's name.
-    replicate : int
-    file : path
-        Parquet by its name, else CSV with the settings in FILE.toml.
-    n : int, optional
-        Users; the largest n of the path unless given.
+    ``path_key`` is with or without the p of the folder's name; n is by default the path's largest.
 
     Returns
     -------
