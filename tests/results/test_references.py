@@ -65,9 +65,8 @@ def test_a_component_names_its_papers_itself(monkeypatch):
 
     monkeypatch.setitem(module.GROUPS["method"], "halves", Halves)
     study = {**STUDY, "method": [{"kind": "halves"}]}
-    assert kinds_without_reference(study) == [] and kinds_without_reference(
-        {"method": [{"kind": "thirds"}]}
-    ) == ["thirds"]
+    assert kinds_without_reference(study) == []
+    assert kinds_without_reference({"method": [{"kind": "thirds"}]}) == ["thirds"]
     assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
     assert "@misc{doe2026," in bibtex(study)
     text = paragraph(study)
