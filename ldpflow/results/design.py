@@ -22,8 +22,8 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
-from ldpflow.study.reading import toml_text
-from ldpflow.study.stored import problem_tables, public_study, stored_mapping, stored_study
+from ldpflow.study.reading import stored_mapping, toml_text
+from ldpflow.study.stored import problem_tables, public_study, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
 """What a study takes the product of, in the order in which blocks are joined."""

@@ -47,8 +47,7 @@ from ldpflow.store.dataset import Damaged, Dataset, deduplicate, overlapping_par
 from ldpflow.store.part import Part, Ranges, UnreadablePart, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, cell_id, cell_keys
-from ldpflow.study.reading import read_monitor
-from ldpflow.study.stored import stored_mapping
+from ldpflow.study.reading import read_monitor, stored_mapping
 
 HELD_ROWS = 5 * 2**20
 """Rows held at a time, of several cells; of one cell and coordinate if it has more."""

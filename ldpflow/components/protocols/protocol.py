@@ -23,6 +23,9 @@ BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 
 MOST_BINS = 1024
 
+FAN_OUT = 4
+"""Children of a node of ``tree``."""
+
 
 class Budget(NamedTuple):
     """Epsilon of one answer, and its functions in formulas and kernels."""
