@@ -134,7 +134,7 @@ def comparisons(
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
-    """The comparisons of a stored run, a row each: what is shared, what differs, ``vs`` and the result."""
+    """The comparisons of a stored run, a row each: shared columns, differing columns, ``vs``, result."""
     found = comparisons(
         stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by, baseline
     )

@@ -17,8 +17,8 @@ law, with mean_r C(L_r/2, 0) = p in the limit. For a method without a standard e
 and variability are therefore one effect, mean_r C(L_r/2, 0) - p, called length.
 
 With e_r the errors of the estimates, A = #(|e_r| <= L_s / 2) / R^2 over all pairs of replicates r and s, and
-H = #(|e_r| <= L_r / 2) / R: A has the bias, the shape and the spread of the estimates and the size and
-variability of the lengths, and no dependence between the two. So
+H = #(|e_r| <= L_r / 2) / R: A reflects bias, shape and spread of the estimates and size and variability of
+the lengths, but no dependence of errors and lengths. So
 
     coverage = p + bias + mean length + variability + shape
                  + (A - p - their sum)        several at once: effects on a share do not add

@@ -25,7 +25,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-BIAS, TIMES = 0.1, 25.0  # standard errors and relaxation times of a run that arrives
+BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation times of a run that arrives
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
@@ -80,7 +80,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
-    """Sentences on diagnostics of a method's intervals that warn of something, with advice.
+    """Warnings from the diagnostics of a method's intervals, with advice.
 
     ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
     several coordinates.
@@ -123,7 +123,7 @@ def dominance(row: Mapping[str, Any]) -> str:
 
 
 def extremes(row: Mapping[str, Any]) -> str:
-    """A sentence on paths that have grown beyond all use though they are finite."""
+    """A sentence on paths that are finite, but have grown too large to be of use."""
     if not has_exploded(row):
         return ""
     return (

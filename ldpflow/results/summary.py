@@ -215,7 +215,7 @@ class PathReader:
 def fault(table: pa.Table, part: Part) -> str | None:
     finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
     if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
-        return "covered is given or absent against its status"
+        return "covered contradicts the status of a row"
     truth = floats(table["truth"]).reshape(part.last - part.first, -1)
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 

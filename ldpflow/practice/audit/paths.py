@@ -1,8 +1,8 @@
 """Audits of algorithms: all outputs of a run on two neighbouring lists of users.
 
-The lists are the worst case. All users but one have gradient 0, so only the noise and this user move the
-path. The user has the largest gradient that clipping lets through, with opposite signs on the two lists. The
-adversary knows the order of the users, unless the claim rests on a secret order.
+The lists are the worst case. All users but the replaced one have gradient 0, so only the noise and the
+replaced user move the path. That user has the largest gradient that clipping lets through, with opposite
+signs on the two lists. The adversary knows the order of the users, unless the claim rests on a secret order.
 
 Over a fixed data set the start is so far out that gradients do not change along the run. Every step moves
 the outputs as far as the sensitivity allows, and the test is the best linear one over all steps.
@@ -160,7 +160,7 @@ def audit_path(
     else:
         raise InputError(
             "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
-            "Of others it knows those that use one record a step, with a mechanism under them.",
+            "It knows those of algorithms with a mechanism that use one record a step.",
         )  # fmt: skip
     return run_audit(algorithm, claim, neighbours, samples, confidence, mechanism)
 
@@ -272,7 +272,7 @@ def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
             continue
         name = f"{n} users, one of them replaced by its mirror image"
         return [lists(name, paths, (1, n - 1, n), released, seed, secret_order=True)]
-    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one for at most {MOST_USERS:,} users")
+    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one that needs at most {MOST_USERS:,} users")
 
 
 def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]:

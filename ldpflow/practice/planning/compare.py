@@ -311,7 +311,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
         cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
     found = forecast.simulate(needed, epsilon, replicates, seed + 2)
     if found is None:
-        cautions.append(f"n = {needed:,} by the length that {interval} has on such paths")
+        cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
         cautions.append(
             f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again"

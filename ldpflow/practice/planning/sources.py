@@ -58,7 +58,7 @@ SURE_BIAS = 0.5
 SURE_VALUES = 200
 """Fewest values of a pilot whose own law is trusted for this."""
 
-FIELDS = ("pilot", "column")  # what messages call the source and its column
+FIELDS = ("pilot", "column")  # names of the source and its column in messages
 FEWEST_CODES = 3  # records that share a value before it may be a code for no value
 LEAST_CODES = 0.001
 
@@ -245,8 +245,8 @@ class Pilot(OwnSteps):
 def codes_among(values: Floats) -> list[tuple[float, float]]:
     """Values that look like codes for no value, with their shares.
 
-    A repeated smallest or largest value does if it is the only negative one, or is written with nines alone
-    (99, 9999, -99), or is farther from the next value than that value is from the other end.
+    A repeated smallest or largest value looks like one if it is the only negative value, is written with
+    nines alone (99, 9999, -99), or is farther from the next value than that is from the other end.
     """
     found = []
     for value in (float(values.min()), float(values.max())):

@@ -86,7 +86,7 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
 
     Let r_1 and r_0 be the probabilities of an answer if the user's value lies below or above a point. Then
 
-        max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|),
+        max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|)
 
     is the largest log ratio of probabilities over all outcomes: an answer of either side, or silence. It is
     exact for randomised response, which gives both answers to its question for every value, and an upper

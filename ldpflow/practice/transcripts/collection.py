@@ -205,7 +205,7 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
             raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
         if other not in ("kind", name):
             hint = "The law of the values is not known here and not needed."
-            value = "what describes users' values" if other in OF_THE_DATA else table[other]
+            value = "a description of users' values" if other in OF_THE_DATA else table[other]
             raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
     if name is None:
         return kind, ()

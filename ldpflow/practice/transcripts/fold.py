@@ -244,7 +244,7 @@ class Fold:
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
         """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
-        If None, theta follows from the steps, and eta is c i^-gamma. ``last``: no row follows.
+        Without thetas they follow from the steps. Without steps, eta is c i^-gamma. ``last``: no row follows.
         """
         asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps

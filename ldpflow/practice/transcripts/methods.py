@@ -95,7 +95,7 @@ class Methods:
         if missing:
             return f"It needs {missing[0]}, which has to be chosen before the reports come."
         if not method.applies(self.source):
-            return "It needs what no transcript has."
+            return "It needs data that no transcript has."
         if any(method.runs(level) > 1 for level in self.collection.levels):
             return "It needs several runs."
         return method.impossible(self.source.problem)

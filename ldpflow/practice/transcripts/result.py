@@ -111,8 +111,8 @@ def verdict_of(
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
-    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row that
-    the settings want to have reported; ``odd``: the reports look odd.
+    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
+    that the settings ask to report; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
     k = nan_for_none(low["relaxation_times"])
