@@ -458,7 +458,7 @@ class RoundsForecast(Forecast):
         if users < protocol.least_users():
             return None
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
-        return simulated(run.intervals([t.z]))
+        return take_limits(run.intervals([t.z]))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
@@ -498,7 +498,7 @@ class OneShotForecast(Forecast):
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
-        return simulated(run.intervals([t.tau], [t.z], "outer"))
+        return take_limits(run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
@@ -537,6 +537,6 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
     return np.array(words, dtype=np.uint64)
 
 
-def simulated(limits: Intervals) -> Simulated:
+def take_limits(limits: Intervals) -> Simulated:
     assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])
