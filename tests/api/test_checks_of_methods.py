@@ -29,7 +29,9 @@ def check_method(method):
     return {name: check(method) for name, check in checks_of(method).items()}
 
 
-@pytest.mark.parametrize("kind", BUNDLED)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("OBM", "SUF") else ()) for kind in BUNDLED]
+)
 def test_bundled_methods_pass(kind):
     method = INTERVAL_METHODS[kind].model_validate({"t_opt": 500} if kind == "ACS" else {})
     found = check_method(method)

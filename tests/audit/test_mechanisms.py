@@ -34,7 +34,12 @@ from ldpflow.practice.audit.paths import audit_data_set
 from tests.audit.unclipped import Unclipped
 
 MEDIAN = Quantile(tau=0.5)
-LOCAL = [(name, settings, problem) for name, settings, problem in BUNDLED if problem]
+SLOW = {("gaussian", "logistic_regression"), ("clipped_gaussian", "linear_regression")}
+LOCAL = [
+    pytest.param(name, settings, problem, marks=pytest.mark.slow if (name, problem) in SLOW else ())
+    for name, settings, problem in BUNDLED
+    if problem
+]
 
 
 @pytest.mark.parametrize(("name", "settings", "problem"), LOCAL)
@@ -116,7 +121,7 @@ def test_a_flip_probability_off_by_a_tenth_is_caught(kind, problem, epsilon):
     assert found.bound > epsilon and not found.passed
 
 
-@pytest.mark.parametrize("problem", [MEDIAN, LinearRegression()])
+@pytest.mark.parametrize("problem", [MEDIAN, pytest.param(LinearRegression(), marks=pytest.mark.slow)])
 def test_a_clip_that_was_left_out_is_caught(problem):
     found = audit_mechanism(Unclipped(mu=1.0), problem, 20_000)
     assert found.bound > 4.0 and not found.passed

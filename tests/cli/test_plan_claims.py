@@ -141,7 +141,10 @@ def test_a_comparison_is_blank_where_plain_plan_is(ldpflow, study, monkeypatch):
 @pytest.mark.parametrize(
     "law",
     [
-        {"law": "mixture", "components": [{"law": "normal"}, {"law": "normal", "location": 3.0}]},
+        pytest.param(
+            {"law": "mixture", "components": [{"law": "normal"}, {"law": "normal", "location": 3.0}]},
+            marks=pytest.mark.slow,
+        ),
         {"law": "empirical", "file": "pilot.csv"},
     ],
 )

@@ -74,10 +74,11 @@ def test_reports_are_the_literal_recursion(run, law, sampling, start):
 @pytest.mark.parametrize(
     ("sampling", "kind"),
     [
-        ("private_bit", "SN"),
         ("private_bit_32", "SN"),
-        pytest.param("private_bit", "TR", marks=pytest.mark.slow),
-        pytest.param("private_bit_32", "TR", marks=pytest.mark.slow),
+        *(
+            pytest.param(sampling, kind, marks=pytest.mark.slow)
+            for sampling, kind in (("private_bit", "SN"), ("private_bit", "TR"), ("private_bit_32", "TR"))
+        ),
     ],
 )
 def test_neither_further_times_nor_running_sums_change_a_bit(sampling, kind):
