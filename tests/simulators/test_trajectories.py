@@ -97,6 +97,12 @@ def test_a_study_of_trajectories_and_its_summary(tmp_path):
     assert row["mean"] + 3 * row["mcse"] < row["theory_bound"]
     assert row["privacy_notion"] == "mu-GDP (local)"
     assert row["replicates"] == 100
+    rows = read_trajectories(RunStore(tmp_path / "a"), damaged="refuse").to_pandas()
+    for row in summary.to_pylist():
+        x = rows[row["stat"]][rows["n"] == row["n"]]
+        literal = [x.mean(), x.std(ddof=1) / np.sqrt(100), x.quantile(0.05), x.median(), x.max()]
+        found = [row[name] for name in ("mean", "mcse", "q05", "q50", "max")]
+        assert found == pytest.approx(literal, rel=1e-12)
 
 
 def test_projected_paths_have_the_third_theorems_line(tmp_path):
