@@ -238,9 +238,26 @@ class Run:
             return stored_comparisons(self.store, by, baseline)
 
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
-        """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
+        """Explain why coverage differs from nominal, as a sum of effects.
 
-        The schema's metadata ``note`` counts the named effects, and those expected by chance."""
+        Parameters
+        ----------
+        where, sort
+            As of :meth:`summary`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Settings of every cell, then effects as shares, each with a column ``_mcse``: ``length_effect``,
+            ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
+            ``joint_effect``, ``limits_effect``; their sum is ``coverage`` - ``level``. ``clear_effects``
+            names those beyond two MCSE, ``cause`` is the main one in words, ``explanation`` has sentences.
+            The schema's metadata ``note`` counts the clear effects, and those expected by chance.
+
+        Examples
+        --------
+        >>> run.explain("method == 'BB'").select(["n", "length_effect", "cause"])  # doctest: +SKIP
+        """
         from ldpflow.results.explanation import explain
 
         summary = self.summary(where, sort)

@@ -53,6 +53,9 @@ BY_CHANCE = 0.06  # of the effects that are 0, those beyond two MCSE: Student's 
 
 CAUSES = ("bias", "length", "variability", "shape")
 JOINT, DEPENDENCE, LIMITS = "joint", "dependence", "limits"
+SINGLE = ("length", "variability", "bias", "shape", DEPENDENCE)
+EFFECTS = (*SINGLE, JOINT, LIMITS, "rest")
+"""Effects of an explanation: coverage = level + the sum of all but the last."""
 
 DIAGNOSIS: dict[str, tuple[str, str, str]] = {
     "standardised_bias": ("bias / empirical_se", "1", "bias in standard errors"),
@@ -243,26 +246,78 @@ class Decomposition:
             f"{self.coverage:.{digits}f}."
         )
 
-    def headline(self, source: str | None = None) -> str:
-        """The property that works most towards the gap, if the gap is more than two MCSE."""
+    def leading(self) -> tuple[str, Term | None]:
+        """What works most towards the gap, and the largest single effect that does.
+
+        ``none`` if the gap is within two MCSE, ``left`` if no effect beyond noise works towards it, ``joint``
+        or ``rest`` if several effects do more than the largest one, else the name of that one.
+        """
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:
-            return "no gap beyond noise"
+            return "none", None
         sign = math.copysign(1.0, gap)
         single = [term for term in self.terms if term.name != JOINT]
         towards = max(single, key=lambda term: sign * term.effect, default=None)
         if towards is None or sign * towards.effect <= 0:
-            return "a gap that no single effect explains"
-        said = cause(towards, source)
+            return "left", None
         joint = next((term.effect for term in self.terms if term.name == JOINT), 0.0)
         if sign * joint > sign * towards.effect:
-            return f"mainly several effects at once, the largest alone {said}"
+            return JOINT, towards
         if self.rest is not None and sign * self.rest.effect > sign * towards.effect:
+            return "rest", towards
+        return towards.name, towards
+
+    def headline(self, source: str | None = None) -> str:
+        """The property that works most towards the gap, if the gap is more than two MCSE."""
+        kind, towards = self.leading()
+        if towards is None:
+            return "no gap beyond noise" if kind == "none" else "a gap that no single effect explains"
+        said = cause(towards, source)
+        if kind == JOINT:
+            return f"mainly several effects at once, the largest alone {said}"
+        if kind == "rest":
             return f"mainly effects that one by one are within noise, the largest clear one {said}"
-        against = min(single, key=lambda term: sign * term.effect)
+        sign = math.copysign(1.0, self.coverage - self.level)
+        against = min((t for t in self.terms if t.name != JOINT), key=lambda term: sign * term.effect)
         if -sign * against.effect > sign * towards.effect / 2:
             return f"mainly {said}, and against it {cause(against, source)}"
         return f"mainly {said}"
+
+    def main_words(self, source: str | None = None) -> str:
+        """The main cause in two or three words with its size: ``19% too short``."""
+        kind, term = self.leading()
+        v = self.values
+        if kind == "length" and term is not None:
+            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
+            # The lengths of a method without a standard error are not to be those of normal intervals.
+            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
+            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
+        return {
+            "none": "no gap",
+            "left": "no clear effect",
+            "rest": "small effects",
+            JOINT: "several at once",
+            "bias": f"bias {v['standardised_bias']:+.2f} SE" + (f", {source}" if source else ""),
+            "variability": f"lengths vary {v['length_cv']:.0%}",
+            "shape": f"skewness {v['skewness']:+.2f}",
+            DEPENDENCE: "dependence",
+            LIMITS: "asymmetric limits",
+        }[kind]
+
+    def effect_columns(self) -> dict[str, float | None]:
+        """Effects with their MCSE (:data:`EFFECTS`), null if undefined.
+
+        ``rest_effect`` is coverage - level less those of :data:`SINGLE` that are beyond noise.
+        """
+        clear = {term.name for term in self.terms} & {*SINGLE}
+        others = [values for name, values in self.parts.items() if name not in clear]
+        parts = self.parts | ({"rest": np.sum(others, axis=0)} if others else {})
+        found: dict[str, float | None] = {}
+        for name in EFFECTS:
+            term = term_of(name, parts[name]) if name in parts else None
+            found[f"{name}_effect"] = None if term is None else term.effect
+            found[f"{name}_effect_mcse"] = None if term is None else term.mcse
+        return found
 
     def words(self, term: Term) -> str:
         v = self.values

@@ -1,4 +1,4 @@
-"""Explanations of coverage, cell by cell, in sentences.
+"""Explanations of coverage, cell by cell, in numbers and in sentences.
 
 For paths that do not arrive they compare predicted and measured bias of the average.
 """
@@ -16,7 +16,7 @@ from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arrival import Arrival, predict_simulators
-from ldpflow.results.decomposition import BY_CHANCE, decompose
+from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
@@ -30,12 +30,20 @@ MOST_USERS = 100.0  # times the users that a study may be asked to have
 
 
 def explain(store: RunStore, summary: pa.Table) -> pa.Table:
-    """Settings of every row of a summary, and a text ``explanation``.
+    """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
-    estimates' distribution and the dependence of error and length (see
-    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive, predicted and measured
-    bias are compared. The metadata ``note`` counts the named effects, and those that chance would name.
+    Returns
+    -------
+    pyarrow.Table
+        After the settings, which include ``level``: effects on coverage (shares) with their MCSE,
+        ``length_effect``, ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
+        ``joint_effect`` and ``limits_effect`` (see :mod:`ldpflow.results.decomposition`); coverage = level +
+        their sum. ``clear_effects`` names those beyond two MCSE, and ``rest_effect`` is coverage - level
+        less the first five of these. Then ``coverage``, ``coverage_mcse``, ``failures``, ``replicates`` and
+        ``coverage_failures_as_misses`` of the summary, ``cause`` (the main cause in words, as ``19% too
+        short``) and ``explanation`` (sentences). For averages of paths that do not arrive these compare
+        predicted and measured bias. The metadata ``note`` counts the clear effects, and those that chance
+        would name.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -45,7 +53,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
         cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
-    texts = [""] * len(rows)
+    found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
     for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
@@ -54,8 +62,9 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
             at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
             named, looked = named + len(coverage.terms), looked + coverage.looked
+            source = None if arrival is None else arrival.source()
             sentences = [
-                coverage.sentence(None if arrival is None else arrival.source()),
+                coverage.sentence(source),
                 "" if arrival is None else arrival.sentence(),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
@@ -64,14 +73,41 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
                 extremes(row),
                 looks(row),
             ]
-            texts[at] = " ".join(filter(None, sentences))
+            found[at] = {
+                **coverage.effect_columns(),
+                "clear_effects": ", ".join(term.name for term in coverage.terms),
+                **{name: row[name] for name in COVERAGE},
+                "cause": main_cause(coverage, row, source),
+                "explanation": " ".join(filter(None, sentences)),
+            }
     note = (
         f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
         f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
     )
-    settings = summary.column_names[: summary.column_names.index("truth")]
-    table = summary.select(settings).append_column("explanation", pa.array(texts, pa.string()))
+    table = summary.select(summary.column_names[: summary.column_names.index("truth")])
+    for name in (*effect_names(), "clear_effects", *COVERAGE, "cause", "explanation"):
+        kind = summary.schema.field(name).type if name in COVERAGE else TEXTS.get(name, pa.float64())
+        table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
     return table.replace_schema_metadata({"note": note if looked else ""})
+
+
+COVERAGE = ("coverage", "coverage_mcse", "failures", "replicates", "coverage_failures_as_misses")
+TEXTS = dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string())
+
+
+def effect_names() -> list[str]:
+    return [f"{name}_effect{end}" for name in EFFECTS for end in ("", "_mcse")]
+
+
+def main_cause(coverage: Decomposition, row: Mapping[str, Any], source: str | None) -> str | None:
+    """Main cause in words; failures if they lower the coverage by more than the largest effect."""
+    lost = 0.0 if row["coverage"] is None else row["coverage"] - row["coverage_failures_as_misses"]
+    _, term = coverage.leading()
+    if lost > max(2 * (row["coverage_mcse"] or 0.0), 0.0 if term is None else -term.effect) or (
+        row["failures"] == row["replicates"]
+    ):
+        return f"{row['failures'] / row['replicates']:.0%} failed"
+    return coverage.main_words(source) if coverage.parts else None
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
