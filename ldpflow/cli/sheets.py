@@ -14,26 +14,50 @@ from ldpflow.results.columns import summaries_of
 from ldpflow.results.decomposition import SINGLE, round_terms
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
+from ldpflow.study import GROUPS
 
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
 """Columns that may determine the settings of a row."""
 COUNTS = ("replicates", "failures")
 
 
-def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], str]:
-    """Settings that distinguish the rows, and as text those that all rows, or all of some kinds, share."""
+ALWAYS = ("law", "tau", "gamma", "c")
+"""Settings that a long table names also if they are at their default."""
+EXPECTED = {"failures": 0, "dimension": 1, "coordinate": 0, "neighbouring": "replacement of one record"}
+
+
+def is_default(name: str, row: Row) -> bool:
+    kinds = (registry.get(str(row.get(group))) for group, registry in GROUPS.items())
+    fields = [kind.model_fields[name] for kind in kinds if kind is not None and name in kind.model_fields]
+    known = [field.default for field in fields] or [EXPECTED.get(name)]
+    return name not in ALWAYS and row[name] is not None and row[name] in known
+
+
+def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], tuple[str, str]]:
+    """Settings that distinguish the rows, and two texts with those that all rows, or all of a kind, share.
+
+    The second text leaves out what is at its default.
+    """
     settings = distinguishing_columns([name for name in names if name not in COUNTS], rows, implied=True)
-    lines: dict[str, list[str]] = {"": []}
+    whole: dict[str, list[str]] = {"": []}
+    brief: dict[str, list[str]] = {"": []}
     for name in names:
-        values = [row[name] for row in rows if row[name] is not None]
-        if name in settings or len(set(map(repr, values))) != 1:
+        having = [row for row in rows if row[name] is not None]
+        if name in settings or len({repr(row[name]) for row in having}) != 1:
             continue
-        owners = "" if len(values) == len(rows) else owners_of(name, rows)
+        owners = "" if len(having) == len(rows) else owners_of(name, rows)
         if owners is None:
             settings.append(name)
         elif name not in COUNTS or not owners:
-            lines.setdefault(owners, []).append(f"{name}={short(values[0])}")
-    return settings, "; ".join(f"{owners}{'  '.join(texts)}" for owners, texts in lines.items() if texts)
+            text = f"{name}={short(having[0][name])}"
+            whole.setdefault(owners, []).append(text)
+            if not is_default(name, having[0]):
+                brief.setdefault(owners, []).append(text)
+    texts = [
+        "; ".join(f"{owners}{'  '.join(own)}" for owners, own in lines.items() if own)
+        for lines in (whole, brief)
+    ]
+    return settings, (texts[0], f"{texts[1]} (others: defaults)" if whole != brief else texts[1])
 
 
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
@@ -43,10 +67,6 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
             return ", ".join(sorted(map(str, having))) + ": "
     return None
-
-
-def sort_rows(rows: list[Row], settings: Sequence[str]) -> None:
-    rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
 
 
 def coverage(row: Row) -> str:
@@ -75,8 +95,6 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     # The path's key follows from the parameters.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
     settings, constants = split_settings(parameters, rows)
-    if not ordered:
-        sort_rows(rows, settings)
     lost = any(map(changes_coverage, rows))
     replicates = [plain("replicates")] if differs("replicates", rows) else []
     failures = [plain("failures")] if lost and differs("failures", rows) else []
@@ -107,16 +125,16 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         first_to_go,
         constants,
         [*failed, *cautions(rows, declared)],
-        ("method", labels(settings, names)),
-        summary_totals(rows),
-        RULE,
-        None if ordered else shortfall,
-        command,
+        label=("method", labels(settings, names)),
+        totals=summary_totals(rows),
+        legend=RULE + (" Failures are misses." if failed else ""),
+        order=() if ordered else settings,
+        rank=None if ordered else shortfall,
+        command=command,
     )
 
 
-WORST = "Worst: farthest below the level, failures as misses."
-RULE = f"{WORST} holds, fails: so is the 95% interval of that coverage, within 2 points or beyond."
+RULE = "holds (fails): the 95% interval of its coverage is above (below) the level less 2 points."
 
 
 def labels(settings: Sequence[str], names: Sequence[str]) -> Callable[[Row], str]:
@@ -220,10 +238,9 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
     # N, and what follows from others, comes last.
     order = ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names)
     settings = distinguishing_columns([n for n in dict.fromkeys(order) if n in names], paths)
-    sort_rows(paths, settings)
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
     results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
-    return Sheet(paths, list(map(plain, settings)), results, table.column_names, stats[:0:-1])
+    return Sheet(paths, list(map(plain, settings)), results, table.column_names, stats[:0:-1], order=settings)
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
@@ -278,26 +295,26 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         names,
         ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
         constants,
-        (),
-        (by, labels(settings, names) if by == "method" else lambda row: short(row[by])),
-        [
+        label=(by, labels(settings, names) if by == "method" else lambda row: short(row[by])),
+        totals=[
             ("vs", lambda own: ", ".join(dict.fromkeys(row["vs"] for row in own))),
             ("higher", count(1)),
             ("lower", count(-1)),
             ("coverage difference", range_of("coverage_difference")),
             ("length ratio", lambda own: round_text(median(row["length_ratio"] for row in own), 3)),
         ],
-        "higher, lower: by more than two MCSE. Of the length ratios the median.",
-        None if ordered else (lambda row: float(row["coverage_difference"])),
-        command,
+        legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
+        rank=None if ordered else (lambda row: float(row["coverage_difference"])),
+        command=command,
     )
 
 
 TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 DIGITS, TERM = 3, " term"
+DASH = "A dash: within two MCSE, and part of the rest."
 
 
-def explanation_settings(table: pa.Table) -> tuple[list[str], str]:
+def explanation_settings(table: pa.Table) -> tuple[list[str], tuple[str, str]]:
     """Settings of a table of explanations, as of :func:`split_settings`."""
     names = table.column_names[: table.column_names.index("length_effect")]
     return split_settings([name for name in names if name != "path"], table.to_pylist())
@@ -307,8 +324,6 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
     """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
     settings, constants = explanation_settings(table)
     rows = [row | printed_terms(row) for row in table.to_pylist()]
-    if not ordered:
-        sort_rows(rows, settings)
     parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
     terms = [(TITLES.get(part, part), part + TERM) for part in parts]
     shares = [("level", "level"), *terms, ("coverage", "coverage")]
@@ -336,13 +351,13 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
         ],
         table.column_names,
         ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],
-        f"A dash: within two MCSE, and part of the rest. {constants}",
-        (),
-        ("method", labels(settings, table.column_names)),
-        [(title, average(name)) for title, name in shares],
-        f"{WORST} Of each method the means.",
-        None if ordered else shortfall,
-        command,
+        (f"{DASH} {constants[0]}", f"{DASH} {constants[1]}"),
+        label=("method", labels(settings, table.column_names)),
+        totals=[(title, average(name)) for title, name in shares],
+        legend="Of each method the means.",
+        order=() if ordered else settings,
+        rank=None if ordered else shortfall,
+        command=command,
     )
 
 

@@ -53,14 +53,16 @@ class Sheet:
     first_to_go : sequence of str
         Titles of results that a narrow window leaves out, in this order. What is still too wide continues
         in a further table.
-    constants : str
-        Settings that all rows share, printed below the table.
+    constants : (str, str)
+        Settings that all rows share, printed below the table; the second text below a long one.
     notes : sequence of str
         Further lines below.
     label : (title, function of a row), optional
         Method of a row: a long table has a line for each.
     totals : sequence of (title, function of a list of rows)
         Columns of these lines, and ``legend`` what they are.
+    order : sequence of str
+        Columns that the rows are sorted by, in all formats but CSV and JSON. Default: not sorted.
     rank : callable, optional
         Key of the rows that a long table shows: those with the smallest. Default: the first ones.
     command : str
@@ -72,42 +74,44 @@ class Sheet:
     results: Sequence[Shown] = ()
     names: Sequence[str] = ()
     first_to_go: Sequence[str] = ()
-    constants: str = ""
+    constants: tuple[str, str] = ("", "")
     notes: Sequence[str] = ()
     label: Shown | None = None
     totals: Sequence[Shown] = ()
     legend: str = ""
+    order: Sequence[str] = ()
     rank: Callable[[Row], float] | None = None
     command: str = ""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
         """Print the table; ``every``: all rows, however many, which other formats always have."""
         columns = [*self.settings, *self.results]
+        rows = sort_rows(self.rows, self.order)
         if form is Format.csv:
             write_csv(self.names, self.rows)
         elif form is Format.json:
             write_json([{name: row.get(name) for name in self.names} for row in self.rows])
         elif form is not Format.table:
             write = markdown if form is Format.md else latex
-            cells = [[plain_text(text(row)) for _, text in columns] for row in self.rows]
+            cells = [[plain_text(text(row)) for _, text in columns] for row in rows]
             print(write([title_line(title) for title, _ in columns], cells))
             mark = "% " if form is Format.latex else "\n"
-            print(*(mark + note for note in self.below(self.rows)), sep="\n")
-        elif not every and self.label is not None and len(self.rows) > MOST_ROWS:
-            self.show_worst(*self.label)
+            print(*(mark + plain_text(note) for note in self.below(rows, self.constants[0])), sep="\n")
+        elif not every and self.label is not None and len(rows) > MOST_ROWS:
+            self.show_worst(rows, *self.label)
         else:
-            left = print_fitting(self.settings, self.results, self.rows, self.first_to_go)
-            print_lines([*too_narrow(left), *self.below(self.rows)])
+            left = print_fitting(self.settings, self.results, rows, self.first_to_go)
+            print_lines([*too_narrow(left), *self.below(rows, self.constants[0])])
 
-    def below(self, rows: Sequence[Row], legend: str = "") -> list[str]:
+    def below(self, rows: Sequence[Row], *texts: str) -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in rows)
-        first = " ".join(filter(None, (PLUS_MINUS if errors else "", legend, self.constants)))
+        first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
         return [*([first] if first else []), *self.notes]
 
-    def show_worst(self, title: str, label: Callable[[Row], str]) -> None:
-        groups = [*by_method(self.rows, label).items()]
-        ranked = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
-        notes = self.below(ranked[:WORST], self.legend)
+    def show_worst(self, rows: list[Row], title: str, label: Callable[[Row], str]) -> None:
+        groups = [*by_method(rows, label).items()]
+        ranked = rows if self.rank is None else sorted(rows, key=self.rank)
+        notes = self.below(ranked[:WORST], self.legend, self.constants[1])
         console, count = Console(), WORST
         if console.is_terminal:
             used = sum(-(-len(note) // console.width) for note in notes) + len(groups) + 6
@@ -117,9 +121,13 @@ class Sheet:
         first_to_go = [*self.first_to_go, *(name for name, _ in totals[::-1])]
         missing = print_fitting(heads, totals, groups, first_to_go, rule=False)
         which = "first" if self.rank is None else "worst"
-        print_lines([f"{count} of {len(self.rows):,} rows, the {which}; all: {self.command}"])
+        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
         left = print_fitting(self.settings, self.results, ranked[:count], self.first_to_go, rule=False)
         print_lines([*too_narrow(list(dict.fromkeys([*missing, *left]))), *notes])
+
+
+def sort_rows(rows: list[Row], names: Sequence[str]) -> list[Row]:
+    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
 
 
 def too_narrow(titles: Sequence[str]) -> list[str]:
@@ -216,20 +224,11 @@ def latex_text(text: str) -> str:
 
 def latex(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """Environment tabular for the package booktabs; numbers to the right."""
-    head, *lines = (" & ".join(map(latex_text, line)) + r" \\" for line in (titles, *cells))
+    title, *lines = (" & ".join(map(latex_text, line)) + r" \\" for line in (titles, *cells))
     columns = zip(*cells, strict=True)
     form = "".join("r" if all(c == "-" or NUMBER.fullmatch(c) for c in column) else "l" for column in columns)
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{form}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+    head = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", title, r"\midrule"]
+    return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}"])
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
