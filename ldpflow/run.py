@@ -240,23 +240,14 @@ class Run:
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
         """Explain why coverage differs from nominal, as a sum of effects.
 
-        Parameters
-        ----------
-        where, sort
-            As of :meth:`summary`.
-
         Returns
         -------
         pyarrow.Table
-            Settings of every cell, then effects as shares, each with a column ``_mcse``: ``length_effect``,
+            Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
             ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
-            ``joint_effect``, ``limits_effect``; their sum is ``coverage`` - ``level``. ``clear_effects``
-            names those beyond two MCSE, ``cause`` is the main one in words, ``explanation`` has sentences.
-            The schema's metadata ``note`` counts the clear effects, and those expected by chance.
-
-        Examples
-        --------
-        >>> run.explain("method == 'BB'").select(["n", "length_effect", "cause"])  # doctest: +SKIP
+            ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level``. ``clear_effects``
+            names those beyond two MCSE, ``cause`` the main one, and ``explanation`` has sentences. The
+            schema's metadata ``note`` counts the clear effects, and those expected by chance.
         """
         from ldpflow.results.explanation import explain
 

@@ -50,10 +50,6 @@ def source_lines(found: Plan) -> Iterator[str]:
         yield f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale} {ends}"
 
 
-def names_of(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row))
-
-
 def plan_sheet(
     found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
 ) -> Sheet:
@@ -72,7 +68,7 @@ def plan_sheet(
     notes += [*found.cautions, *user_lines(rows, told, response_rate)]
     if wanted is not None and methods:
         notes += dict.fromkeys(answer(row, wanted, told, response_rate) for row in rows)
-    return Sheet(rows, list(map(plain, names or ["n"])), columns, names_of(rows), notes=notes)
+    return Sheet(rows, list(map(plain, names or ["n"])), columns, notes=notes)
 
 
 def user_lines(rows: list[Row], names: Sequence[str], response_rate: float | None) -> Iterator[str]:
@@ -221,7 +217,6 @@ def check_sheet(found: Plan) -> Sheet:
             number("predicted SE", "predicted_se", 4),
             estimate("emp. SE", "empirical_se", "empirical_se_mcse"),
         ],
-        names_of(rows),
     )
 
 
@@ -258,7 +253,7 @@ def protocol_sheet(found: Plan, half_width: float | None, response: float | None
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
     notes = [LEGEND, asked, *found.cautions]
-    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, names_of(rows), notes=notes)
+    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
 
 
 def protocol_text(row: Row) -> str:

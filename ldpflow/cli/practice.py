@@ -131,7 +131,7 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     results = [(title, format_value(name, digits)) for title, name, digits in SHOWN]
     results.append(("status", lambda row: row["status"]))
     notes = [*str(analysis).splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, columns_of(rows), notes=notes)
+    return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
 
 
 def write_page(analysis: Analysis, file: str) -> None:
@@ -197,7 +197,7 @@ def audit_sheet(found: list[Audit]) -> Sheet:
     ]
     notes = [f"{each.name}: {each.test}; inputs {each.inputs}" for each in found]
     notes.append(f"bounds at confidence {found[0].confidence:g}; a bound below the claim proves nothing")
-    return Sheet(rows, [plain("name")], columns, list(rows[0]), notes=notes)
+    return Sheet(rows, [plain("name")], columns, notes=notes)
 
 
 def claim_text(row: dict[str, Any]) -> str:

@@ -23,13 +23,27 @@ def split_names(texts: list[str] | None) -> list[str] | None:
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
 
 
+def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> bool:
+    """Print the columns asked for, or for CSV and JSON all, as they are."""
+    from ldpflow.cli.tables import plain_sheet
+    from ldpflow.results.where import select_rows
+
+    if columns is None and form not in (Format.csv, Format.json):
+        return False
+    plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
+    return True
+
+
 def all_rows(command: str, run: str, where: str | None) -> str:
     """Command that prints all rows of a table."""
     return shlex.join(["ldpflow", command, run, *(["--where", where] if where else []), "--all"])
 
 
-def filter_note(where: str | None, kept: int, total: int) -> list[str]:
-    return [] if where is None else [f"{kept:,} of {total:,} rows: those with {where}"]
+def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
+    """What a condition left of ``total`` rows, and what the table's metadata note."""
+    kept = [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
+    note = (table.schema.metadata or {}).get(b"note", b"").decode()
+    return [*kept, *([note] if note else [])]
 
 
 def summary(
@@ -62,7 +76,6 @@ def summary(
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
-    from ldpflow.cli.tables import plain_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
@@ -72,8 +85,8 @@ def summary(
     if table.num_rows == 0 and (trajectories := opened.trajectories()).num_rows:
         if best:
             raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
-        whole = form in (Format.csv, Format.json)
-        (plain_sheet if whole else trajectory_sheet)(trajectories).show(form)
+        if not print_plain(trajectories, form, None):
+            trajectory_sheet(trajectories).show(form)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
@@ -81,19 +94,19 @@ def summary(
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
     table = select_rows(table, where)
-    notes = filter_note(where, table.num_rows, total)
+    notes = [
+        *notes_of(table, where, total),
+        *([BEST_OF_MANY] if best else []),
+        *stored_left_out(opened.store),
+    ]
     if best:
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
-        notes.append(BEST_OF_MANY)
     table = select_rows(table, sort=split_names(sort))
-    if columns is not None:
-        plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
-        return
-    sheet = summary_sheet(table, all_rows("summary", run, where), sort is not None)
-    notes = [*sheet.notes, *notes, *stored_left_out(opened.store)]
-    replace(sheet, notes=notes).show(form, every or best)
+    if not print_plain(table, form, columns):
+        sheet = summary_sheet(table, all_rows("summary", run, where), sort is not None)
+        replace(sheet, notes=[*sheet.notes, *notes]).show(form, every or best)
 
 
 BEST_OF_MANY = (
@@ -128,23 +141,14 @@ def compare(
     compared.
     """
     from ldpflow.cli.sheets import comparison_sheet
-    from ldpflow.cli.tables import plain_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
     compared = open_run(run).compare(by, baseline)
     table = select_rows(compared, where, split_names(sort))
-    if columns is not None:
-        plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
-        return
-    sheet = comparison_sheet(table, by, all_rows("compare", run, where), sort is not None)
-    notes = [*sheet.notes, *filter_note(where, table.num_rows, compared.num_rows), *note_of(compared)]
-    replace(sheet, notes=notes).show(form, every)
-
-
-def note_of(table: pa.Table) -> list[str]:
-    note = (table.schema.metadata or {}).get(b"note", b"")
-    return [note.decode()] if note else []
+    if not print_plain(table, form, columns):
+        sheet = comparison_sheet(table, by, all_rows("compare", run, where), sort is not None)
+        replace(sheet, notes=notes_of(table, where, compared.num_rows)).show(form, every)
 
 
 def explain(
@@ -154,10 +158,7 @@ def explain(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", help="Sentences instead of the table, with advice."),
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Sentences instead, with advice.")] = False,
 ) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
@@ -168,35 +169,31 @@ def explain(
 
     --verbose also says what the diagnostics of TR and TR-BM show and what to do.
     """
-    from ldpflow.cli.sheets import explanation_settings, explanation_sheet
-    from ldpflow.cli.tables import PLUS_MINUS, plain_sheet, print_lines
-    from ldpflow.columns import short
-    from ldpflow.results.where import select_rows
+    from ldpflow.cli.sheets import explanation_sheet
+    from ldpflow.cli.tables import PLUS_MINUS, print_lines
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
     table = opened.explain(where, split_names(sort))
-    total = opened.summary().num_rows
-    notes = [*filter_note(where, table.num_rows, total), *note_of(table), *stored_left_out(opened.store)]
-    if columns is not None:
-        plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
-    elif not verbose:
-        sheet = explanation_sheet(table, all_rows("explain", run, where), sort is not None)
-        replace(sheet, notes=[*sheet.notes, *notes]).show(form, every)
-    else:
-        settings, _ = explanation_settings(table)
-        for row in table.to_pylist():
-            # B says nothing about a method that has none.
-            label = ", ".join(f"{name} {short(row[name])}" for name in settings if row[name] is not None)
-            typer.echo(f"{label or 'The cell'}: {row['explanation']}")
-        print_lines(
-            [
-                f"{PLUS_MINUS} That of an effect is by a jackknife over groups of replicates. The effect "
-                "of a property is the coverage that it alone would give, less the level.",
-                *notes,
-            ]
-        )
+    if print_plain(table, form, columns):
+        return
+    sheet = explanation_sheet(table, all_rows("explain", run, where), sort is not None)
+    notes = [*notes_of(table, where, opened.summary().num_rows), *stored_left_out(opened.store)]
+    if not verbose:
+        replace(sheet, notes=notes).show(form, every)
+        return
+    for row in sheet.rows:
+        # B says nothing about a method that has none.
+        label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
+        typer.echo(f"{label or 'The cell'}: {row['explanation']}")
+    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *notes])
+
+
+OF_EFFECTS = (
+    "That of an effect is by a jackknife over groups of replicates. The effect of a property is the coverage "
+    "that it alone would give, less the level."
+)
 
 
 def verify(
@@ -233,7 +230,6 @@ def verify(
             ("z", lambda row: f"{row['z']:.2f}"),
             ("adj. p", lambda row: f"{row['p_adjusted']:.3f}"),
         ],
-        list(rows[0]) if rows else [],
         notes=lines,
     ).show(form)
     if not comparison.passed:

@@ -32,107 +32,72 @@ MOST_ROWS = 30
 """Rows of a table that is printed whole without --all."""
 WORST, LEAST_WORST = 10, 5
 """Rows of a longer table that are printed; the smaller number in a window of few lines."""
-MOST_METHODS = 12
-"""Methods with different settings that have a line each; of more, methods of one kind share a line."""
-
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Table of results, for all formats.
+    """Table of results, for all formats. A column of text is its title and a function of a row."""
 
-    Parameters
-    ----------
-    rows : list of dict
-        Full precision.
-    settings, results : sequence of (title, function of a row)
-        Columns as text. Settings are whole in a window of any width.
-    names : sequence of str
-        Columns of CSV and JSON.
-    first_to_go : sequence of str
-        Titles of results that a narrow window leaves out, in this order. What is still too wide continues
-        in a further table.
-    constants : (str, str)
-        Settings that all rows share, printed below the table; the second text below a long one.
-    notes : sequence of str
-        Further lines below.
-    label : (title, function of a row), optional
-        Method of a row: a long table has a line for each.
-    totals : sequence of (title, function of a list of rows)
-        Columns of these lines, and ``legend`` what they are.
-    order : sequence of str
-        Columns that the rows are sorted by, in all formats but CSV and JSON. Default: not sorted.
-    rank : callable, optional
-        Key of the rows that a long table shows: those with the smallest. Default: the first ones.
-    command : str
-        Prints all rows of a long table.
-    """
-
-    rows: list[Row]
+    rows: Sequence[Row]
     settings: Sequence[Shown]
+    """Columns that are whole in a window of any width."""
     results: Sequence[Shown] = ()
-    names: Sequence[str] = ()
     first_to_go: Sequence[str] = ()
-    constants: tuple[str, str] = ("", "")
+    """Results that a narrow window leaves out, in this order. What is still too wide continues below."""
+    constants: str = ""
+    """Settings that all rows share, printed below the table, and then ``notes``."""
     notes: Sequence[str] = ()
-    label: Shown | None = None
-    totals: Sequence[Shown] = ()
+    names: Sequence[str] = ()
+    """Columns of CSV and JSON. Default: all that some row has."""
+    methods: Sequence[Row] = ()
+    """A line for each method, which a long table begins with, and ``legend`` what it has."""
     legend: str = ""
-    order: Sequence[str] = ()
     rank: Callable[[Row], float] | None = None
+    """Key of the rows of a long table: it shows those with the smallest. Default: the first ones."""
     command: str = ""
+    """Prints all rows of a long table."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
         """Print the table; ``every``: all rows, however many, which other formats always have."""
         columns = [*self.settings, *self.results]
-        rows = sort_rows(self.rows, self.order)
+        names = self.names or list(dict.fromkeys(name for row in self.rows for name in row))
         if form is Format.csv:
-            write_csv(self.names, self.rows)
+            write_csv(names, self.rows)
         elif form is Format.json:
-            write_json([{name: row.get(name) for name in self.names} for row in self.rows])
+            print(
+                json.dumps([{name: finite(row.get(name)) for name in names} for row in self.rows], indent=1)
+            )
         elif form is not Format.table:
-            write = markdown if form is Format.md else latex
-            cells = [[plain_text(text(row)) for _, text in columns] for row in rows]
-            print(write([title_line(title) for title, _ in columns], cells))
+            titles = [one_line(title) for title, _ in columns]
+            cells = [[plain_text(text(row)) for _, text in columns] for row in self.rows]
+            print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
-            print(*(mark + plain_text(note) for note in self.below(rows, self.constants[0])), sep="\n")
-        elif not every and self.label is not None and len(rows) > MOST_ROWS:
-            self.show_worst(rows, *self.label)
+            print(*(mark + plain_text(note) for note in self.below(self.constants)), sep="\n")
+        elif not every and self.methods and len(self.rows) > MOST_ROWS:
+            self.show_worst()
         else:
-            left = print_fitting(self.settings, self.results, rows, self.first_to_go)
-            print_lines([*too_narrow(left), *self.below(rows, self.constants[0])])
+            left = print_fitting(self.settings, self.results, self.rows, self.first_to_go)
+            print_lines([*left, *self.below(self.constants)])
 
-    def below(self, rows: Sequence[Row], *texts: str) -> list[str]:
-        errors = any("±" in text(row) for _, text in self.results for row in rows)
+    def below(self, *texts: str) -> list[str]:
+        errors = any("±" in text(row) for _, text in self.results for row in self.rows)
         first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
         return [*([first] if first else []), *self.notes]
 
-    def show_worst(self, rows: list[Row], title: str, label: Callable[[Row], str]) -> None:
-        groups = [*by_method(rows, label).items()]
-        ranked = rows if self.rank is None else sorted(rows, key=self.rank)
-        notes = self.below(ranked[:WORST], self.legend, self.constants[1])
-        console, count = Console(), WORST
+    def show_worst(self) -> None:
+        notes, console, count = self.below(self.legend, self.constants), Console(), WORST
         if console.is_terminal:
-            used = sum(-(-len(note) // console.width) for note in notes) + len(groups) + 6
+            used = sum(-(-len(note) // console.width) for note in notes) + len(self.methods) + 6
             count = min(WORST, max(LEAST_WORST, console.height - used))
-        heads: list[Shown] = [(title, lambda group: group[0]), ("cells", lambda group: f"{len(group[1]):,}")]
-        totals = [(name, lambda group, text=text: text(group[1])) for name, text in self.totals]
-        first_to_go = [*self.first_to_go, *(name for name, _ in totals[::-1])]
-        missing = print_fitting(heads, totals, groups, first_to_go, rule=False)
+        method, cells, *columns = map(plain, self.methods[0])
+        first_to_go = [*self.first_to_go, columns[-1][0]]
+        left = print_fitting([method, cells], columns, self.methods, first_to_go, rule=False)
+        rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
         print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
-        left = print_fitting(self.settings, self.results, ranked[:count], self.first_to_go, rule=False)
-        print_lines([*too_narrow(list(dict.fromkeys([*missing, *left]))), *notes])
-
-
-def sort_rows(rows: list[Row], names: Sequence[str]) -> list[Row]:
-    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in names])
-
-
-def too_narrow(titles: Sequence[str]) -> list[str]:
-    names = ", ".join(map(title_line, titles))
-    return [f"(too narrow for {names}: see --format csv)"] if titles else []
+        left += print_fitting(self.settings, self.results, rows[:count], self.first_to_go, rule=False)
+        print_lines([*left, *notes])
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -148,7 +113,7 @@ def print_fitting(
     first_to_go: Sequence[str] = (),
     rule: bool = True,
 ) -> list[str]:
-    """Print columns as the window is wide, and return the titles of those left out (see :class:`Sheet`)."""
+    """Print columns as the window is wide, and return a line that names those left out (see Sheet)."""
     console = Console()
     if not rows:
         print("no rows")
@@ -174,7 +139,7 @@ def print_fitting(
         table = rich_table([*settings, *part], rows, rule)
         # At least as wide as its content: a window wraps lines and cuts no number.
         Console(width=max(width_of(table), console.width)).print(table)
-    return left
+    return [f"(too narrow for {', '.join(map(one_line, left))}: see --format csv)"] if left else []
 
 
 def rich_table(columns: Sequence[Shown], rows: Sequence[Any], rule: bool = True) -> Table:
@@ -196,8 +161,7 @@ def limits_width(console: Console) -> bool:
     return console.is_terminal or "COLUMNS" in os.environ
 
 
-def title_line(title: str) -> str:
-    """Title of a column on one line."""
+def one_line(title: str) -> str:
     return title.replace("-\n", "").replace("\n", " ")
 
 
@@ -239,13 +203,9 @@ def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
         writer.writerow(no_formula(json.dumps(v) if isinstance(v, (dict, list)) else v) for v in values)
 
 
-def write_json(rows: Iterable[Row]) -> None:
-    """Print a list of objects, one per row; NaN, which JSON lacks, is null."""
-    finite = [
-        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in rows
-    ]
-    print(json.dumps(finite, indent=1))
+def finite(value: object) -> object:
+    """JSON lacks NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(name: str) -> Shown:
@@ -263,15 +223,4 @@ def estimate(title: str, name: str, error: str) -> Shown:
 
 def plain_sheet(table: pa.Table) -> Sheet:
     """Columns of a table as they are."""
-    names = table.column_names
-    return Sheet(table.to_pylist(), list(map(plain, names)), names=names)
-
-
-def by_method(rows: Iterable[Row], label: Callable[[Row], str]) -> dict[str, list[Row]]:
-    """Rows by method and settings; by kind of method if these are many."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(label(row), []).append(row)
-    if len(found) > MOST_METHODS and any(kind != str(own[0]["method"]) for kind, own in found.items()):
-        return by_method(rows, lambda row: str(row["method"]))
-    return found
+    return Sheet(table.to_pylist(), list(map(plain, table.column_names)), names=table.column_names)

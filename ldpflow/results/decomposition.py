@@ -284,58 +284,41 @@ class Decomposition:
         return f"mainly {said}"
 
     def main_words(self, source: str | None = None) -> str:
-        """The main cause in two or three words with its size: ``19% too short``."""
+        """The main cause in a few words, with its size: ``19% too short``."""
         kind, term = self.leading()
-        v = self.values
-        if kind == "length" and term is not None:
-            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
-            # The lengths of a method without a standard error are not to be those of normal intervals.
-            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
-            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
-        return {
-            "none": "no gap",
-            "left": "no clear effect",
-            "rest": "small effects",
-            JOINT: "several at once",
-            "bias": f"bias {v['standardised_bias']:+.2f} SE" + (f", {source}" if source else ""),
-            "variability": f"lengths vary {v['length_cv']:.0%}",
-            "shape": f"skewness {v['skewness']:+.2f}",
-            DEPENDENCE: "dependence",
-            LIMITS: "asymmetric limits",
-        }[kind]
+        if term is None or kind in (JOINT, "rest"):
+            several = {JOINT: "several at once", "rest": "small effects", "left": "no clear effect"}
+            return several.get(kind, "no gap")
+        return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
-    def effect_columns(self) -> dict[str, float | None]:
-        """Effects with their MCSE (:data:`EFFECTS`), null if undefined.
-
-        ``rest_effect`` is coverage - level less those of :data:`SINGLE` that are beyond noise.
-        """
+    def effect_columns(self) -> dict[str, float]:
+        """:data:`EFFECTS` with their MCSE; the rest is coverage - level less those of SINGLE beyond noise."""
         clear = {term.name for term in self.terms} & {*SINGLE}
         others = [values for name, values in self.parts.items() if name not in clear]
         parts = self.parts | ({"rest": np.sum(others, axis=0)} if others else {})
-        found: dict[str, float | None] = {}
-        for name in EFFECTS:
-            term = term_of(name, parts[name]) if name in parts else None
-            found[f"{name}_effect"] = None if term is None else term.effect
-            found[f"{name}_effect_mcse"] = None if term is None else term.mcse
-        return found
+        terms = [term_of(name, parts[name]) for name in EFFECTS if name in parts]
+        effects = {f"{term.name}_effect": term.effect for term in terms}
+        return effects | {f"{term.name}_effect_mcse": term.mcse for term in terms}
 
     def words(self, term: Term) -> str:
+        """A property with its size."""
         v = self.values
-        lengths = (
-            "mean length" if math.isfinite(v["variability_effect"]) else "lengths, which vary by design,"
-        )
+        if term.name == "length":
+            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
+            # Lengths that vary by design are not to be those of normal intervals.
+            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
+            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
         if term.name == DEPENDENCE:
             error = np.abs(self.rows.estimate - self.rows.truth)
             with np.errstate(all="ignore"):
                 correlation = float(np.corrcoef(error, self.rows.lengths())[0, 1])
-            return f"dependence of error and length, correlation {correlation:+.2f}"
+            return f"correlation of error and length {correlation:+.2f}"
         return {
-            "bias": f"bias of {v['standardised_bias']:+.2f} empirical SE",
-            "length": f"{lengths} {v['length_ratio']:.3f} of 2 z empirical SE",
-            "variability": f"lengths vary by {v['length_cv']:.0%}",
-            "shape": f"shape of the estimates' distribution, skewness {v['skewness']:+.2f}",
+            "bias": f"bias of {v['standardised_bias']:+.2f} SE",
+            "variability": f"lengths vary {v['length_cv']:.0%}",
+            "shape": f"skewness {v['skewness']:+.2f}",
             JOINT: "several effects at once, beyond their sum",
-            LIMITS: "limits not symmetric about the estimate",
+            LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",
         }[term.name]
 

@@ -32,18 +32,11 @@ MOST_USERS = 100.0  # times the users that a study may be asked to have
 def explain(store: RunStore, summary: pa.Table) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Returns
-    -------
-    pyarrow.Table
-        After the settings, which include ``level``: effects on coverage (shares) with their MCSE,
-        ``length_effect``, ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
-        ``joint_effect`` and ``limits_effect`` (see :mod:`ldpflow.results.decomposition`); coverage = level +
-        their sum. ``clear_effects`` names those beyond two MCSE, and ``rest_effect`` is coverage - level
-        less the first five of these. Then ``coverage``, ``coverage_mcse``, ``failures``, ``replicates`` and
-        ``coverage_failures_as_misses`` of the summary, ``cause`` (the main cause in words, as ``19% too
-        short``) and ``explanation`` (sentences). For averages of paths that do not arrive these compare
-        predicted and measured bias. The metadata ``note`` counts the clear effects, and those that chance
-        would name.
+    Effects are shares with their MCSE (:data:`COLUMNS`): coverage = level + the sum of all but
+    ``rest_effect``, which is what the single ones within two MCSE, ``joint`` and ``limits`` give (see
+    :mod:`ldpflow.results.decomposition`). ``clear_effects`` names those beyond two MCSE, ``cause`` the main
+    one. For averages of paths that do not arrive ``explanation`` compares predicted and measured bias. The
+    metadata ``note`` counts the clear effects, and those that chance would name.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -76,7 +69,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
             found[at] = {
                 **coverage.effect_columns(),
                 "clear_effects": ", ".join(term.name for term in coverage.terms),
-                **{name: row[name] for name in COVERAGE},
+                **{name: row[name] for name in (*COVERAGE, *COUNTS)},
                 "cause": main_cause(coverage, row, source),
                 "explanation": " ".join(filter(None, sentences)),
             }
@@ -85,27 +78,27 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
         f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
     )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
-    for name in (*effect_names(), "clear_effects", *COVERAGE, "cause", "explanation"):
-        kind = summary.schema.field(name).type if name in COVERAGE else TEXTS.get(name, pa.float64())
+    for name, kind in COLUMNS.items():
         table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
     return table.replace_schema_metadata({"note": note if looked else ""})
 
 
-COVERAGE = ("coverage", "coverage_mcse", "failures", "replicates", "coverage_failures_as_misses")
-TEXTS = dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string())
-
-
-def effect_names() -> list[str]:
-    return [f"{name}_effect{end}" for name in EFFECTS for end in ("", "_mcse")]
+COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses")
+COUNTS = ("failures", "replicates")
+COLUMNS = {
+    **{f"{name}_effect{end}": pa.float64() for name in EFFECTS for end in ("", "_mcse")},
+    **dict.fromkeys(COVERAGE, pa.float64()),
+    **dict.fromkeys(COUNTS, pa.int64()),
+    **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
+}
+"""Columns of an explanation and their types, after the settings."""
 
 
 def main_cause(coverage: Decomposition, row: Mapping[str, Any], source: str | None) -> str | None:
     """Main cause in words; failures if they lower the coverage by more than the largest effect."""
-    lost = 0.0 if row["coverage"] is None else row["coverage"] - row["coverage_failures_as_misses"]
+    lost = 1.0 if row["coverage"] is None else row["coverage"] - row["coverage_failures_as_misses"]
     _, term = coverage.leading()
-    if lost > max(2 * (row["coverage_mcse"] or 0.0), 0.0 if term is None else -term.effect) or (
-        row["failures"] == row["replicates"]
-    ):
+    if row["failures"] and lost > max(2 * (row["coverage_mcse"] or 0.0), -term.effect if term else 0.0):
         return f"{row['failures'] / row['replicates']:.0%} failed"
     return coverage.main_words(source) if coverage.parts else None
 
