@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,9 +35,10 @@ def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> boo
     return True
 
 
-def all_rows(command: str, run: str, where: str | None) -> str:
+def all_rows(command: str, run: str, **options: object) -> str:
     """Command that prints all rows of a table."""
-    return shlex.join(["ldpflow", command, run, *(["--where", where] if where else []), "--all"])
+    given = ((f"--{name}", str(value)) for name, value in options.items() if value is not None)
+    return shlex.join(["ldpflow", command, run, *chain(*given), "--all"])
 
 
 def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
@@ -105,7 +107,7 @@ def summary(
         table = best_rows(opened.store, table)
     table = select_rows(table, sort=split_names(sort))
     if not print_plain(table, form, columns):
-        sheet = summary_sheet(table, all_rows("summary", run, where), sort is not None)
+        sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
         replace(sheet, notes=[*sheet.notes, *notes]).show(form, every or best)
 
 
@@ -136,8 +138,8 @@ def compare(
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
     HULC) share no replicates with the others: they are compared unpaired, and a column says so.
 
-    Of more than 30 rows the table has a line for each value that is compared, and the ten rows with the
-    smallest difference of coverages. Lines below name what a condition left out, and cells that cannot be
+    Of more than 30 rows the table has a line for each method, and the ten rows with the smallest difference
+    of coverages. Lines below name what a condition left out, and cells that cannot be
     compared.
     """
     from ldpflow.cli.sheets import comparison_sheet
@@ -147,7 +149,8 @@ def compare(
     compared = open_run(run).compare(by, baseline)
     table = select_rows(compared, where, split_names(sort))
     if not print_plain(table, form, columns):
-        sheet = comparison_sheet(table, by, all_rows("compare", run, where), sort is not None)
+        command = all_rows("compare", run, by=by, baseline=baseline, where=where)
+        sheet = comparison_sheet(table, command, sort is not None)
         replace(sheet, notes=notes_of(table, where, compared.num_rows)).show(form, every)
 
 
@@ -178,7 +181,7 @@ def explain(
     table = opened.explain(where, split_names(sort))
     if print_plain(table, form, columns):
         return
-    sheet = explanation_sheet(table, all_rows("explain", run, where), sort is not None)
+    sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
     notes = [*notes_of(table, where, opened.summary().num_rows), *stored_left_out(opened.store)]
     if not verbose:
         replace(sheet, notes=notes).show(form, every)

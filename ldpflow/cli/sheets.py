@@ -154,7 +154,7 @@ def span(values: Iterable[float]) -> str:
 
 
 def middle(values: Iterable[float | None]) -> str:
-    found = [value for value in values if value is not None]
+    found = [value for value in values if value is not None and math.isfinite(value)]
     return round_text(median(found), 3) if found else "-"
 
 
@@ -242,8 +242,8 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     return lines
 
 
-def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of paired comparisons of the values of ``by``."""
+def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+    """Sheet of paired comparisons."""
     rows: list[Row] = table.to_pylist()
     names = table.column_names
     settings, constants = split_settings(["vs", *names[: names.index("vs")]], rows)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from decimal import Decimal
 from html import unescape
 
@@ -85,6 +86,29 @@ def test_every_format_has_every_row(ldpflow, run_directory, command):
     assert head.startswith("\\begin{tabular}{") and body.count(" \\\\\n") == len(rows)
     assert {line.count("&") for line in body.splitlines()} == {head.splitlines()[2].count("&")}
     assert "SN" in body and all(line.startswith("% ") for line in notes.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (["summary", "--where", "n == 300"], "holds"),
+        (["explain", "--where", "n == 300"], "length"),
+        (["compare", "--by", "epsilon", "--baseline", "2"], "higher"),
+    ],
+)
+def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatch, words, title):
+    monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 4)
+    monkeypatch.setattr("ldpflow.cli.tables.WORST", 3)
+    command, *options = words
+    shown = ldpflow(command, run_directory, *options)
+    methods, _, rest = shown.out.partition("3 of ")
+    assert shown.code == 0 and title in methods
+    lines = [line.split()[0] for line in methods.splitlines() if line.strip()][-6:]
+    assert lines == ["BB", "BB", "BB", "BM", "SN", "TR"]
+    typed = joined(rest).partition("all: ")[2].partition(" --all")[0]
+    assert typed == shlex.join(["ldpflow", command, str(run_directory), *options])
+    whole = ldpflow(*shlex.split(typed)[1:], "--all")
+    assert whole.code == 0 and "all: ldpflow" not in whole.out
 
 
 FORMATS = ("csv", "json", "md", "latex")
