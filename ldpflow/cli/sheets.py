@@ -15,7 +15,6 @@ from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_tex
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.columns import summaries_of
-from ldpflow.results.decomposition import SINGLE, round_terms
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
@@ -284,6 +283,8 @@ TERM = " term"
 
 def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
     """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
+    from ldpflow.results.decomposition import SINGLE  # loads SciPy
+
     rows = [row | printed_terms(row) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
     settings, constants = split_settings(names, rows)
@@ -320,6 +321,8 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
 
 def printed_terms(row: Row) -> Row:
     """Effects beyond noise and the rest, rounded so that they add up to the printed coverage."""
+    from ldpflow.results.decomposition import SINGLE, round_terms
+
     if row["rest_effect"] is None:
         return {}
     terms = [*(part for part in SINGLE if part in row["clear_effects"].split(", ")), "rest"]
