@@ -238,9 +238,17 @@ class Run:
             return stored_comparisons(self.store, by, baseline)
 
     def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
-        """Explain why coverage differs from nominal: columns of the summary and ``explanation``.
+        """Explain why coverage differs from nominal, as a sum of effects.
 
-        The schema's metadata ``note`` counts the named effects, and those expected by chance."""
+        Returns
+        -------
+        pyarrow.Table
+            Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
+            ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
+            ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level``. ``clear_effects``
+            names those beyond two MCSE, ``cause`` the main one, and ``explanation`` has sentences. The
+            schema's metadata ``note`` counts the clear effects, and those expected by chance.
+        """
         from ldpflow.results.explanation import explain
 
         summary = self.summary(where, sort)

@@ -166,7 +166,7 @@ def test_its_columns_are_in_the_summary(run, capsys):
     assert "stretch" in table and "distance_median" in table
     assert "stretched: it is far from 0 in up to" in table
     assert "stretch,doubled," in printed(capsys, "summary", run, "--format", "csv")
-    assert "It is far from 0 in" in printed(capsys, "explain", run)
+    assert "It is far from 0 in" in printed(capsys, "explain", run, "--verbose")
     assert "stretch" in printed(capsys, "compare", run, "--by", "method").partition("\n")[0]
     assert "1.6 ± 0" in printed(capsys, "compare", run, "--by", "stretch")
 
@@ -194,7 +194,7 @@ def test_a_run_is_read_without_the_method(run, capsys, monkeypatch):
     again = stored_summary(RunStore(run), damaged="refuse")
     assert again.equals(before)
     assert "stretched: it is far from 0" in printed(capsys, "summary", run)
-    assert "It is far from 0 in" in printed(capsys, "explain", run)
+    assert "It is far from 0 in" in printed(capsys, "explain", run, "--verbose")
     assert "stretched, s = 2.5" in report_html(Results.load(run))
 
 

@@ -58,9 +58,14 @@ class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+    md = "md"
+    latex = "latex"
 
 
-TableFormat = Annotated[Format, typer.Option("--format", help="csv and json have full precision.")]
+TableFormat = Annotated[
+    Format, typer.Option("--format", help="csv and json have full precision; latex needs booktabs.")
+]
+Every = Annotated[bool, typer.Option("--all", help="Every row, also if there are more than 30.")]
 Plugins = Annotated[
     list[str] | None,
     typer.Option(

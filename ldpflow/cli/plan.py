@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from ldpflow.cli.flags import Axis, complete_study, set_parameters
-from ldpflow.cli.tables import Shown, fits, plain, print_rows, rich_table, round_text, short, with_error
-from ldpflow.columns import distinguishing_columns
+from ldpflow.cli.flags import Axis, Format, complete_study, set_parameters
+from ldpflow.cli.tables import Sheet, Shown, estimate, number, plain
+from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import Engine, SweepOptions
 
@@ -39,7 +39,7 @@ LEGEND = (
 )
 
 
-def print_source(found: Plan) -> None:
+def source_lines(found: Plan) -> Iterator[str]:
     """The quantiles and 1/f of the law that a plan starts from, by tau."""
     for row in first_rows(found.rows, "tau"):
         head, law = "guessed from the bounds", "laws tried"
@@ -47,12 +47,12 @@ def print_source(found: Plan) -> None:
             head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
         scale = f"scale 1/f = {row['sparsity']:,.4g}"
         ends = f"({law}: {row['sparsity_low']:,.4g} .. {row['sparsity_high']:,.4g})"
-        typer.echo(f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale} {ends}")
+        yield f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale} {ends}"
 
 
-def print_plan(
+def plan_sheet(
     found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
-) -> None:
+) -> Sheet:
     """The table of a plan, what its numbers are, cautions and invitations; ``wanted``: the goal in words."""
     rows = found.rows
     chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
@@ -62,30 +62,22 @@ def print_plan(
     names = distinguishing_columns(names, rows, implied=True)
     in_units = any("length_in_units" in row for row in rows)
     methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
-    print_parts(
-        [*map(plain, names or ["n"])],
-        [*measures(chosen, in_units), *goals(wanted, methods, difference)],
-        rows,
-    )
-    if any(row["length"] is not None for row in rows):
-        typer.echo(ORACLE)
-    for text in found.cautions:
-        typer.echo(text)
-    names = [name for name in names if name not in ("n", "level")]
-    print_users(rows, names, response_rate)
+    columns = [*measures(chosen, in_units), *goals(wanted, methods, difference)]
+    notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
+    told = [name for name in names if name not in ("n", "level")]
+    notes += [*found.cautions, *user_lines(rows, told, response_rate)]
     if wanted is not None and methods:
-        for text in dict.fromkeys(answer(row, wanted, names, response_rate) for row in rows):
-            typer.echo(text)
+        notes += dict.fromkeys(answer(row, wanted, told, response_rate) for row in rows)
+    return Sheet(rows, list(map(plain, names or ["n"])), columns, notes=notes)
 
 
-def print_users(rows: list[Row], names: Sequence[str], response_rate: float | None) -> None:
+def user_lines(rows: list[Row], names: Sequence[str], response_rate: float | None) -> Iterator[str]:
     """Users, answers, budget and invitations of every row, if there are several quantiles or invitations."""
     alone = first_rows(rows, "tau")
     if response_rate is None and len(alone) == 1:
         return
     lines = [", ".join([*settings_of(row, names), users_text(row, response_rate)]) for row in rows]
-    for line in dict.fromkeys(lines):
-        typer.echo(line)
+    yield from dict.fromkeys(lines)
     if len(alone) > 1:
         text = "Every quantile has users of its own"
         if len(alone) == len(rows):
@@ -96,9 +88,9 @@ def print_users(rows: list[Row], names: Sequence[str], response_rate: float | No
             answers = sum(row["answers_each"] for row in rows)
             text += f"; users who answer about every one would give {answers} answers each"
             text += f" and spend epsilon {together:g}" if together else ""
-        typer.echo(f"{text}. --compare has protocols with one report for several quantiles.")
+        yield f"{text}. --compare has protocols with one report for several quantiles."
     if response_rate is not None:
-        typer.echo("The invitations are enough if answering has nothing to do with the value.")
+        yield "The invitations are enough if answering has nothing to do with the value."
 
 
 def settings_of(row: Row, names: Sequence[str]) -> list[str]:
@@ -131,22 +123,6 @@ def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | N
     if response_rate is not None:
         text += f", {row['invitations_needed']:,} invitations"
     return f"{text}."
-
-
-def print_parts(settings: list[Shown], others: list[Shown], rows: list[Row]) -> None:
-    """One table, or several with equal settings if the terminal is too narrow for one."""
-    console = Console()
-    parts: list[list[Shown]] = [[]]
-    for column in others:
-        if parts[-1] and not fits(console, rich_table([*settings, *parts[-1], column], rows)):
-            parts.append([])
-        parts[-1].append(column)
-    for part in parts:
-        print_rows([*settings, *part], rows)
-
-
-def number(title: str, name: str, digits: int) -> Shown:
-    return title, lambda row: round_text(row.get(name), digits)
 
 
 def measures(chosen: bool, in_units: bool) -> list[Shown]:
@@ -212,35 +188,35 @@ def count_text(count: int | None, remark: str | None) -> str:
     return text if count is None or remark in (None, "arrived") else f"{text} ({remark.replace('_', ' ')})"
 
 
-def print_replicates(levels: list[float], target_mcse: float) -> None:
+def replicate_lines(levels: Iterable[float], target_mcse: float) -> Iterator[str]:
     from ldpflow.engine.precision import Precision, stopped_coverage
 
     for nominal in levels:
         fixed = -(-nominal * (1 - nominal) // target_mcse**2)
         mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
-        typer.echo(
+        yield (
             f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {fixed:,.0f} replicates; "
             f"sweep --target-mcse takes {taken:,.0f} on average, bias {mean - nominal:+.5f}"
         )
 
 
-def print_check(found: Plan) -> None:
+def check_sheet(found: Plan) -> Sheet:
     from ldpflow.practice.planning.plans import name_of
 
     rows = [{**row, "method": name_of(row)} for row in found.checked]
     settings = [name for name in rows[0] if name not in ("path", "replicates", "failures")]
     settings = settings[: settings.index("truth")]
     apart = {"method", *distinguishing_columns(settings, rows)}
-    print_parts(
+    return Sheet(
+        rows,
         [plain(name) for name in settings if name in apart],
         [
             ("coverage", coverage_text),
             ("", lambda row: row["judgement"]),
             number("length", "length_mean", 4),
             number("predicted SE", "predicted_se", 4),
-            ("emp. SE", lambda row: with_error(row["empirical_se"], row["empirical_se_mcse"])),
+            estimate("emp. SE", "empirical_se", "empirical_se_mcse"),
         ],
-        rows,
     )
 
 
@@ -250,12 +226,11 @@ def coverage_text(row: Row) -> str:
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
-def print_protocols(found: Plan, half_width: float | None, response: float | None) -> None:
+def protocol_sheet(found: Plan, half_width: float | None, response: float | None) -> Sheet:
     """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
     rows = found.rows
+    settings = list(map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)))
     columns: list[Shown] = [
-        *map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)),
-        ("protocol", protocol_text),
         ("rounds", lambda row: f"{row['rounds']:,}"),
         number("bits", "bits", 3),
         plain("needs"),
@@ -274,14 +249,11 @@ def print_protocols(found: Plan, half_width: float | None, response: float | Non
             (f"n for {short(half_width)}", users_needed),
             (f"ε for {short(half_width)}", lambda row: text_of(row["epsilon_needed"], "g", "none")),
         ]
-    print_rows(columns, rows)
-    typer.echo(LEGEND)
     asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
-    typer.echo(asked)
-    for text in found.cautions:
-        typer.echo(text)
+    notes = [LEGEND, asked, *found.cautions]
+    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
 
 
 def protocol_text(row: Row) -> str:
@@ -339,10 +311,11 @@ OPTIONS = [
     ),
     ("check", None, bool, None, "Simulate 512 replicates, the recommended methods included."),
     ("engine", None, Engine, None, "Where --check runs."),
+    ("format", None, Format, None, "csv and json: one table, that of --check; latex needs booktabs."),
 ]  # fmt: skip
 """Flags of the command: name, panel of the help, type, placeholder and help."""
 
-DEFAULTS = {"power": 0.8, "compare": False, "check": False, "engine": Engine.auto}
+DEFAULTS = {"power": 0.8, "compare": False, "check": False, "engine": Engine.auto, "format": Format.table}
 
 
 def flag_parameters() -> Iterator[Parameter]:
@@ -388,23 +361,28 @@ def plan(
     found = make_plan(study if own else study or "quickstart", **options)
     if settings is not None:
         write_settings(found, settings)
+    form = given["format"]
+    numbers_alone = form in (Format.csv, Format.json)
+    for text in found.cautions if numbers_alone else ():
+        typer.echo(text, err=True)
     if given["compare"]:
-        print_protocols(found, half_width if length is None else length / 2, response_rate)
+        protocol_sheet(found, half_width if length is None else length / 2, response_rate).show(form)
         return
-    if own:
-        print_source(found)
     wanted = None if length is None else f"length {length:g}"
     wanted = wanted if half_width is None else f"half width {half_width:g}"
-    print_plan(found, wanted, given["difference"], response_rate)
+    sheet = plan_sheet(found, wanted, given["difference"], response_rate)
+    notes = [*(source_lines(found) if own else ()), *sheet.notes]
     if target_mcse is not None:
-        print_replicates(sorted({row["level"] for row in found.rows}), target_mcse)
+        notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
+    if not (given["check"] and numbers_alone):
+        replace(sheet, notes=notes).show(form)
     if not given["check"]:
         raise typer.Exit(int(found.refused))
     largest = max(row["n"] for row in found.rows)
     if largest > 10**8:
         raise InputError("n", largest, "at most 1e8 with `check`")
     good = found.check(given["engine"].value)
-    print_check(found)
+    check_sheet(found).show(form)
     if not good:
         typer.echo("no recommended method is good at every row", err=True)
         raise typer.Exit(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +15,7 @@ from ldpflow.cli.flags import Format, Run, TableFormat, parse_settings
 from ldpflow.errors import InputError, require_extra
 
 if TYPE_CHECKING:
+    from ldpflow.cli.tables import Sheet
     from ldpflow.components.mechanisms import Mechanism
     from ldpflow.practice.audit.distinguishing import Audit
     from ldpflow.practice.transcripts.result import Analysis
@@ -75,10 +75,8 @@ def analyse(
     This is post-processing: it needs no raw data and adds no noise. Settings that the file's metadata has may
     be left out; a contradiction is an error.
     """
-    from ldpflow.cli.tables import write_csv
     from ldpflow.practice.transcripts.analysis import analyse as compute
     from ldpflow.practice.transcripts.collection import merge_settings, read_settings
-    from ldpflow.practice.transcripts.methods import columns_of
 
     algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
@@ -96,12 +94,10 @@ def analyse(
         typer.echo(f"settings: {settings}", err=True)
     tables = merge_settings(drop_none(given), read_settings(settings) if settings else {}, str(settings))
     found = compute(file, tables)
-    if form is Format.table:
-        print_analysis(found)
-    elif form is Format.csv:
-        write_csv(columns_of(found.asked), found.asked)
-    else:
+    if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+    else:
+        analysis_sheet(found).show(form)
     if html is not None:
         write_page(found, html)
     if code := found.exit_code(strict):
@@ -118,23 +114,24 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in tables.items() if value is not None}
 
 
-def print_analysis(analysis: Analysis) -> None:
-    from ldpflow.cli.tables import print_rows
+def analysis_sheet(analysis: Analysis) -> Sheet:
+    from ldpflow.cli.tables import Sheet, Shown
+    from ldpflow.practice.transcripts.methods import columns_of
     from ldpflow.practice.transcripts.result import SHOWN, method_label
 
     def format_value(name: str, digits: int) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
     rows = analysis.asked
-    columns: list[Any] = [("method", lambda row: method_label(row, rows))]
+    columns: list[Shown] = [("method", lambda row: method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    columns += [(title, format_value(name, digits)) for title, name, digits in SHOWN]
-    print_rows([*columns, ("status", lambda row: row["status"])], rows)
-    typer.echo(f"{analysis}\n")
-    typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))
+    results = [(title, format_value(name, digits)) for title, name, digits in SHOWN]
+    results.append(("status", lambda row: row["status"]))
+    notes = [*str(analysis).splitlines(), "", analysis.methods_paragraph()]
+    return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
 
 
 def write_page(analysis: Analysis, file: str) -> None:
@@ -175,7 +172,6 @@ def audit(
 
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
-    from ldpflow.cli.tables import write_csv
     from ldpflow.practice.audit import bundled
 
     count = read_count(samples, "samples")
@@ -184,33 +180,24 @@ def audit(
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]
-    rows = [each.to_dict() for each in found]
-    if form is Format.table:
-        print_audits(found)
-    elif form is Format.csv:
-        rows = [row | {"settings": json.dumps(row["settings"])} for row in rows]
-        write_csv(list(rows[0]), rows)
-    else:
-        typer.echo(json.dumps(rows, indent=2, allow_nan=False))
+    audit_sheet(found).show(form)
     if not all(each.passed for each in found):
         raise typer.Exit(1)
 
 
-def print_audits(found: list[Audit]) -> None:
-    from ldpflow.cli.tables import print_rows
+def audit_sheet(found: list[Audit]) -> Sheet:
+    from ldpflow.cli.tables import Sheet, plain
 
+    rows = [each.to_dict() for each in found]
     columns: list[Any] = [
-        ("name", lambda row: row["name"]),
         ("claim", claim_text),
         ("lower bound", lambda row: f"{row['bound']:.4f}"),
         ("frequencies", lambda row: f"{row['first']:.4g}, {row['second']:.4g}"),
         ("", lambda row: "" if row["passed"] else "EXCEEDED"),
     ]
-    print_rows(columns, [each.to_dict() for each in found])
-    for each in found:
-        typer.echo(f"{each.name}: {each.test}; inputs {each.inputs}")
-    first = found[0]
-    typer.echo(f"bounds at confidence {first.confidence:g}; a bound below the claim proves nothing")
+    notes = [f"{each.name}: {each.test}; inputs {each.inputs}" for each in found]
+    notes.append(f"bounds at confidence {found[0].confidence:g}; a bound below the claim proves nothing")
+    return Sheet(rows, [plain("name")], columns, notes=notes)
 
 
 def claim_text(row: dict[str, Any]) -> str:

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ldpflow.cli.flags import Columns, Format, Run, Sort, StudyName, TableFormat, Where
+from ldpflow.cli.flags import Columns, Every, Format, Run, Sort, StudyName, TableFormat, Where
 from ldpflow.errors import InputError, plain_text, require_extra
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ldpflow.results.published import MissingCell
 
 
 def split_names(texts: list[str] | None) -> list[str] | None:
     """Names of columns, of which a text may hold several with commas."""
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
+
+
+def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> bool:
+    """Print the columns asked for, or for CSV and JSON all, as they are."""
+    from ldpflow.cli.tables import plain_sheet
+    from ldpflow.results.where import select_rows
+
+    if columns is None and form not in (Format.csv, Format.json):
+        return False
+    plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
+    return True
+
+
+def all_rows(command: str, run: str, **options: object) -> str:
+    """Command that prints all rows of a table."""
+    given = ((f"--{name}", str(value)) for name, value in options.items() if value is not None)
+    return shlex.join(["ldpflow", command, run, *chain(*given), "--all"])
+
+
+def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
+    """What a condition left of ``total`` rows, and what the table's metadata note."""
+    kept = [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
+    note = (table.schema.metadata or {}).get(b"note", b"").decode()
+    return [*kept, *([note] if note else [])]
 
 
 def summary(
@@ -35,48 +63,52 @@ def summary(
     where: Where = None,
     sort: Sort = None,
     columns: Columns = None,
+    every: Every = False,
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
+    Of more than 30 rows the table has a line for each method and the ten cells whose coverage, failures
+    counted as misses, is farthest below the level. A method holds its level in a cell if the lower end of
+    the 95% Monte Carlo interval of that coverage is at most 2 points below the level; it fails if the upper
+    end is farther below.
+
     A run without intervals has errors of trajectories instead; the table shows their last step.
 
-    --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level
-    (failures counted as misses, lower end of the 95% Monte Carlo interval at most 2 points below it) the one
-    with the shortest intervals, or else the one with the highest coverage, and says which.
+    --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
+    one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.tables import print_csv, print_json, print_summary, print_table, print_trajectories
+    from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
+    from ldpflow.study.stored import stored_left_out
 
-    show = {Format.table: print_summary, Format.csv: print_csv, Format.json: print_json}[form]
     opened = open_run(run)
     table = opened.summary()
     if table.num_rows == 0 and (trajectories := opened.trajectories()).num_rows:
         if best:
             raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
-        print_trajectories(trajectories) if form is Format.table else show(trajectories)
+        if not print_plain(trajectories, form, None):
+            trajectory_sheet(trajectories).show(form)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
 
         table = stored_summary(opened.store, null, damaged="refuse")
+    total = table.num_rows
     table = select_rows(table, where)
+    notes = [
+        *notes_of(table, where, total),
+        *([BEST_OF_MANY] if best else []),
+        *stored_left_out(opened.store),
+    ]
     if best:
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
     table = select_rows(table, sort=split_names(sort))
-    if columns is not None:
-        table = select_rows(table, columns=split_names(columns))
-        show = print_table if form is Format.table else show
-    show(table)
-    if columns is None and form is Format.table:
-        from ldpflow.study.stored import stored_left_out
-
-        if best:
-            print(BEST_OF_MANY)
-        for line in stored_left_out(opened.store):
-            print(plain_text(line))
+    if not print_plain(table, form, columns):
+        sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
+        replace(sheet, notes=[*sheet.notes, *notes]).show(form, every or best)
 
 
 BEST_OF_MANY = (
@@ -93,9 +125,11 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(help="Value to compare with.", show_default="the first")
     ] = None,
+    form: TableFormat = Format.table,
     where: Where = None,
     sort: Sort = None,
     columns: Columns = None,
+    every: Every = False,
 ) -> None:
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
@@ -103,76 +137,72 @@ def compare(
     mean lengths has one by the delta method. A replicate without an interval counts as a miss; where there
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
     HULC) share no replicates with the others: they are compared unpaired, and a column says so.
+
+    Of more than 30 rows the table has a line for each method, and the ten rows with the smallest difference
+    of coverages. Lines below name what a condition left out, and cells that cannot be
+    compared.
     """
-    from ldpflow.cli.tables import Shown, plain, print_fitting, print_table, with_error
-    from ldpflow.columns import distinguishing_columns
+    from ldpflow.cli.sheets import comparison_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
-    table = select_rows(open_run(run).compare(by, baseline), where, split_names(sort))
-    if columns is not None:
-        print_table(select_rows(table, columns=split_names(columns)))
-        return
-    rows = table.to_pylist()
-    measures = table.column_names[table.column_names.index("vs") :]
-    settings = distinguishing_columns(
-        [n for n in table.column_names if n not in measures], rows, implied=True
-    )
-    results: list[Shown] = [
-        (
-            "coverage difference",
-            lambda r: with_error(r["coverage_difference"], r["coverage_difference_mcse"]),
-        ),
-        ("length ratio", lambda r: with_error(r["length_ratio"], r["length_ratio_mcse"])),
-        ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}"),
-        ("only this", lambda r: str(r["only_this"])),
-        ("only vs", lambda r: str(r["only_baseline"])),
-        ("pairs", lambda r: str(r["pairs"]) if r["paired"] else "unpaired"),
-    ]
-    if not any(row["undefined"] or row["undefined_baseline"] for row in rows):
-        results = [column for column in results if column[0] != "undefined, vs"]
-    first_to_go = ["only vs", "only this", "pairs", "undefined, vs", "length ratio"]
-    print_fitting([*map(plain, settings), plain("vs")], results, rows, first_to_go, "--columns shows any")
+    compared = open_run(run).compare(by, baseline)
+    table = select_rows(compared, where, split_names(sort))
+    if not print_plain(table, form, columns):
+        command = all_rows("compare", run, by=by, baseline=baseline, where=where)
+        sheet = comparison_sheet(table, command, sort is not None)
+        replace(sheet, notes=notes_of(table, where, compared.num_rows)).show(form, every)
 
 
-def explain(run: Run, where: Where = None, sort: Sort = None, columns: Columns = None) -> None:
+def explain(
+    run: Run,
+    form: TableFormat = Format.table,
+    where: Where = None,
+    sort: Sort = None,
+    columns: Columns = None,
+    every: Every = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Sentences instead, with advice.")] = False,
+) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
     The sum has the nominal level; the effects of mean length, variability of length, bias and the shape of
-    the estimates' distribution, each alone; what several do together; and the dependence of error and length.
-    It adds up to the coverage. For TR and TR-BM it also says what the diagnostics show and what to do. Every
-    number is in the summary too.
+    the estimates' distribution, each alone; the dependence of error and length; and the rest. It adds up to
+    the coverage. An effect within two MCSE is a dash, and is part of the rest, as is what several effects do
+    together. The last column names the main cause: 19% too short.
+
+    --verbose also says what the diagnostics of TR and TR-BM show and what to do.
     """
-    from ldpflow.columns import distinguishing_columns, short
-    from ldpflow.results.where import select_rows
+    from ldpflow.cli.sheets import explanation_sheet
+    from ldpflow.cli.tables import PLUS_MINUS, print_lines
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
     table = opened.explain(where, split_names(sort))
-    rows = table.to_pylist()
-    settings = [name for name in table.column_names if name not in ("path", "explanation")]
-    names = (
-        distinguishing_columns(settings, rows, implied=True)
-        if columns is None
-        else select_rows(table, columns=split_names(columns)).column_names
-    )
-    for row in rows:
+    if print_plain(table, form, columns):
+        return
+    sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
+    notes = [*notes_of(table, where, opened.summary().num_rows), *stored_left_out(opened.store)]
+    if not verbose:
+        replace(sheet, notes=notes).show(form, every)
+        return
+    for row in sheet.rows:
         # B says nothing about a method that has none.
-        label = ", ".join(f"{n} {short(row[n])}" for n in names if row[n] is not None)
+        label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
         typer.echo(f"{label or 'The cell'}: {row['explanation']}")
-    typer.echo(
-        "± is one Monte Carlo standard error (MCSE), of effects by a jackknife over groups of replicates. "
-        "The effect of a property is the coverage that it alone would give, less the level."
-    )
-    if note := (table.schema.metadata or {}).get(b"note"):
-        typer.echo(note.decode())
-    for line in stored_left_out(opened.store):
-        typer.echo(line)
+    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *notes])
+
+
+OF_EFFECTS = (
+    "That of an effect is by a jackknife over groups of replicates. The effect of a property is the coverage "
+    "that it alone would give, less the level."
+)
 
 
 def verify(
-    run: Run, against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw"
+    run: Run,
+    against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
+    form: TableFormat = Format.table,
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
 
@@ -182,30 +212,29 @@ def verify(
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
     numbers.
     """
-    from ldpflow.cli.tables import plain, print_rows, round_text
+    from ldpflow.cli.tables import Sheet, number, plain
     from ldpflow.run import open_run
 
     comparison = open_run(run).verify(against)
     rows = [asdict(row) for row in comparison.rows]
-    if rows:
-        print_rows(
-            [
-                *(plain(name) for name in ("table", "tau", "coordinate", "method", "n", "measure")),
-                ("ours", lambda row: round_text(row["ours"], 4)),
-                ("printed", lambda row: round_text(row["printed"], 4)),
-                ("z", lambda row: f"{row['z']:.2f}"),
-                ("adj. p", lambda row: f"{row['p_adjusted']:.3f}"),
-            ],
-            rows,
-        )
-    for line in missing_lines(comparison.missing):
-        typer.echo(line)
-    typer.echo(
+    lines = [
+        *missing_lines(comparison.missing),
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
-        f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {comparison.verdict}"
-    )
-    for line in (*comparison.power(), *comparison.findings):
-        typer.echo(line)
+        f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {comparison.verdict}",
+        *comparison.power(),
+        *comparison.findings,
+    ]
+    Sheet(
+        rows,
+        list(map(plain, ("table", "tau", "coordinate", "method", "n", "measure"))),
+        [
+            number("ours", "ours", 4),
+            number("printed", "printed", 4),
+            ("z", lambda row: f"{row['z']:.2f}"),
+            ("adj. p", lambda row: f"{row['p_adjusted']:.3f}"),
+        ],
+        notes=lines,
+    ).show(form)
     if not comparison.passed:
         raise typer.Exit(1)
 

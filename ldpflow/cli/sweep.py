@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -10,12 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import METHODS, Axis, Run, StudyName, parse_settings, set_parameters
+from ldpflow.cli.flags import (
+    METHODS,
+    Axis,
+    Format,
+    Run,
+    StudyName,
+    TableFormat,
+    parse_settings,
+    set_parameters,
+)
 from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_text
 from ldpflow.options import Engine, SweepOptions
 
 if TYPE_CHECKING:
     import ldpflow.run
+    from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import Planned, RunResult
     from ldpflow.study import Study
 
@@ -246,21 +257,18 @@ def print_plan(paths: Sequence[Planned]) -> None:
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
-    from ldpflow.cli.tables import count_replicates, print_summary, print_trajectories
+    from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
 
     if study.method:
         table = run.summary()
-        print_summary(table)
+        summary_sheet(table, f"ldpflow summary {shlex.quote(run.out)} --all").show(every=False)
     else:
         table = run.trajectories()
-        print_trajectories(table)
+        trajectory_sheet(table).show()
     if study.trajectory is not None:
         typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    typer.echo(
-        f"{count_replicates(table, wanted)}; {computed}; "
-        f"rows in {run.out}/replicates, summary in {run.out}/summary.parquet"
-    )
+    typer.echo(f"{count_replicates(table, wanted)}; {computed}; rows in {run.out}")
 
 
 def print_troubles(result: RunResult) -> None:
@@ -307,6 +315,7 @@ def replay(
     last: Annotated[
         int | None, typer.Option(min=0, help="Last replicate of several.", show_default="--replicate")
     ] = None,
+    form: TableFormat = Format.table,
 ) -> None:
     """Compute replicates again and compare them with the stored rows, bit by bit."""
     from ldpflow.engine.replay import replay as compute
@@ -316,15 +325,14 @@ def replay(
     if replayed.stored.num_rows == 0:
         typer.echo(f"{replayed.computed.num_rows:,} rows computed; nothing is stored to compare them with")
         return
-    print_replay(replayed)
-    typer.echo("equal, bit for bit" if replayed.equal else "DIFFERENT")
+    replay_sheet(replayed).show(form)
     if not replayed.equal:
         raise typer.Exit(1)
 
 
-def print_replay(replayed: ldpflow.run.Replay) -> None:
-    """Print computed beside stored values, a line per value; of diagnostics those that differ."""
-    from ldpflow.cli.tables import plain, print_rows
+def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
+    """Sheet of computed beside stored values, a line per value; of diagnostics those that differ."""
+    from ldpflow.cli.tables import Sheet, plain
     from ldpflow.run import exact_text
     from ldpflow.store.schema import STATISTICS, cell_keys
 
@@ -341,7 +349,9 @@ def print_replay(replayed: ldpflow.run.Replay) -> None:
                 mark = "" if values[0] == values[1] else "DIFFERENT"
                 line = {"value": name, "computed": values[0], "stored": values[1], "": mark}
                 lines.append({key: ours[key] for key in varying} | line)
-    print_rows([plain(name) for name in (*varying, "value", "computed", "stored", "")], lines)
+    names = [*varying, "value", "computed", "stored", ""]
+    verdict = "equal, bit for bit" if replayed.equal else "DIFFERENT"
+    return Sheet(lines, list(map(plain, names)), names=names, notes=[verdict])
 
 
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")

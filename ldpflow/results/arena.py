@@ -27,7 +27,6 @@ import pyarrow as pa
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
 from ldpflow.results.measures import Z95, wilson
-from ldpflow.results.summary import stored_paths
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.run_store import RunStore
@@ -181,6 +180,8 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     eligible row holds its level, the one with the highest coverage is taken, as the column ``level_state``
     tells. ``candidates`` is the number of rows that it was chosen from.
     """
+    from ldpflow.results.summary import stored_paths  # loads SciPy
+
     fixed = {
         path: canonical_json({table: simulator.settings().get(table) for table in ("problem", "mechanism")})
         for path, simulator in stored_paths(store.replicates, damaged="refuse").items()

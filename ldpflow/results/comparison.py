@@ -79,6 +79,7 @@ def comparisons(
     paths: Mapping[str, Simulator[Any, Any]],
     by: str,
     baseline: str | None = None,
+    alone: list[Row] | None = None,
 ) -> list[CellComparison]:
     """Compare the cells that differ in ``by`` only, replicate by replicate.
 
@@ -95,6 +96,8 @@ def comparisons(
         n or level. Other problems have other users, and cannot be compared.
     baseline : str, optional
         Value of ``by`` to compare with, by default the first one in each group of cells.
+    alone : list, optional
+        List to which the settings of cells without a counterpart are appended.
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
     columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
@@ -117,6 +120,8 @@ def comparisons(
         members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
+        if alone is not None and (not chosen or len(members) == 1):
+            alone += [shared | differs for shared, differs, _ in members]
         if not chosen:
             continue
         _, reference, base = chosen[0]
@@ -134,13 +139,22 @@ def comparisons(
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
-    """The comparisons of a stored run, a row each: shared columns, differing columns, ``vs``, result."""
-    found = comparisons(
-        stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by, baseline
-    )
+    """The comparisons of a stored run, a row each: shared columns, differing columns, ``vs``, result.
+
+    The metadata ``note`` counts the cells without a cell to compare with.
+    """
+    alone: list[Row] = []
+    paths = stored_paths(store.replicates, damaged="refuse")
+    found = comparisons(stored_cells(store, damaged="refuse"), paths, by, baseline, alone)
     rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+    if not alone:
+        return table
+    methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alone))
+    other = f"is like them but for {by}" + ("" if baseline is None else f" and has {baseline}")
+    note = f"{len(alone):,} cells ({methods}) are not compared: no other cell {other}."
+    return table.replace_schema_metadata({"note": note})
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:

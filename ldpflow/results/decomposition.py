@@ -53,6 +53,9 @@ BY_CHANCE = 0.06  # share of zero effects beyond two MCSE: Student's t with 19 d
 
 CAUSES = ("bias", "length", "variability", "shape")
 JOINT, DEPENDENCE, LIMITS = "joint", "dependence", "limits"
+SINGLE = ("length", "variability", "bias", "shape", DEPENDENCE)
+EFFECTS = (*SINGLE, JOINT, LIMITS, "rest")
+"""Effects of an explanation: coverage = level + the sum of all but the last."""
 
 DIAGNOSIS: dict[str, tuple[str, str, str]] = {
     "standardised_bias": ("bias / empirical_se", "1", "bias in standard errors"),
@@ -243,44 +246,79 @@ class Decomposition:
             f"{self.coverage:.{digits}f}."
         )
 
-    def headline(self, source: str | None = None) -> str:
-        """The property with the largest effect towards the gap, if the gap is more than two MCSE."""
+    def leading(self) -> tuple[str, Term | None]:
+        """Main cause of the gap, and the largest single effect towards it.
+
+        The cause is ``none`` if the gap is within two MCSE, ``left`` if no effect beyond noise is towards it,
+        ``joint`` or ``rest`` if that term exceeds every single effect, else the name of the largest one.
+        """
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:
-            return "no gap beyond noise"
+            return "none", None
         sign = math.copysign(1.0, gap)
         single = [term for term in self.terms if term.name != JOINT]
         towards = max(single, key=lambda term: sign * term.effect, default=None)
         if towards is None or sign * towards.effect <= 0:
-            return "a gap that no single effect explains"
-        said = cause(towards, source)
+            return "left", None
         joint = next((term.effect for term in self.terms if term.name == JOINT), 0.0)
         if sign * joint > sign * towards.effect:
-            return f"mainly several effects at once, the largest alone {said}"
+            return JOINT, towards
         if self.rest is not None and sign * self.rest.effect > sign * towards.effect:
+            return "rest", towards
+        return towards.name, towards
+
+    def headline(self, source: str | None = None) -> str:
+        """The property with the largest effect towards the gap, if the gap is more than two MCSE."""
+        kind, towards = self.leading()
+        if towards is None:
+            return "no gap beyond noise" if kind == "none" else "a gap that no single effect explains"
+        said = cause(towards, source)
+        if kind == JOINT:
+            return f"mainly several effects at once, the largest alone {said}"
+        if kind == "rest":
             return f"mainly effects that one by one are within noise, the largest clear one {said}"
-        against = min(single, key=lambda term: sign * term.effect)
+        sign = math.copysign(1.0, self.coverage - self.level)
+        against = min((t for t in self.terms if t.name != JOINT), key=lambda term: sign * term.effect)
         if -sign * against.effect > sign * towards.effect / 2:
             return f"mainly {said}, and against it {cause(against, source)}"
         return f"mainly {said}"
 
+    def main_words(self, source: str | None = None) -> str:
+        """The main cause in a few words, with its size: ``19% too short``."""
+        kind, term = self.leading()
+        if term is None or kind in (JOINT, "rest"):
+            several = {JOINT: "several at once", "rest": "small effects", "left": "no clear effect"}
+            return several.get(kind, "no gap")
+        return self.words(term) + (f", {source}" if source and kind == "bias" else "")
+
+    def effect_columns(self) -> dict[str, float]:
+        """:data:`EFFECTS` with their MCSE; the rest is coverage - level less those of SINGLE beyond noise."""
+        clear = {term.name for term in self.terms} & {*SINGLE}
+        others = [values for name, values in self.parts.items() if name not in clear]
+        parts = self.parts | ({"rest": np.sum(others, axis=0)} if others else {})
+        terms = [term_of(name, parts[name]) for name in EFFECTS if name in parts]
+        effects = {f"{term.name}_effect": term.effect for term in terms}
+        return effects | {f"{term.name}_effect_mcse": term.mcse for term in terms}
+
     def words(self, term: Term) -> str:
+        """A property with its size."""
         v = self.values
-        lengths = (
-            "mean length" if math.isfinite(v["variability_effect"]) else "lengths, which vary by design,"
-        )
+        if term.name == "length":
+            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
+            # Lengths that vary by design are not to be those of normal intervals.
+            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
+            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
         if term.name == DEPENDENCE:
             error = np.abs(self.rows.estimate - self.rows.truth)
             with np.errstate(all="ignore"):
                 correlation = float(np.corrcoef(error, self.rows.lengths())[0, 1])
-            return f"dependence of error and length, correlation {correlation:+.2f}"
+            return f"correlation of error and length {correlation:+.2f}"
         return {
-            "bias": f"bias of {v['standardised_bias']:+.2f} empirical SE",
-            "length": f"{lengths} {v['length_ratio']:.3f} of 2 z empirical SE",
-            "variability": f"lengths vary by {v['length_cv']:.0%}",
-            "shape": f"shape of the estimates' distribution, skewness {v['skewness']:+.2f}",
+            "bias": f"bias of {v['standardised_bias']:+.2f} SE",
+            "variability": f"lengths vary {v['length_cv']:.0%}",
+            "shape": f"skewness {v['skewness']:+.2f}",
             JOINT: "several effects at once, beyond their sum",
-            LIMITS: "limits not symmetric about the estimate",
+            LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",
         }[term.name]
 

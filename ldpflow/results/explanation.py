@@ -1,4 +1,4 @@
-"""Explanations of coverage, cell by cell, in sentences.
+"""Explanations of coverage, cell by cell, in numbers and in sentences.
 
 For paths that do not arrive they compare predicted and measured bias of the average.
 """
@@ -16,7 +16,7 @@ from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arrival import Arrival, predict_simulators
-from ldpflow.results.decomposition import BY_CHANCE, decompose
+from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
@@ -30,12 +30,13 @@ MOST_USERS = 100.0  # largest factor of n in an advice
 
 
 def explain(store: RunStore, summary: pa.Table) -> pa.Table:
-    """Settings of every row of a summary, and a text ``explanation``.
+    """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    It gives coverage as the sum of the level and the effects of bias, mean length, variability of length,
-    shape of the estimates' distribution and dependence of error and length (see
-    :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive, predicted and measured
-    bias are compared. The metadata ``note`` counts the named effects, and those that chance would name.
+    Effects are shares with their MCSE (:data:`COLUMNS`). Coverage is the level plus all effects but
+    ``rest_effect``. The rest is the sum of the single effects within two MCSE, ``joint`` and ``limits`` (see
+    :mod:`ldpflow.results.decomposition`). ``clear_effects`` names the effects beyond two MCSE, ``cause`` the
+    main one. For averages of paths that do not arrive, ``explanation`` compares predicted and measured bias.
+    The metadata ``note`` counts the clear effects, and those that chance would name.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -45,7 +46,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
         cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
-    texts = [""] * len(rows)
+    found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
     for keys, cells in stored_cells(store, damaged="refuse"):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
@@ -54,8 +55,9 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
             at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
             named, looked = named + len(coverage.terms), looked + coverage.looked
+            source = None if arrival is None else arrival.source()
             sentences = [
-                coverage.sentence(None if arrival is None else arrival.source()),
+                coverage.sentence(source),
                 "" if arrival is None else arrival.sentence(),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
@@ -64,14 +66,41 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
                 extremes(row),
                 looks(row),
             ]
-            texts[at] = " ".join(filter(None, sentences))
+            found[at] = {
+                **coverage.effect_columns(),
+                "clear_effects": ", ".join(term.name for term in coverage.terms),
+                **{name: row[name] for name in (*COVERAGE, *COUNTS)},
+                "cause": main_cause(coverage, row, source),
+                "explanation": " ".join(filter(None, sentences)),
+            }
     note = (
         f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
         f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
     )
-    settings = summary.column_names[: summary.column_names.index("truth")]
-    table = summary.select(settings).append_column("explanation", pa.array(texts, pa.string()))
+    table = summary.select(summary.column_names[: summary.column_names.index("truth")])
+    for name, kind in COLUMNS.items():
+        table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
     return table.replace_schema_metadata({"note": note if looked else ""})
+
+
+COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses")
+COUNTS = ("failures", "replicates")
+COLUMNS = {
+    **{f"{name}_effect{end}": pa.float64() for name in EFFECTS for end in ("", "_mcse")},
+    **dict.fromkeys(COVERAGE, pa.float64()),
+    **dict.fromkeys(COUNTS, pa.int64()),
+    **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
+}
+"""Columns of an explanation and their types, after the settings."""
+
+
+def main_cause(coverage: Decomposition, row: Mapping[str, Any], source: str | None) -> str | None:
+    """Main cause in words; failures if they lower the coverage by more than the largest effect."""
+    lost = 1.0 if row["coverage"] is None else row["coverage"] - row["coverage_failures_as_misses"]
+    _, term = coverage.leading()
+    if row["failures"] and lost > max(2 * (row["coverage_mcse"] or 0.0), -term.effect if term else 0.0):
+        return f"{row['failures'] / row['replicates']:.0%} failed"
+    return coverage.main_words(source) if coverage.parts else None
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+import shlex
+from decimal import Decimal
 from html import unescape
 
 import pytest
@@ -24,24 +28,90 @@ def run_directory(tmp_path_factory):
     return out
 
 
-def test_explain(ldpflow, run_directory):
+def joined(text):
+    """The words of an output, whatever the width of the window."""
+    return " ".join(text.split())
+
+
+def test_explain_is_a_table_whose_terms_add_up(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory)
-    assert shown.code == 0
-    lines = shown.out.splitlines()
-    assert len(lines) == 14 and "Each effect is judged by itself" in lines.pop()
-    assert "± is one Monte Carlo standard error (MCSE)" in lines.pop()
-    assert lines[0].startswith("epsilon 1, method BB, beta 0.65: Coverage 0.")
-    assert all("at level 0.9" in line and ": 0.900 (level) " in line for line in lines)
+    assert shown.code == 0 and "main cause" in shown.out and "judged by itself" in joined(shown.out)
+    written = ldpflow("explain", run_directory, "--format", "md").out.splitlines()
+    head, _, *cells = (
+        [word.strip() for word in line.split("|")[1:-1]] for line in written if line[:1] == "|"
+    )
+    causes = {}
+    for row in (dict(zip(head, cell, strict=True)) for cell in cells):
+        terms = [row[name] for name in head[head.index("level") : head.index("coverage")]]
+        assert sum(Decimal("0" if term == "-" else term) for term in terms) == Decimal(row["coverage"])
+        causes[row["epsilon"], row["method"], row["beta"]] = row["main cause"]
+    assert len(causes) == 12 and re.fullmatch(r"\d+% too short", causes["2", "BB", "0.65"])
+
+
+def test_explain_verbose_has_sentences(ldpflow, run_directory):
+    lines = ldpflow("explain", run_directory, "--verbose", "--where", "method == 'BB'").out.splitlines()
+    cells = [line for line in lines if ": Coverage 0." in line]
+    assert len(cells) == 6 and cells[0].startswith("epsilon 1, beta 0.65: ")
+    assert all("at level 0.9" in line and ": 0.900 (level) " in line for line in cells)
+    assert "± is one Monte Carlo standard error" in " ".join(lines) and "6 of 12 rows" in " ".join(lines)
 
 
 def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
-    assert shown.code == 0
-    assert shown.out.count(" SN ") == 10
+    assert shown.code == 0 and "vs=SN" in shown.out
     shown = ldpflow("compare", run_directory, "--by", "epsilon")
     assert "coverage difference" in shown.out and " 64" in shown.out
     refused = ldpflow("compare", run_directory, "--by", "tau")
     assert refused.code == 2 and "--by" in refused.err and "Traceback" not in refused.err
+
+
+def test_compare_names_what_it_leaves_out(ldpflow, run_directory):
+    shown = joined(ldpflow("compare", run_directory, "--where", "method == 'SN'").out)
+    assert "2 of 10 rows: those with method == 'SN'" in shown and "method=SN" in shown
+    shown = joined(ldpflow("compare", run_directory, "--by", "beta", "--baseline", "0.75").out)
+    assert "6 cells (BM, SN, TR) are not compared" in shown and "method=BB" in shown
+
+
+@pytest.mark.parametrize("command", ["summary", "explain", "compare"])
+def test_every_format_has_every_row(ldpflow, run_directory, command):
+    shown = {form: ldpflow(command, run_directory, "--format", form) for form in FORMATS}
+    assert {found.code for found in shown.values()} == {0}
+    rows = json.loads(shown["json"].out)
+    assert [row["method"] for row in csv.DictReader(io.StringIO(shown["csv"].out))] == [
+        row["method"] for row in rows
+    ]
+    assert shown["md"].out.count("\n| ") == len(rows) + 1
+    head, body = shown["latex"].out.split("\\midrule\n")
+    body, notes = body.split("\\bottomrule\n\\end{tabular}\n")
+    assert head.startswith("\\begin{tabular}{") and body.count(" \\\\\n") == len(rows)
+    assert {line.count("&") for line in body.splitlines()} == {head.splitlines()[2].count("&")}
+    assert "SN" in body and all(line.startswith("% ") for line in notes.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (["summary", "--where", "n == 300"], "holds"),
+        (["explain", "--where", "n == 300"], "length"),
+        (["compare", "--by", "epsilon", "--baseline", "2"], "higher"),
+    ],
+)
+def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatch, words, title):
+    monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 4)
+    monkeypatch.setattr("ldpflow.cli.tables.WORST", 3)
+    command, *options = words
+    shown = ldpflow(command, run_directory, *options)
+    methods, _, rest = shown.out.partition("3 of ")
+    assert shown.code == 0 and title in methods
+    lines = [line.split()[0] for line in methods.splitlines() if line.strip()][-6:]
+    assert lines == ["BB", "BB", "BB", "BM", "SN", "TR"]
+    typed = joined(rest).partition("all: ")[2].partition(" --all")[0]
+    assert typed == shlex.join(["ldpflow", command, str(run_directory), *options])
+    whole = ldpflow(*shlex.split(typed)[1:], "--all")
+    assert whole.code == 0 and "all: ldpflow" not in whole.out
+
+
+FORMATS = ("csv", "json", "md", "latex")
 
 
 def test_power(ldpflow, run_directory):
@@ -72,7 +142,7 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
         "holds", "too few replicates to say", "fails"
     }  # fmt: skip
     shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")
-    assert shown.code == 0 and "c=1000" in shown.out and "with another seed" in shown.out
+    assert shown.code == 0 and "c=1000" in shown.out and "another seed" in joined(shown.out)
     compared = ldpflow("compare", tmp_path, "--by", "c", "--baseline", "2", "--where", "method == 'BB'")
     assert compared.code == 0 and "length ratio" in compared.out
 
@@ -95,7 +165,7 @@ def test_sweep_to_a_target(ldpflow, tmp_path):
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
-    assert [line.partition(":")[0] for line in shown.out.splitlines()[:-2]] == ["n 300, method SN"] * 2
+    assert [line.split() for line in shown.out.splitlines()[2:]] == [["300", "SN"]] * 2
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     refused = ldpflow("compare", run_directory, "--columns", "pears")

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.tables import print_summary, print_trajectories, write_csv
+from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+from ldpflow.cli.tables import latex, write_csv
 from tests.cli.conftest import cell, without
 
 
@@ -21,7 +22,7 @@ SETTINGS = ["tau", "epsilon", "n", "method", "beta"]
 
 def shown(rows, capsys, **columns):
     """Lines of the summary of these rows."""
-    print_summary(pa.Table.from_pylist([row | columns for row in rows]))
+    summary_sheet(pa.Table.from_pylist([row | columns for row in rows])).show()
     return capsys.readouterr().out.splitlines()
 
 
@@ -51,7 +52,7 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
     assert {line.split()[0] for line in table} == {"0.25", "0.75"}, "tau"
     assert len(table) == 48 and {"1234", "1e6"} <= {word for line in table for word in line.split()}
     assert max(map(len, table)) <= max(width, 60)
-    left = " ".join(lines)
+    left = " ".join(" ".join(lines).split())
     for result in ("bias", "emp. SE", "length", "replicates"):
         assert result in " ".join(lines[start : start + 2]) or result in left.partition("too narrow for")[2]
 
@@ -85,8 +86,8 @@ def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monke
     lines = shown(rows, capsys)
     assert "misses" in " ".join(lines) and any("0.570" in line for line in lines)
     monkeypatch.setenv("COLUMNS", "50")
-    lines = shown(rows, capsys)
-    assert any("175 of 500 in a cell" in line and "0.31" in line for line in lines), "or it is said below"
+    text = " ".join(" ".join(shown(rows, capsys)).split())
+    assert "175 of 500 in a cell" in text and "0.31" in text, "or it is said below"
 
 
 def test_what_one_kind_alone_has_is_no_constant(capsys):
@@ -94,11 +95,10 @@ def test_what_one_kind_alone_has_is_no_constant(capsys):
             for law in ("gamma", "normal") for n in (10, 20)]  # fmt: skip
     rows += [with_setting(without(law="normal", n=n, method="BM"), shape=None) for n in (10, 20)]
     lines = shown(rows, capsys)
-    constants = lines[: next(i for i, line in enumerate(lines) if "coverage" in line)]
-    assert "gamma: shape=1.5" in constants
-    assert "BB: beta=0.75  B=500  multiplier=uniform" in constants
-    assert not any("shape" in line for line in constants if not line.startswith("gamma: "))
-    assert any("level=0.9" in line for line in constants)
+    (constants,) = (line for line in lines if "problem=quantile" in line)
+    shared, *owned = constants.split("; ")
+    assert {"gamma: shape=1.5", "BB: beta=0.75  B=500  multiplier=uniform"} <= {*owned}
+    assert "shape" not in shared and "level=0.9" in shared
 
 
 def test_a_setting_of_some_rows_alone_is_a_column(capsys):
@@ -120,7 +120,7 @@ def test_statistics_of_trajectories_go_before_settings_are_cut(capsys, monkeypat
          "mean": 0.123456, "mcse": 0.00123}
         for tau in (0.25, 0.75) for stat in ("last_sq", "avg_sq", "loss")
     ]  # fmt: skip
-    print_trajectories(pa.Table.from_pylist(rows))
+    trajectory_sheet(pa.Table.from_pylist(rows)).show()
     out = capsys.readouterr().out
     assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
 
@@ -131,11 +131,70 @@ def test_tables_of_a_real_sweep(ldpflow, tmp_path, monkeypatch):
     for width in (40, 120):
         monkeypatch.setenv("COLUMNS", str(width))
         out = ldpflow("summary", tmp_path / "run").out
-        assert "…" not in out and "0.65" in out and "TR: degree=2" in out
+        assert "…" not in out and "0.65" in out and "TR: degree=2" in " ".join(out.split())
     monkeypatch.setenv("COLUMNS", "60")
-    *table, left = ldpflow("compare", tmp_path / "run").out.splitlines()
-    assert "0.65" in " ".join(table) and max(map(len, table)) <= 60
-    assert "only vs, only this" in left and "--columns shows any" in left
+    lines = ldpflow("compare", tmp_path / "run").out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "(too narrow for only vs, only this" in " ".join(lines) and "vs=BB beta=0.65" in " ".join(lines)
+
+
+def long_table():
+    """48 cells; at epsilon 0.25 they cover less, least of all for BM at n = 1234."""
+    rows = design() + design(gamma=0.7)
+    for at, row in enumerate(rows):
+        low = 0.5 if row["method"] == "BM" and row["n"] == 1234 else 0.75
+        if row["epsilon"] == 0.25:
+            row |= {"coverage": low + at / 1000, "coverage_failures_as_misses": low + at / 1000}
+    return pa.Table.from_pylist(rows)
+
+
+def test_a_long_table_has_a_line_for_each_method_and_the_ten_worst_cells(capsys):
+    sheet = summary_sheet(long_table(), "ldpflow summary RUN --all")
+    sheet.show(every=False)
+    methods, worst = capsys.readouterr().out.split(
+        "10 of 48 rows, the worst; all: ldpflow summary RUN --all\n"
+    )
+    lines = [line.split() for line in methods.splitlines()]
+    assert lines[0][:5] == ["method", "cells", "holds", "fails", "unclear"]
+    assert [line[:2] for line in lines[1:]] == [["BB", "beta=0.65"], ["BB", "beta=0.85"], ["BM", "16"]]
+    shown = [line.split() for line in worst.splitlines()[1:11]]
+    coverages = [float(words[words.index("±") - 1]) for words in shown]
+    assert coverages == sorted(coverages) and coverages[0] < 0.6 and {words[1] for words in shown} == {"0.25"}
+    assert "± is one Monte Carlo standard error" in worst and "B=500" in worst
+    sheet.show()
+    whole = capsys.readouterr().out
+    assert whole.count(" ± ") == 96 and "B=500" in whole and "of 48 rows" not in whole
+
+
+def test_a_chosen_order_is_kept(capsys):
+    sheet = summary_sheet(long_table().sort_by([("coverage", "descending")]), ordered=True)
+    sheet.show(every=False)
+    out = capsys.readouterr().out
+    assert "10 of 48 rows, the first" in out and out.partition("the first")[2].count("0.880") == 10
+
+
+@pytest.mark.parametrize(("height", "least", "most"), [(40, 10, 10), (21, 6, 9), (5, 5, 5)])
+def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
+    for name, value in {"COLUMNS": "80", "LINES": height, "TTY_COMPATIBLE": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    summary_sheet(long_table(), "ldpflow summary runs/quickstart --all").show(every=False)
+    lines = capsys.readouterr().out.splitlines()
+    (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
+    assert least <= worst <= most and (worst == 5 or len(lines) <= height - 2)
+
+
+def test_latex_is_for_booktabs():
+    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "-", "12,345"]]
+    assert latex(titles, cells).splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"a\_b & length & n \\",
+        r"\midrule",
+        r"x \& y & $-8.4 \times 10^{-5} \pm 10^{-6}$ & $10^{5}$ \\",
+        r"50\% & -- & $12{,}345$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])

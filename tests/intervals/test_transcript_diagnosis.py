@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldpflow.cli.tables import cautions
+from ldpflow.cli.sheets import cautions
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.intervals.variance import BatchMeans

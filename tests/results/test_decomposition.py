@@ -17,8 +17,15 @@ import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
-from ldpflow.results.decomposition import BY_CHANCE, CAUSES, DIAGNOSIS_COLUMNS, decompose
-from ldpflow.results.explanation import explain, extremes, failures
+from ldpflow.results.decomposition import (
+    BY_CHANCE,
+    CAUSES,
+    DIAGNOSIS_COLUMNS,
+    EFFECTS,
+    SINGLE,
+    decompose,
+)
+from ldpflow.results.explanation import explain, extremes, failures, main_cause
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -160,7 +167,7 @@ def runs(tmp_path_factory):
         summary = store.read_summary()
         table = explain(store, summary)
         texts = zip(summary.to_pylist(), table["explanation"].to_pylist(), strict=True)
-        found[name] = (store, list(texts), table.schema.metadata[b"note"].decode())
+        found[name] = (store, list(texts), table)
     INTERVAL_METHODS.pop("eight_batches")
     return found
 
@@ -174,8 +181,37 @@ def test_explanations_of_real_runs_add_up(runs, name):
         assert gap != (headline == "no gap beyond noise")
 
 
+@pytest.mark.parametrize("name", ["many", "vector"])
+def test_effects_are_columns_that_add_up(runs, name):
+    """Every effect as a number: their sum is the gap; those beyond noise and the rest are, too."""
+    rows = runs[name][2].to_pylist()
+    for row in rows:
+        effects = {part: row[f"{part}_effect"] for part in EFFECTS if row[f"{part}_effect"] is not None}
+        rest, gap = effects.pop("rest"), row["coverage"] - row["level"]
+        assert sum(effects.values()) == pytest.approx(gap, abs=1e-12)
+        clear = [part for part in SINGLE if part in row["clear_effects"].split(", ")]
+        assert rest + sum(effects[part] for part in clear) == pytest.approx(gap, abs=1e-12)
+        for part in clear:
+            assert part == "bias" or abs(effects[part]) > 2 * row[f"{part}_effect_mcse"]
+        none = abs(gap) <= 2 * row["coverage_mcse"]
+        assert (row["cause"] == "no gap") == (none and "failed" not in row["cause"])
+
+
+def test_the_main_cause_in_words():
+    rng = np.random.default_rng(11)
+    error, width = rng.normal(size=2000), 2 * stats.norm.ppf(0.95)
+    short = decompose(cell(error, 0.7 * width + 0 * error), 0.9)
+    assert re.fullmatch(r"(29|30|31)% too short", short.main_words())
+    biased = decompose(cell(error + 1.0, width + 0 * error), 0.9)
+    assert biased.main_words("steps") == f"bias of {biased.values['standardised_bias']:+.2f} SE, steps"
+    failing = {"coverage": 0.9, "coverage_mcse": 0.01, "coverage_failures_as_misses": 0.6, "failures": 33}
+    fine = decompose(cell(error, width + 0 * error), 0.9)
+    assert main_cause(fine, failing | {"replicates": 100}, None) == "33% failed"
+
+
 def test_explain_says_how_many_effects_chance_would_name(runs):
-    _, texts, note = runs["many"]
+    _, texts, table = runs["many"]
+    note = table.schema.metadata[b"note"].decode()
     named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) .* about (\d+)\.", note)[0])
     terms = sum(len(re.findall(TERM, text)) for _, text in texts)
     rests = sum("within 2 MCSE" in text for _, text in texts)
@@ -189,7 +225,7 @@ def test_arrival_is_said_of_averages_whatever_their_name(runs):
     assert about == bundled | {"eight_batches"}
     # One unit for both biases, and no advice that another method's contradicts.
     measured = re.search(r"measured ([+-]\S+):", said["BB"])[1]
-    assert f"bias of {measured} empirical SE" in said["BB"]
+    assert f"bias of {measured} SE" in said["BB"]
     assert "smaller steps" not in said["BB"] and "or larger steps" not in said["TR"]
 
 

@@ -1,0 +1,331 @@
+"""Sheets of results: summaries, trajectories, explanations and comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from statistics import mean, median
+
+import numpy as np
+import pyarrow as pa
+
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain
+from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
+from ldpflow.results.columns import summaries_of
+from ldpflow.results.measures import has_exploded
+from ldpflow.results.trajectories import last_rows
+
+KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
+"""Columns that may determine the settings of a row."""
+COUNTS = ("replicates", "failures")
+
+TRIVIAL = {"dimension": 1, "coordinate": 0, "neighbouring": "replacement of one record"}
+"""Values that are not named where all rows have them."""
+
+
+def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], str]:
+    """Settings that distinguish the rows, and as text those that all rows, or all of some kinds, share."""
+    settings = distinguishing_columns([name for name in names if name not in COUNTS], rows, implied=True)
+    lines: dict[str, list[str]] = {"": []}
+    for name in names:
+        values = [row[name] for row in rows if row[name] is not None]
+        if name in settings or len(set(map(repr, values))) != 1 or values[0] == TRIVIAL.get(name):
+            continue
+        owners = "" if len(values) == len(rows) else owners_of(name, rows)
+        if owners is None:
+            settings.append(name)
+        elif name not in COUNTS or not owners:
+            lines.setdefault(owners, []).append(f"{name}={short(values[0])}")
+    return settings, "; ".join(f"{owners}{'  '.join(texts)}" for owners, texts in lines.items() if texts)
+
+
+def sort_rows(rows: list[Row], settings: Sequence[str]) -> None:
+    rows.sort(key=lambda row: [(row[name] is not None, row[name]) for name in settings])
+
+
+def owners_of(name: str, rows: Sequence[Row]) -> str | None:
+    """Kinds whose rows have a setting, as text, or None if it does not depend on the kind."""
+    for kind in KINDS:
+        having = {row.get(kind) for row in rows if row[name] is not None}
+        if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
+            return ", ".join(sorted(map(str, having))) + ": "
+    return None
+
+
+def coverage(row: Row) -> str:
+    if row["coverage"] is None:
+        return "-"
+    error = row["coverage_mcse"]
+    return f"{row['coverage']:.3f} ± {'-' if error is None else f'{error:.3f}'}"
+
+
+MISSES: Shown = (
+    "failures\nas misses",
+    lambda row: f"{row['coverage_failures_as_misses']:.3f}" if row["failures"] else "-",
+)
+LOOKED = ("coverage_all_n", "coverage_at_stop")
+
+
+def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+    """Sheet of a summary: settings that vary as columns, the others in lines below.
+
+    ``command`` prints all rows, and ``ordered`` says that the order of the rows was chosen.
+    """
+    rows: list[Row] = table.to_pylist()
+    names = table.column_names
+    if not rows:
+        return Sheet(rows, [])
+    # The path's key follows from the parameters.
+    parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
+    settings, constants = split_settings(parameters, rows)
+    if not ordered:
+        sort_rows(rows, settings)
+    lost = any(map(changes_coverage, rows))
+    declared = summaries_of(table.schema)
+    checks = [summary.name for summary in declared if summary.shown and has_value(summary.name, rows)]
+    checks += [name for name in LOOKED if has_value(name, rows)]
+    chosen = ("level_state", "candidates") if "level_state" in names else ()
+    counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
+    results = [
+        ("coverage", coverage),
+        *map(plain, chosen),
+        *([MISSES] if lost else []),
+        estimate("length", "length_mean", "length_mcse"),
+        number("bias", "bias", 2),
+        number("emp. SE", "empirical_se", 3),
+        *([estimate("power", "power", "power_mcse")] if has_value("power", rows) else []),
+        *(number(name, name, 3) for name in checks),
+        *map(plain, counts),
+    ]
+    failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
+    return Sheet(
+        rows,
+        list(map(plain, settings)),
+        results,
+        [*reversed(checks), "emp. SE", "bias", *reversed(counts), "power", "length", MISSES[0]],
+        constants,
+        [*failed, *cautions(rows, declared)],
+        methods=summary_methods(rows, settings),
+        legend=RULE,
+        rank=None if ordered else shortfall,
+        command=command,
+    )
+
+
+RULE = (
+    "holds (fails): its coverage, failures as misses, is shown to be above (below) the level less 2 points."
+)
+
+
+def shortfall(row: Row) -> float:
+    """Coverage less level, failures counted as misses."""
+    return float(row["coverage_failures_as_misses"] - row["level"])
+
+
+def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
+    """A line for each method: in how many cells it holds its level, its coverages, median length."""
+    lines = []
+    for line, own in by_method(rows, settings):
+        states = [judge(row) for row in own]
+        line |= {"holds": states.count(HOLDS), "fails": states.count(FAILS)}
+        line |= {"unclear": states.count(UNDECIDED)}
+        line |= {"coverage": span(row["coverage_failures_as_misses"] for row in own)}
+        lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
+    return lines
+
+
+def by_method(rows: Iterable[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
+    """Rows by method and those of its settings that vary, and the beginning of the line of each."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        fields = getattr(INTERVAL_METHODS.get(row["method"]), "model_fields", {})
+        values = [f"{name}={short(row[name])}" for name in settings if name in fields]
+        groups.setdefault(" ".join([row["method"], *values]), []).append(row)
+    for text, own in groups.items():
+        yield {"method": text, "cells": len(own)}, own
+
+
+def span(values: Iterable[float]) -> str:
+    return " .. ".join(f"{end:.3f}" for end in np.percentile([*values], (0, 100)))
+
+
+def middle(values: Iterable[float | None]) -> str:
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    return round_text(median(found), 3) if found else "-"
+
+
+def changes_coverage(row: Row) -> bool:
+    """Whether failures lower a coverage by its Monte Carlo standard error or more."""
+    error = row["coverage_mcse"]
+    lowered = bool(error) and row["coverage"] - row["coverage_failures_as_misses"] < error
+    return bool(row["failures"]) and not lowered
+
+
+def failures_line(rows: Sequence[Row]) -> str:
+    failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
+    worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
+    lost = [
+        row["coverage"] - row["coverage_failures_as_misses"] for row in rows if row["coverage"] is not None
+    ]
+    changed = f"; as misses they lower a coverage by up to {max(lost):.4f}" if any(lost) else ""
+    cell = f"{worst['failures']:,} of {worst['replicates']:,} in a cell"
+    return f"{failed:,} of {total:,} intervals failed, at most {cell}{changed}"
+
+
+def count_replicates(table: pa.Table, wanted: int | None) -> str:
+    """Say how many cells or followed paths a summary has, and how many replicates.
+
+    ``wanted``: what the study asks for. A summary uses all replicates, so more are pointed out.
+    """
+    if table.num_rows == 0:
+        return "no replicates"
+    cells = "coverage" in table.column_names
+    count = table.num_rows if cells else len(table["path"].unique())
+    each = table["replicates"].to_pylist()
+    least, most = (f"{value:,}" for value in (min(each), max(each)))
+    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {least}"
+    words += f" to {most} replicates" if most != least else " replicates"
+    beyond = wanted is not None and max(each) > wanted
+    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
+
+
+def has_value(name: str, rows: Sequence[Row]) -> bool:
+    return any(row.get(name) is not None for row in rows)
+
+
+TRAJECTORY_MEASURES = (
+    "last_sq", "avg_sq", "last_exc", "avg_exc", "tail_exc", "mean_gradient_norm",
+    "output_gradient_norm", "mean_noise_norm", "loss", "clipped", "threshold",
+)  # fmt: skip
+
+
+def trajectory_sheet(table: pa.Table) -> Sheet:
+    """Sheet of trajectories at the last step of every path: varying settings, means with their MCSE.
+
+    CSV and JSON have all steps.
+    """
+    wide: dict[str, Row] = {}
+    for row in last_rows(table.to_pylist()):
+        wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
+    paths = list(wide.values())
+    names = table.column_names[1 : table.column_names.index("step")]
+    # N, and what follows from others, comes last.
+    order = ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names)
+    settings = distinguishing_columns([n for n in dict.fromkeys(order) if n in names], paths)
+    stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
+    results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
+    sort_rows(paths, settings)
+    return Sheet(paths, list(map(plain, settings)), results, stats[:0:-1])
+
+
+def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
+    """Cautions about methods, one line per method and reason."""
+    lines = []
+    for method in sorted({row["method"] for row in rows}):
+        for summary in declared:
+            shares = [row.get(summary.name) for row in rows if row["method"] == method]
+            high = [share for share in shares if share is not None and share > CAUTIOUS]
+            if summary.caution and high:
+                lines.append(
+                    f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
+                    f"of {len(shares)} rows: see ldpflow explain --verbose"
+                )
+        wild = sum(has_exploded(row) for row in rows if row["method"] == method)
+        if wild:
+            lines.append(
+                f"{method}: mean length is over 1000 times the median in {wild} rows: paths explode there"
+            )
+    return lines
+
+
+def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+    """Sheet of paired comparisons."""
+    rows: list[Row] = table.to_pylist()
+    names = table.column_names
+    settings, constants = split_settings(["vs", *names[: names.index("vs")]], rows)
+    settings.sort(key="vs".__eq__)
+    undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
+    some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
+    difference, error = "coverage_difference", "coverage_difference_mcse"
+
+    lines = []
+    for line, own in by_method(rows, settings):
+        clear = [math.copysign(1, row[difference]) for row in own if abs(row[difference]) > 2 * row[error]]
+        line |= {"higher": clear.count(1), "lower": clear.count(-1)}
+        line |= {"coverage difference": span(row[difference] for row in own)}
+        lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
+    return Sheet(
+        rows,
+        list(map(plain, settings)),
+        [
+            estimate("coverage difference", difference, error),
+            estimate("length ratio", "length_ratio", "length_ratio_mcse"),
+            *([undefined] if some_undefined else []),
+            ("only this", lambda row: str(row["only_this"])),
+            ("only vs", lambda row: str(row["only_baseline"])),
+            ("pairs", lambda row: str(row["pairs"]) if row["paired"] else "unpaired"),
+        ],
+        ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
+        constants,
+        methods=lines,
+        legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
+        rank=None if ordered else (lambda row: float(row[difference])),
+        command=command,
+    )
+
+
+TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
+TERM = " term"
+
+
+def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+    """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
+    from ldpflow.results.decomposition import SINGLE  # loads SciPy
+
+    rows = [row | printed_terms(row) for row in table.to_pylist()]
+    names = table.column_names[1 : table.column_names.index("length_effect")]
+    settings, constants = split_settings(names, rows)
+    if not ordered:
+        sort_rows(rows, settings)
+    parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
+    terms = [(TITLES.get(part, part), part + TERM) for part in parts]
+    shares = [("level", "level"), *terms, ("coverage", "coverage")]
+
+    def amount(row: Row, name: str) -> str:
+        return "-" if row.get(name) is None else f"{row[name]:{'+' if TERM in name else ''}.3f}"
+
+    def means(own: list[Row]) -> Row:
+        values = {name: [row.get(name) for row in own] for _, name in shares}
+        known = {k: mean(v or 0.0 for v in found) for k, found in values.items() if any(found)}
+        return {title: amount(known, name) for title, name in shares}
+
+    return Sheet(
+        rows,
+        list(map(plain, settings)),
+        [
+            *((title, partial(amount, name=name)) for title, name in shares if name not in settings),
+            *([MISSES] if any(map(changes_coverage, rows)) else []),
+            ("main cause", lambda row: row["cause"] or "-"),
+        ],
+        ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],
+        f"A dash: within two MCSE, and part of the rest. {constants}",
+        methods=[line | means(own) for line, own in by_method(rows, settings)],
+        legend="Of each method the means.",
+        rank=None if ordered else shortfall,
+        command=command,
+    )
+
+
+def printed_terms(row: Row) -> Row:
+    """Effects beyond noise and the rest, rounded so that they add up to the printed coverage."""
+    from ldpflow.results.decomposition import SINGLE, round_terms
+
+    if row["rest_effect"] is None:
+        return {}
+    terms = [*(part for part in SINGLE if part in row["clear_effects"].split(", ")), "rest"]
+    effects = [row[f"{part}_effect"] for part in terms]
+    rounded = round_terms(effects, row["coverage"], row["level"], 3)
+    return {part + TERM: amount for part, amount in zip(terms, rounded, strict=True)}
