@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import Axis, Format, complete_study, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, number, plain
+from ldpflow.cli.tables import Sheet, Shown, estimate, number, plain, print_lines
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import Engine, SweepOptions
@@ -371,7 +371,11 @@ def plan(
     wanted = None if length is None else f"length {length:g}"
     wanted = wanted if half_width is None else f"half width {half_width:g}"
     sheet = plan_sheet(found, wanted, given["difference"], response_rate)
-    notes = [*(source_lines(found) if own else ()), *sheet.notes]
+    sources = list(source_lines(found)) if own else []
+    if form is Format.table:
+        print_lines(sources)
+        sources = []
+    notes = [*sources, *sheet.notes]
     if target_mcse is not None:
         notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
     if not (given["check"] and numbers_alone):

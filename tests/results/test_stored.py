@@ -148,7 +148,7 @@ def test_rows_that_contradict_each_other_or_their_status_are_an_error(tmp_path):
     rows = complete_rows(0, 4)
     covered = [None if at == 5 else value for at, value in enumerate(rows["covered"].to_pylist())]
     store.replicates.write(OTHER_KEY, with_column(rows, "covered", covered), META)
-    with pytest.raises(InputError, match="covered is given or absent"):
+    with pytest.raises(InputError, match="covered contradicts the status"):
         list(stored_cells(store, OTHER_KEY, damaged="refuse"))
 
 
