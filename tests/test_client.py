@@ -25,8 +25,11 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.errors import InputError
+from ldpflow.practice.audit.bundled import audit
+from ldpflow.practice.audit.clients import CLIENTS, audit_client
 
-CLIENTS = Path(__file__).parents[1] / "docs" / "clients"
+FOLDER = Path(__file__).parents[1] / "docs" / "clients"
 RANGE = (0.0, 1.0)
 
 
@@ -213,14 +216,36 @@ def test_reports_are_drawn_from_the_system(monkeypatch):
 
 
 def test_the_vectors_are_those_of_the_functions():
-    spec = importlib.util.spec_from_file_location("make_vectors", CLIENTS / "make_vectors.py")
+    spec = importlib.util.spec_from_file_location("make_vectors", FOLDER / "make_vectors.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.text() == (CLIENTS / "vectors.json").read_text()
+    assert module.text() == (FOLDER / "vectors.json").read_text()
     assert {name for name, _ in module.cases()} == {"odds", *client.REPORTS}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_the_client_in_javascript_passes_the_vectors():
-    done = subprocess.run(["node", CLIENTS / "check_vectors.mjs"], capture_output=True, text=True)
+    done = subprocess.run(["node", FOLDER / "check_vectors.mjs"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("name", "settings"), CLIENTS)
+def test_every_client_keeps_its_claim(name, settings, monkeypatch):
+    """At confidence .999 and a fixed seed; with twice the budget the audit fails."""
+    samples = 2000 if name in ("tree", "laplace", "gaussian") else 5000
+    found = audit_client(name, settings, samples)
+    assert found.passed and found.bound > 0.45 * found.claim, found
+    function = client.REPORTS[name]
+    budget = "mu" if "mu" in settings else "epsilon"
+
+    def eager(*arguments, **named):
+        return function(*arguments, **named | {budget: 2.0 * named[budget]})
+
+    monkeypatch.setitem(client.REPORTS, name, eager)
+    assert not audit_client(name, settings, samples).passed
+
+
+def test_all_clients_are_audited():
+    assert {name for name, _ in CLIENTS} == client.REPORTS.keys()
+    with pytest.raises(InputError, match="client:grr"):
+        audit("client:gr", {})

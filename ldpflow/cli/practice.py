@@ -151,7 +151,9 @@ def write_page(analysis: Analysis, file: str) -> None:
 def audit(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Mechanism, algorithm, protocol, or all for the bundled ones."),
+        typer.Argument(
+            metavar="NAME", help="Mechanism, algorithm, protocol, client:FUNCTION; or all, or clients."
+        ),
     ],
     epsilon: Epsilon = None,
     mu: Mu = None,
@@ -164,23 +166,29 @@ def audit(
         typer.Option(
             metavar="X",
             help="Simulated outputs per input, in each of two halves.",
-            show_default="5e5, 1e5 of an algorithm",
+            show_default="5e5, 1e5 of an algorithm or client",
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated outputs.")] = 1,
     form: TableFormat = Format.table,
 ) -> None:
-    """Bound the privacy parameter of a mechanism, algorithm or protocol from below, by a simulated attack.
+    """Bound the privacy parameter of a mechanism, algorithm, protocol or client from below, by an attack.
+
+    client:FUNCTION is a function of ldpflow.client, all stands for the bundled components and clients for all
+    functions of ldpflow.client.
 
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.cli.tables import write_csv
     from ldpflow.practice.audit import bundled
+    from ldpflow.practice.audit.clients import CLIENTS, audit_client
 
     count = read_count(samples, "samples")
     if name == "all":
         found = [bundled.audit(*case, count, confidence, seed) for case in bundled.BUNDLED]
+    elif name == "clients":
+        found = [audit_client(*case, count, confidence, seed) for case in CLIENTS]
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]

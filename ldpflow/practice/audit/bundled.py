@@ -29,6 +29,7 @@ from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.audit.clients import PREFIX, audit_client
 from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
@@ -256,12 +257,12 @@ def audit(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a mechanism, an algorithm or a protocol to its privacy claim.
+    """Hold a mechanism, an algorithm, a protocol or ``client:FUNCTION`` of ldpflow.client to its claim.
 
     Settings of an algorithm without noise of its own have those of the mechanism too, whose kind is
     ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. There are
     ``samples`` outputs on each input, once to choose the test and once to count it: by default 500,000 of a
-    mechanism or protocol and 100,000 runs of an algorithm.
+    mechanism or protocol and 100,000 of a client or an algorithm.
 
     Raises
     ------
@@ -269,6 +270,8 @@ def audit(
         If there is no such kind, or its settings are impossible.
     """
     load_plugins()
+    if name.startswith(PREFIX):
+        return audit_client(name.removeprefix(PREFIX), settings, samples, confidence, seed)
     if name in MECHANISMS:
         mechanism: Mechanism = read_component("mechanism", {"kind": name, **settings})
         kinds = [kind for kind, made in PROBLEMS.items() if issubclass(made, Problem)]
