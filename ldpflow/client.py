@@ -295,7 +295,7 @@ def discrete_gaussian(n: int, d: int, draw: Draw = SYSTEM) -> int:
             return x
 
 
-REPORTS = {
+REPORTS: dict[str, Callable[..., object]] = {
     function.__name__: function
     for function in (rr_sgd, rounds, cells, thresholds, grr, oue, hrr, haar, tree, laplace, gaussian)
 }
