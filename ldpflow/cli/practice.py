@@ -120,7 +120,7 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_analysis(analysis: Analysis) -> None:
     from ldpflow.cli.tables import print_rows
-    from ldpflow.practice.transcripts.result import SHOWN, method_label
+    from ldpflow.practice.transcripts.result import method_label, shown_columns
 
     def format_value(name: str, digits: int) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
@@ -131,7 +131,7 @@ def print_analysis(analysis: Analysis) -> None:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    columns += [(title, format_value(name, digits)) for title, name, digits in SHOWN]
+    columns += [(title, format_value(name, digits)) for title, name, digits in shown_columns(rows)]
     print_rows([*columns, ("status", lambda row: row["status"])], rows)
     typer.echo(f"{analysis}\n")
     typer.echo(textwrap.fill(analysis.methods_paragraph(), 96))

@@ -174,7 +174,9 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
         values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
         design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=protocol.draw)
+        counts = np.empty((2, protocol.questions(k)))
+        arguments = (*counts, keys, 1.0, 1.0, 0.0, design, budget)
+        call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
         return values
 
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"

@@ -81,7 +81,7 @@ class Checks:
             found = [
                 self.reports(chunk),
                 self.rounds(chunk, numbers),
-                self.epsilons(chunk),
+                epsilon_error(chunk, self.epsilon),
                 self.steps(chunk, etas),
                 self.recursion(chunk, numbers, etas),
             ]
@@ -120,15 +120,6 @@ class Checks:
         bad = chunk.rounds != numbers
         hint = "Rows are missing before it, counted twice, or in another order."
         return first_error(chunk, "round", chunk.rounds, bad, str(numbers[np.argmax(bad)]), hint)
-
-    def epsilons(self, chunk: Chunk) -> RowError | None:
-        if chunk.epsilons is None:
-            return None
-        wanted = np.nan if self.epsilon is None else self.epsilon
-        bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
-        allowed = "no budget" if self.epsilon is None else f"{self.epsilon!r}, the budget of the others"
-        hint = "Reports with different budgets cannot be analysed together."
-        return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
     def steps(self, chunk: Chunk, wanted: Floats) -> RowError | None:
         if chunk.steps is None:
@@ -172,6 +163,16 @@ class Checks:
             wanted = np.sort(wanted, axis=1)
             slack = np.broadcast_to(slack.max(axis=1, keepdims=True), slack.shape)
         return wanted, slack
+
+
+def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
+    if chunk.epsilons is None:
+        return None
+    wanted = np.nan if epsilon is None else epsilon
+    bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
+    allowed = "no budget" if epsilon is None else f"{epsilon!r}, the budget of the others"
+    hint = "Reports with different budgets cannot be analysed together."
+    return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
 
 def first_error(
