@@ -33,8 +33,10 @@ from ldpflow.practice.transcripts.checks import (
     DEVIATIONS,
     TOLERANCE,
     AnswerCounts,
+    earliest,
     epsilon_error,
     first_error,
+    whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import rows_of
@@ -47,8 +49,6 @@ Floats = NDArray[np.float64]
 SIGNS = ("hrr", "haar")
 BITS = ("thresholds", *SIGNS)
 UNARY = ("oue", "tree")
-ASKING = (*BITS, "tree")
-"""Protocols with a column ``question``, from 1."""
 
 
 class CountsReader(ReportReader):
@@ -72,11 +72,8 @@ class CountsReader(ReportReader):
         for name in self.counts.columns:
             if name not in columns.optional:
                 raise InputError("columns", None, f"a column {name}, for {protocol.kind}")
-        used = {*self.counts.columns, "epsilon", "user"}
-        unused = [name for name in (*columns.optional, *columns.thetas) if name not in used]
-        if isinstance(protocol, Rounds):
-            unused = [name for name in unused if name != "theta"]
-        if unused:
+        used = {*self.counts.columns, *(["theta"] if protocol.kind == "rounds" else []), "epsilon", "user"}
+        if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
             self.notes.append(f"columns not used: {', '.join(unused)}")
         count = getattr(protocol, "k", 2) if protocol.kind == "grr" else 2
         budget = protocol.budget()
@@ -118,10 +115,9 @@ class CountsReader(ReportReader):
     def check(self, chunk: Chunk) -> None:
         protocol = self.collection.protocol
         assert protocol is not None
-        faults = [self.counts.fault(chunk), epsilon_error(chunk, protocol.epsilon)]
-        found = [fault for fault in faults if fault is not None]
-        if found:
-            raise min(found, key=lambda fault: fault.row)
+        fault = earliest(self.counts.fault(chunk), epsilon_error(chunk, protocol.epsilon))
+        if fault is not None:
+            raise fault
         if chunk.texts is None:
             self.runs.add(chunk)
 
@@ -144,30 +140,27 @@ class CountedQuestions:
 
     def __init__(self, protocol: Any, taus: tuple[float, ...]) -> None:
         self.protocol, self.taus, self.k = protocol, taus, int(protocol.k)
-        self.columns = ("question",) if protocol.kind in ASKING else ()
+        self.columns = () if protocol.kind in ("grr", "oue") else ("question",)
         self.asked, self.ones = np.zeros((2, protocol.questions(self.k)))
         self.rows = 0
         self.bits: list[tuple[NDArray[np.bool_], NDArray[np.uint8]]] = []
 
-    @property
-    def largest_question(self) -> int:
-        return levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
-
     def fault(self, chunk: Chunk) -> RowError | None:
         found = []
         if self.columns:
-            found.append(whole_number_error(chunk, "question", chunk.questions, 1, self.largest_question))
+            largest = levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
+            found.append(whole_number_error(chunk, "question", chunk.questions, 1, largest))
         if chunk.texts is None:
             largest = 1 if self.protocol.kind in BITS else self.k - 1
             found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
-        elif not any(found):
+        else:
             self.bits = []
             for level, width in self.widths().items():
                 among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
                 matrix, fault = read_bits(chunk, among, width)
                 self.bits.append((among, matrix))
                 found.append(fault)
-        return min((fault for fault in found if fault is not None), key=lambda f: f.row, default=None)
+        return earliest(*found)
 
     def widths(self) -> dict[int, int]:
         """Bits of a report, by level."""
@@ -203,28 +196,21 @@ class CountedQuestions:
         return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
 
     def oddities(self) -> list[str]:
-        """Shares of ones that the randomiser does not make, and questions that a fair coin does not draw."""
-        budget, kind = self.protocol.budget(), self.protocol.kind
+        """Shares of ones that the randomiser does not make, the first three."""
+        low, kind = self.protocol.budget().flip, self.protocol.kind
         if kind == "grr":
             return []
-        found = []
-        high = 0.5 if kind in UNARY else budget.keep
-        for q, (asked, ones) in enumerate(zip(self.asked.tolist(), self.ones.tolist(), strict=True), start=1):
-            if asked > 0.0:
-                least, most = spread(budget.flip, asked)[0], spread(high, asked)[1]
-                if not least <= ones <= most:
-                    where = "bin or node" if kind in UNARY else "question"
-                    found.append(
-                        f"the share of ones at {where} {q} is {ones / asked:.4f}; with this protocol it lies "
-                        f"in [{max(least, 0.0) / asked:.4f}, {min(most, asked) / asked:.4f}]"
-                    )
-        return found[:3] + ([f"{len(found) - 3} such shares more"] if len(found) > 3 else [])
-
-
-def spread(p: float, n: float) -> tuple[float, float]:
-    """Ends of a count from Bin(n, p), five standard deviations away."""
-    half = DEVIATIONS * math.sqrt(n * p * (1.0 - p))
-    return n * p - half, n * p + half
+        unary = kind in UNARY
+        high = 0.5 if unary else 1.0 - low
+        reach = DEVIATIONS / np.sqrt(np.maximum(self.asked, 1.0))
+        least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
+        most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
+        shares = self.ones / np.maximum(self.asked, 1.0)
+        return [
+            f"the share of ones at {'bin or node' if unary else 'question'} {q + 1} is {shares[q]:.4f}; with "
+            f"this protocol it lies in [{least[q]:.4f}, {most[q]:.4f}]"
+            for q in np.flatnonzero((self.asked > 0.0) & ((shares < least) | (shares > most)))[:3].tolist()
+        ]
 
 
 class CountedRounds:
@@ -250,10 +236,8 @@ class CountedRounds:
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         ]
-        faults = [fault for fault in found if fault is not None]
-        sound = min((fault.row for fault in faults), default=chunk.first + len(chunk)) - chunk.first
-        later = self.count(chunk, sound)
-        return later or min(faults, key=lambda fault: fault.row, default=None)
+        fault = earliest(*found)
+        return self.count(chunk, len(chunk) if fault is None else fault.row - chunk.first) or fault
 
     def count(self, chunk: Chunk, rows: int) -> RowError | None:
         """Count the first rows of a chunk, round by round, up to a threshold that does not follow."""
@@ -266,14 +250,14 @@ class CountedRounds:
             here = turns == turn
             expected = self.thresholds[questions]
             least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
-            fault = mask_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
-            if chunk.thetas is not None and fault is None and rows:
+            fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
+            if chunk.thetas is not None:
                 low, high = self.protocol.ends
                 thetas = chunk.thetas[:rows, 0]
-                apart = here & ~(np.abs(thetas - expected) <= TOLERANCE * (high - low))
+                apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
                 wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
                 hint = "A row of an earlier round is missing, doubled or changed."
-                fault = mask_error(chunk, "theta", thetas, apart, wanted, hint)
+                fault = earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
             if fault is not None:
                 return fault
             ones = chunk.reports[:rows, 0] == 1.0
@@ -299,21 +283,6 @@ class CountedRounds:
 
     def oddities(self) -> list[str]:
         return []
-
-
-def whole_number_error(
-    chunk: Chunk, column: str, values: Floats | None, least: int, most: int
-) -> RowError | None:
-    assert values is not None
-    bad = (values != np.floor(values)) | (values < least) | (values > most)
-    allowed = "0 or 1" if (least, most) == (0, 1) else f"a whole number from {least} to {most}"
-    return first_error(chunk, column, values, bad, allowed)
-
-
-def mask_error(
-    chunk: Chunk, column: str, values: Floats, bad: NDArray[np.bool_], allowed: str, hint: str = ""
-) -> RowError | None:
-    return first_error(chunk, column, values, bad, allowed, hint) if bad.any() else None
 
 
 def read_bits(

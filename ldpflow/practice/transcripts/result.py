@@ -392,13 +392,8 @@ class Analysis:
 
 
 def shown_columns(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
-    """Those of :data:`SHOWN` that the rows have: no protocol without a path has relaxation times."""
-    return [
-        column
-        for column in SHOWN
-        if column[1] in ("estimate", "lower", "upper") or any(column[1] in row["checks"] for row in rows)
-        or (column[1] == "se" and any(row["se"] is not None for row in rows))
-    ]  # fmt: skip
+    """Those of :data:`SHOWN` that the rows have: a protocol without a path has no more than limits."""
+    return list(SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3])
 
 
 def own_columns(row: Row) -> dict[str, Any]:
