@@ -41,7 +41,7 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     Parameters
     ----------
     source : path, pyarrow.Table, data frame or mapping of columns
-        Columns ``report`` and ``theta`` (what the user was asked), or ``report_0, ...`` and ``theta_0, ...``;
+        Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
         are read in chunks.
     settings : mapping, optional
@@ -247,7 +247,7 @@ class PathReader(ReportReader):
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:
-    """Coordinates of theta, of which the columns and the settings must agree."""
+    """Number of coordinates of theta, on which columns and settings must agree."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism is not None and collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:
@@ -263,7 +263,7 @@ def dimension_of(source: Transcript, collection: Collection) -> int:
 
 
 def answers_of(path: CollectedPath) -> Floats | None:
-    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None where the report is A_i itself."""
+    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None if the report is A_i itself."""
     mechanism = path.mechanism
     if mechanism.kind not in ("randomized_response", "cells"):
         return None
@@ -277,7 +277,7 @@ def answers_of(path: CollectedPath) -> Floats | None:
 
 
 def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:
-    """What the reports of the mechanism look like, if that is known."""
+    """Test of whether reports look like the mechanism's, or None if their law is not known."""
     mechanism = path.mechanism
     if answers is not None:
         parameters: Any = mechanism.kernel_parameters(path.problem)

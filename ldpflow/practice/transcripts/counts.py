@@ -57,8 +57,8 @@ class CountsReader(ReportReader):
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
         protocol = collection.protocol
         assert protocol is not None
-        if protocol.kind in UNARY:
-            source = replace(source, texts=("user", "report"))
+        texts = ("user", "report") if protocol.kind in UNARY else ("user",)
+        source = replace(source, texts=texts, further=("question",))
         super().__init__(source, collection, chunk)
         self.check_rows()
         self.counts: CountedQuestions | CountedRounds
