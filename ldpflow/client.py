@@ -62,7 +62,7 @@ def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
     """Randomise one of k answers 0..k-1: the true one with probability a/(a + (k - 1) b), else another.
 
     Privacy: epsilon-LDP, likelihood ratio a/b. Source: Warner (1965) for k = 2; Wang, Blocki, Li and Jha
-    (2017), direct encoding, p = e^eps/(e^eps + k - 1), q = 1/(e^eps + k - 1).
+    (2017), Section 4.1 (direct encoding), p = e^eps/(e^eps + k - 1), q = 1/(e^eps + k - 1).
     """
     own = odds(epsilon)
     u = draw(own + (k - 1) * ONE)
@@ -76,7 +76,7 @@ def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
     """Randomise k bits of which the one at ``truth`` is 1; the text has the bits in order.
 
     Privacy: epsilon-LDP. Two values differ in two bits, with ratio (1/2)/q (1 - q)/(1/2) = a/b. Source: Wang,
-    Blocki, Li and Jha (2017), optimised unary encoding, p = 1/2, q = 1/(e^eps + 1).
+    Blocki, Li and Jha (2017), Section 4.3 (optimised unary encoding), p = 1/2, q = 1/(e^eps + 1).
     """
     total = odds(epsilon) + ONE
     return "".join(str(int(draw(2) == 1 if j == truth else draw(total) < ONE)) for j in range(k))
@@ -103,8 +103,8 @@ def check_number(value: float) -> None:
 def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
     """Report of LDP-SGD for a quantile: randomised response of 1{value <= theta}.
 
-    Privacy: epsilon-LDP. The adversary sees theta and one bit. Source: Warner (1965); Dette and Graw, LDP-SGD
-    with p = e^eps/(1 + e^eps); mechanism ``randomized_response``.
+    Privacy: epsilon-LDP. The adversary sees theta and one bit. Source: Warner (1965); Dette and Graw,
+    Section 2, with p = e^eps/(1 + e^eps); mechanism ``randomized_response``.
     """
     check_number(value)
     return respond(int(value <= theta), 2, epsilon, draw)
