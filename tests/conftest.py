@@ -11,11 +11,20 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items):
-    """Golden results last but for the files beside this one: other tests have compiled many of their kernels.
+SYSTEM = {"ray_session", "cluster", "proxy", "page"}
+"""Fixtures that start Ray, a cluster, a store's server or a browser."""
 
-    In two processes at once, one would wait for the kernels that the other compiles.
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark tests whose fixtures start servers, and move golden results to the end.
+
+    By then other tests have compiled many of their kernels: in two processes at once, one would wait for the
+    kernels that the other compiles.
     """
+    for item in items:
+        if SYSTEM & set(getattr(item, "fixturenames", ())):
+            item.add_marker("system")
 
     def place(item):
         parts = item.path.relative_to(HERE).parts

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.test_layers import LAYERS
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +66,7 @@ def test_it_is_short_and_names_each_level():
         assert all(f"`{name}`" in TEXT for name in names if not name.startswith("__"))
 
 
+@pytest.mark.system
 def test_a_component_is_one_file(tmp_path):
     """One of each kind is added to a copy of the package; a study of them runs there."""
     package = tmp_path / "ldpflow"

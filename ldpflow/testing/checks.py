@@ -2,7 +2,8 @@
 
 They cover shapes, the true value and the unbiasedness of the private gradient (by simulation), the
 sensitivity that scales a mechanism's noise, and the contract on bits: equal for one replicate and for many,
-and in another process. Each test of simulated means fails a correct component about once in ten thousand.
+and in another process. Each comparison with a simulated mean fails a correct component about once in ten
+thousand. A check may make several of them, and that of the curvature allows 10% more.
 A check is a function of a component that returns a remark or nothing, and raises :class:`Wrong` if it fails.
 """
 

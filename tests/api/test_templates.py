@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 SLOW = ("problem", "law", "algorithm", "mechanism")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS]
 )
@@ -57,6 +58,7 @@ WRONG = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "mistake", [pytest.param(m, marks=pytest.mark.slow if m != "sensitivity" else ()) for m in WRONG]
 )

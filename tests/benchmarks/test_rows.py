@@ -32,6 +32,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(engine_rows, "LONG", study)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in GROUPS]
 )

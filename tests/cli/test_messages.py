@@ -213,6 +213,7 @@ def test_figures_without_addresses_are_one_message(tmp_path, run):
     assert "reserves 66 GiB" in one_message(done, 1) and not (tmp_path / "p.svg").exists()
 
 
+@pytest.mark.system
 def test_ray_without_addresses_is_one_message(tmp_path):
     """Without the guard Ray's start waits without end, or ends in a crash after a minute."""
     (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
@@ -222,6 +223,7 @@ def test_ray_without_addresses_is_one_message(tmp_path):
     assert "ulimit -v" in said and "Traceback" not in done.stderr
 
 
+@pytest.mark.system
 def test_help_and_a_large_enough_limit_work(run):
     assert limited(500, "--version").returncode == 0
     assert limited(1500, "summary", run).returncode == 0

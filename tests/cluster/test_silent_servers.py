@@ -98,6 +98,7 @@ ANSWERS = [
 CASES = [*(("submit", answer) for answer in ANSWERS), ("jobs", silent), ("jobs", saying(b"null"))]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("command", "answer"), CASES)
 def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer, command):
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 1.0)

@@ -144,6 +144,7 @@ def test_independent_n_gives_every_n_its_own_paths(serial, tmp_path):
 BASELINE, HASWELL = ("x86-64", ""), ("haswell", "+avx2,+fma")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("cases", "processor"),
     [

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.system
 def test_its_tests_need_pytest_alone():
     example = ROOT / "examples" / "plugin"
     paths = os.pathsep.join([str(ROOT), str(example)])

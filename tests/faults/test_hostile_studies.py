@@ -25,6 +25,7 @@ def answers(tmp_path: Path, first: int, end: int) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(BLOCK, COUNT, BLOCK))]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, settings
 
 from tests.faults.killed_sweeps import Forks
@@ -22,6 +23,7 @@ def test_on_disk(tmp_path):
     run(str(tmp_path), 50)
 
 
+@pytest.mark.system
 def test_on_an_object_store():
     with bucket():
         run(f"s3://{BUCKET}", 10)

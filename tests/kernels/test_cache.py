@@ -58,6 +58,7 @@ def test_the_version_says_where_kernels_are(tmp_path, monkeypatch):
     cache.cache_folder.cache_clear()
 
 
+@pytest.mark.system
 def test_processes_that_start_together_compile_once_and_a_later_one_finds_every_kernel(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "LDPFLOW_CACHE_DIR": str(tmp_path)}
     together = [

@@ -44,7 +44,7 @@ from ldpflow.simulators.one_pass import OnePass
 Floats = NDArray[np.float64]
 
 RELAXATION_TIMES = 60.0
-"""Relaxation times that the rule for c aims at, which may turn out four times fewer or more."""
+"""Relaxation times that the rule for c aims at. A density that is half of the assumed one leaves 30."""
 
 GAMMA = 0.51
 RESAMPLES = 200
