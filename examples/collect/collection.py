@@ -181,7 +181,7 @@ class Collection:
     def __init__(self, file: Path | str, design: Path | str) -> None:
         self.settings = read_settings(design)
         self.design = read_collection(self.settings)
-        self.database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        self.database = sqlite3.connect(file, timeout=1.0, isolation_level=None)
         try:
             self.database.executescript(
                 "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
