@@ -6,6 +6,8 @@ import math
 import random
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -258,6 +260,18 @@ def test_settings_that_cannot_be_right(collected, field, settings):
     with pytest.raises(InputError) as caught:
         analyse(table, SETTINGS | settings)
     assert caught.value.field == field
+
+
+def test_texts_of_data_frames(collected):
+    table = collected["tree"]
+    expected = analyse(table, protocol("tree")).rows
+    for frame in (
+        pd.DataFrame(table.to_pydict()),
+        pd.DataFrame(table.to_pydict()).astype({"report": "category"}),
+        pl.DataFrame(table.to_pydict()),
+    ):
+        found = analyse(frame, protocol("tree")).rows
+        assert [row["lower"] for row in found] == [row["lower"] for row in expected]
 
 
 def test_bits_as_numbers_are_refused(collected):

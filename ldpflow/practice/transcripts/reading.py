@@ -179,11 +179,15 @@ def as_floats(values: pa.Array, name: str, first: int) -> Floats:
 
 
 def as_texts(values: pa.Array, name: str, first: int) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
     if not is_text(values.type):
         hint = "Bits are a text, since a number has no zeros before it."
         raise InputError(f"columns.{name}", str(values.type), "a column of texts of 0 and 1", hint)
     if values.null_count:
         raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, "a text of 0 and 1")
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())
     return values.cast(pa.large_binary())
 
 
@@ -202,8 +206,8 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_kind(kind) for is_kind in kinds)
+    names = ("string", "large_string", "string_view", "binary", "large_binary")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 # Files
