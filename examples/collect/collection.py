@@ -280,11 +280,17 @@ class Collection:
         return True
 
     def export(self, file: Path | str) -> int:
-        """Write the reports as the CSV file that ``ldpflow analyse`` reads, with the settings beside it."""
+        """Write the reports as the CSV file that ``ldpflow analyse`` reads; how many.
+
+        A step of gradient descent that is not complete is left out.
+        """
         state = self.begin()
+        complete = self.count - self.count % self.design.batch_size
         with open(file, "w", newline="", encoding="utf-8") as out:
             writer = None
-            rows = self.database.execute("SELECT question, report, ticket FROM reports ORDER BY number")
+            rows = self.database.execute(
+                "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?", (complete,)
+            )
             for question, text, user in rows:
                 report = json.loads(text)
                 row = state.column(question) | {"report": report, "user": user}
@@ -293,7 +299,7 @@ class Collection:
                     writer.writeheader()
                 writer.writerow(row)
                 state.take(question, report)
-        return self.count
+        return complete
 
     def close(self) -> None:
         self.database.close()

@@ -137,7 +137,9 @@ def main() -> None:
             reports = collection.export(arguments.export)
             settings = toml_text(collection.settings | {"n": reports})
             Path(f"{arguments.export}.toml").write_text(settings, encoding="utf-8")
-            print(f"{arguments.export}: {reports:,} reports")
+            rest = collection.count - reports
+            left = f", {rest} of an unfinished step left out" if rest else ""
+            print(f"{arguments.export}: {reports:,} reports{left}")
     except KeyboardInterrupt:
         pass
     collection.close()

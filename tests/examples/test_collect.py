@@ -158,6 +158,17 @@ def test_as_many_users_are_asked_as_a_round_needs(module, begun, monkeypatch):
     assert server.ask()[0] == 200  # the first one did not answer in time
 
 
+def test_a_step_that_is_not_complete_is_left_out(module, tmp_path):
+    collection = module("collection").Collection(
+        tmp_path / "r.sqlite", design("cells", tmp_path, 100, batch_size=10)
+    )
+    for value in range(27):
+        collection.add([take_part(collection, module("client").Device, float(value))])
+    assert collection.export(tmp_path / "r.csv") == 20
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 21
+    collection.close()
+
+
 def test_another_design_and_a_second_collector(module, tmp_path, begun):
     Collection = module("collection").Collection
     with pytest.raises(SystemExit, match="another collector"):
