@@ -17,7 +17,7 @@ PACKAGE = Path(ldpflow.__file__).parent
 
 # From the bottom of the data flow to its top: a package imports from its own level and those below.
 LAYERS = [
-    {"errors", "documents", "columns", "settings", "options"},
+    {"errors", "documents", "columns", "settings", "options", "client"},
     {"numerics"},
     {"components"},
     {"store"},
@@ -132,6 +132,7 @@ def loaded(code):
     ("code", "libraries"),
     [
         ("import ldpflow", {"numpy", "pyarrow", "scipy", "pydantic"}),
+        ("import ldpflow.client", {"numpy", "pyarrow", "scipy", "pydantic", "mpmath"}),
         ("import ldpflow.cli", {"numpy", "pyarrow", "scipy", "pydantic"}),
         ("import ldpflow as lf; lf.Study, lf.Quantile, lf.open_run, lf.sweep", {"scipy", "typer"}),
         ("import ldpflow.study as s; s.load_study('paper-table2')", {"scipy", "typer", "rich"}),

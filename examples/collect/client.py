@@ -1,8 +1,8 @@
-"""A user's device: it keeps the value, answers one question with one private bit, and stops.
+"""A user's device: it keeps the value, answers one question with one private report, and stops.
 
-The bit is drawn once. If the answer of the collector gets lost the same report is sent again, because a
-second draw would tell more about the value. If the question has changed meanwhile the user is not
-asked again: the bit has left the device, and the budget with it.
+The report is drawn once. If the answer of the collector gets lost the same report is sent again, because a
+second draw would tell more about the value. If the question has changed meanwhile the user is not asked
+again: the report has left the device, and the budget with it. Standard library and ldpflow.client alone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from fractions import Fraction
+from typing import Any
 
-from randomiser import keep_weight, randomised
+from ldpflow import client
 
 __all__ = ["Device"]
 
@@ -24,59 +24,71 @@ class Device:
     ----------
     value : float
         What is asked about; it never leaves the device.
-    largest_epsilon : Fraction
-        More than this is not spent, whatever the collector asks for.
+    largest_budget : float
+        More than this epsilon (or mu) is not spent, whatever the collector asks for.
     """
 
-    def __init__(self, value: float, largest_epsilon: Fraction) -> None:
+    def __init__(self, value: float, largest_budget: float) -> None:
         self.value = value
-        self.largest_epsilon = largest_epsilon
+        self.largest_budget = largest_budget
 
-    def take_part(self, host: str, port: int, patience: float = 60.0) -> bool:
-        """Answer one question; whether the report was counted.
+    def report(self, function: str, parameters: dict[str, Any]) -> Any:
+        """The private report: the only thing computed from the value that leaves the device.
 
         Raises
         ------
         ValueError
-            If the collector asks for more than ``largest_epsilon``.
+            If the collector asks for more than ``largest_budget``, or for what the device does not know.
+        """
+        if function not in client.REPORTS:
+            raise ValueError(f"asked for {function}, which this device does not have")
+        budget = parameters.get("mu", parameters.get("epsilon"))
+        if not 0 < budget <= self.largest_budget:
+            raise ValueError(f"asked for a budget of {budget}, at most {self.largest_budget} is given")
+        public = dict(parameters)
+        randomise: Any = client.REPORTS[function]
+        if function in ("laplace", "gaussian"):
+            gradient = [float(self.value <= public.pop("theta")) - public.pop("tau")]
+            return randomise(gradient, **public)[0]
+        found = randomise(self.value, **public)
+        return found[1] if isinstance(found, tuple) else found
+
+    def take_part(self, connection: http.client.HTTPConnection, patience: float = 120.0) -> bool:
+        """Answer one question; whether the report was counted.
+
+        Raises
+        ------
         TimeoutError
             If the collector was busy or away for ``patience`` seconds.
         """
         end = time.monotonic() + patience
-        question = self.post(host, port, "/ask", {}, end)
-        assert question is not None
-        epsilon = Fraction(question["epsilon"])
-        if epsilon > self.largest_epsilon:
-            raise ValueError(f"asked for epsilon = {epsilon}, at most {self.largest_epsilon} is given")
-        bit = 1 if self.value <= question["theta"] else 0
-        report = {
-            "user": question["user"],
-            "round": question["round"],
-            "report": randomised(bit, keep_weight(epsilon)),
-        }
-        return self.post(host, port, "/report", report, end) is not None
+        asked = post(connection, "/ask", {}, end)
+        if asked is None:
+            return False
+        report = self.report(asked["function"], asked["parameters"])
+        said = {"ticket": asked["ticket"], "mac": asked["mac"], "report": report}
+        return post(connection, "/report", said, end) is not None
 
-    def post(
-        self, host: str, port: int, path: str, content: dict[str, object], end: float
-    ) -> dict[str, object] | None:
-        """Send until there is an answer; None where the question has changed."""
-        pause = 0.002
-        while time.monotonic() < end:
-            try:
-                connection = http.client.HTTPConnection(host, port, timeout=10)
-                body = json.dumps(content)
-                connection.request("POST", path, body, {"Content-Type": "application/json"})
-                answer = connection.getresponse()
-                said = json.loads(answer.read())
-                connection.close()
-            except (OSError, http.client.HTTPException, json.JSONDecodeError):
-                answer = None  # the collector is away: try again, with the same report
-            if answer is not None and answer.status == 200:
+
+def post(
+    connection: http.client.HTTPConnection, path: str, content: dict[str, Any], end: float
+) -> dict[str, Any] | None:
+    """Send until there is an answer; None where the question has changed or no user is needed."""
+    pause = 0.002
+    while time.monotonic() < end:
+        try:
+            connection.request("POST", path, json.dumps(content), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            said: dict[str, Any] = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            connection.close()  # the collector is away: try again, with the same content
+        else:
+            if answer.status == 200:
                 return said
-            if answer is not None and answer.status == 409:
+            if answer.status in (409, 410):
                 return None
-            if answer is not None and answer.status == 400:
+            if answer.status != 503:
                 raise ValueError(said["error"])
-            time.sleep(pause)
-            pause = min(2 * pause, 0.25)
-        raise TimeoutError(f"no answer from {host}:{port}")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.25)
+    raise TimeoutError("no answer from the collector")

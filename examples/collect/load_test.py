@@ -1,47 +1,114 @@
-"""Simulated users that answer a running collector, and how long it took.
+"""Simulated users, a collector that is killed several times, and the interval from what was collected.
 
-    python load_test.py --port 8000 --users 10000
+    python load_test.py --design designs/haar.toml --folder run --users 200000 --kills 5
 
-Values are drawn here only because these users are not real: from N(0, 30^2).
+The population is made up: session lengths in whole seconds, 7% at 0, 9% at 30, and a long tail.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
+from contextlib import closing
+from pathlib import Path
 
 from client import Device
 
-__all__ = ["simulate_users"]
+HERE = Path(__file__).parent
 
 
-def simulate_users(host: str, port: int, users: int, workers: int = 4, seed: int = 1) -> int:
-    """Let users with values from N(0, 30^2) take part, some at a time; how many were counted."""
+def population(users: int, seed: int = 1) -> list[float]:
+    """Session lengths in seconds."""
     law = random.Random(seed)
-    values = [law.gauss(0.0, 30.0) for _ in range(users)]
+    values = []
+    for _ in range(users):
+        u = law.random()
+        tail = float(round(law.lognormvariate(4.5, 1.0)))
+        values.append(0.0 if u < 0.07 else 30.0 if u < 0.16 else tail)
+    return values
 
-    def one(value: float) -> bool:
-        return Device(value, Fraction(1)).take_part(host, port)
+
+class Collector:
+    """A server in a process of its own, that may be killed and started again on its port."""
+
+    def __init__(self, design: Path, folder: Path) -> None:
+        self.command = [sys.executable, HERE / "server.py", "--design", design, "--folder", folder]
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        command = [*self.command, "--port", str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        found = re.search(r":(\d+), (\d+) reports", said)
+        if found is None:
+            raise SystemExit("the collector did not start")
+        self.port, self.found = int(found[1]), int(found[2])
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.process.send_signal(how)
+        self.process.wait(timeout=60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def simulate_users(collector: Collector, values: list[float], kills: int = 0, workers: int = 48) -> int:
+    """Let users take part, some at a time, and kill the collector meanwhile; how many were counted."""
+    local = threading.local()
+    finished: list[bool] = []
+
+    def one(value: float) -> None:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection("127.0.0.1", collector.port, timeout=30)
+        finished.append(Device(value, largest_budget=8.0).take_part(local.connection))
 
     with ThreadPoolExecutor(workers) as pool:
-        return sum(pool.map(one, values))
+        done = pool.map(one, values)
+        for number in range(1, kills + 1):
+            while len(finished) < number * len(values) / (kills + 1):
+                time.sleep(0.01)
+            before = sum(finished)
+            collector.stop(signal.SIGKILL)
+            collector.start()
+            if collector.found < before:
+                raise SystemExit(f"{before:,} reports were confirmed, {collector.found:,} are there")
+        list(done)
+    return sum(finished)
 
 
 def main() -> None:
-    """Run the users and say how long it took."""
+    """Run the users, compare what was counted with what is there, and export it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, default=4, help="users at a time")
+    parser.add_argument("--design", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--users", type=int, default=200_000)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=48, help="users at a time")
     arguments = parser.parse_args()
+    values = population(arguments.users)
     started = time.monotonic()
-    counted = simulate_users(arguments.host, arguments.port, arguments.users, arguments.workers)
+    collector = Collector(arguments.design, arguments.folder)
+    counted = simulate_users(collector, values, arguments.kills, arguments.workers)
+    collector.stop()
     seconds = time.monotonic() - started
-    print(f"{counted:,} of {arguments.users:,} users counted in {seconds:.1f} s")
+    with closing(sqlite3.connect(arguments.folder / "reports.sqlite")) as database:
+        (stored,) = database.execute("SELECT count(*) FROM reports").fetchone()
+    print(f"{counted:,} of {arguments.users:,} users counted in {seconds:.1f} s, {arguments.kills} kills")
+    print(f"{stored:,} reports are stored")
+    subprocess.run([*collector.command, "--export", arguments.folder / "reports.csv"], check=True)
+    # A report that was stored as the collector died is confirmed when it is sent again: none is missing.
+    if stored != counted:
+        raise SystemExit("not every stored report was confirmed")
 
 
 if __name__ == "__main__":

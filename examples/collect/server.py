@@ -1,113 +1,148 @@
-"""A collector that asks one user at a time for one private bit.
+"""A collector of private reports: any protocol of ldpflow, one SQLite file.
 
-    python server.py --folder run --tau 0.9 --epsilon 1 --gamma 0.51 --c 40 --theta0 20
+    python server.py --design designs/haar.toml --folder run
+    python server.py --design designs/haar.toml --folder run --export reports.csv
 
-``POST /ask`` lends the current question (round and theta) to one user for some seconds; ``POST /report``
-takes the answer. The next question needs the answer to this one, so others wait some seconds for their
-turn and are then asked to come back. A question whose time is over goes to the next user.
+``POST /ask`` gives a user a question; ``POST /report`` takes the report. Reports that arrive together are
+committed together. As many users are asked as a round still needs; one who does not answer within some
+seconds is replaced, and others are asked to come back.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
-import re
-import secrets
-import threading
+import asyncio
+import json
+import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
-from flask import Flask, jsonify, request
-from flask.typing import ResponseReturnValue
-from transcript import Design, Stale, Transcript
-from werkzeug.serving import make_server
+from collection import Collection, Refused
+
+from ldpflow.study.reading import toml_text
 
 LEND_SECONDS = 30.0
-WAIT_SECONDS = 5.0
-TOKEN = re.compile(r"[0-9a-f]{32}")
+TOGETHER = 0.002
+"""Seconds that a report waits for others before all are committed."""
+
+LARGEST_BODY = 2**16
 
 
-def application(transcript: Transcript, lend_seconds: float = LEND_SECONDS) -> Flask:
-    """The collector's two questions and its state."""
-    app = Flask(__name__)
-    lock = threading.Condition()
-    lent: dict[str, object] = {"user": None, "until": 0.0}
+class Server:
+    """HTTP over a collection."""
 
-    def free() -> bool:
-        return lent["user"] is None or time.monotonic() >= lent["until"]
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self.waiting: list[tuple[tuple[Any, Any, Any], asyncio.Future[Any]]] = []
+        self.lent: dict[str, tuple[int, int, float]] = {}  # user: round, place, end
 
-    @app.get("/state")
-    def state() -> ResponseReturnValue:
-        with lock:
-            return jsonify(reports=transcript.round - 1, theta=transcript.theta)
+    def ask(self) -> tuple[int, dict[str, Any]]:
+        state, now = self.collection.state, time.monotonic()
+        self.lent = {u: lent for u, lent in self.lent.items() if lent[0] == state.round and lent[2] > now}
+        free = list(state.room)
+        for _, place, _ in self.lent.values():
+            free[place] -= 1
+        if not any(state.room):
+            return 410, {"error": "the collection is complete"}
+        for _ in range(20):
+            asked = self.collection.question()
+            place = state.place(asked["ticket"]["question"])
+            if free[place] > 0:
+                self.lent[asked["ticket"]["user"]] = (state.round, place, now + LEND_SECONDS)
+                return 200, asked
+        return 503, {"error": "enough users are answering: come back"}
 
-    @app.post("/ask")
-    def ask() -> ResponseReturnValue:
-        with lock:
-            if not lock.wait_for(free, min(WAIT_SECONDS, lend_seconds)) and not free():
-                return jsonify(error="other users are answering"), 503
-            user = secrets.token_hex(16)
-            lent.update(user=user, until=time.monotonic() + lend_seconds)
-            design = transcript.design
-            return jsonify(user=user, round=transcript.round, theta=transcript.theta, epsilon=design.epsilon)
+    async def report(self, said: Any) -> tuple[int, dict[str, Any]]:
+        if not isinstance(said, dict) or set(said) != {"ticket", "mac", "report"}:
+            return 400, {"error": "expected ticket, mac and report"}
+        if not self.waiting:
+            asyncio.get_running_loop().call_later(TOGETHER, self.commit)
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(((said["ticket"], said["mac"], said["report"]), future))
+        found = await future
+        if isinstance(found, sqlite3.Error):
+            return 503, {"error": f"it cannot be stored now: {found}"}
+        if isinstance(found, Refused):
+            return 409, {"error": str(found)}
+        return 200, {"counted": True, "new": found}
 
-    @app.post("/report")
-    def report() -> ResponseReturnValue:
-        said = request.get_json(silent=True)
-        wrong = faults(said)
-        if wrong:
-            return jsonify(error=wrong), 400
-        with lock:
-            new = None
-            try:
-                new = transcript.add(said["user"], said["round"], said["report"])
-            except OSError as error:
-                # The question stays lent to this user, whose device sends the report again.
-                return jsonify(error=f"it cannot be stored now: {error.strerror or error}"), 503
-            except Stale:
-                pass
-            if lent["user"] == said["user"]:
-                lent.update(user=None, until=0.0)
-                lock.notify()
-            if new is None:
-                return jsonify(error="the question has changed; do not answer another"), 409
-            return jsonify(counted=True, new=new)
+    def commit(self) -> None:
+        taken, self.waiting = self.waiting, []
+        try:
+            found: list[Any] = list(self.collection.add([report for report, _ in taken]))
+        except sqlite3.Error as error:
+            found = [error] * len(taken)
+        for ((ticket, _, _), future), result in zip(taken, found, strict=True):
+            if isinstance(ticket, dict) and not isinstance(result, sqlite3.Error):
+                self.lent.pop(str(ticket.get("user")), None)
+            if not future.done():
+                future.set_result(result)
 
-    return app
+    async def answer(self, line: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        path = line.split(" ")[1] if line.count(" ") == 2 else ""
+        if path == "/state":
+            return 200, {"reports": self.collection.count, "round": self.collection.state.round}
+        if path == "/ask":
+            return self.ask()
+        try:
+            said = json.loads(body)
+        except (ValueError, RecursionError):
+            return 400, {"error": "expected JSON"}
+        return await self.report(said) if path == "/report" else (404, {"error": "not here"})
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, as long as it is open. Nothing about the user's address is kept."""
+        try:
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
+                line, *headers = head.split("\r\n")
+                fields = {
+                    name.lower(): value.strip() for name, _, value in (h.partition(":") for h in headers)
+                }
+                size = int(fields.get("content-length", "0"))
+                if not 0 <= size <= LARGEST_BODY:
+                    break
+                code, said = await self.answer(line, await reader.readexactly(size))
+                text = json.dumps(said).encode()
+                writer.write(f"HTTP/1.1 {code} -\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, ValueError):
+            pass
+        writer.close()
 
 
-def faults(said: object) -> str:
-    """What is wrong with a report, or nothing."""
-    if not isinstance(said, dict) or set(said) != {"user", "round", "report"}:
-        return "expected user, round and report"
-    if not isinstance(said["user"], str) or not TOKEN.fullmatch(said["user"]):
-        return "user: expected the token that /ask gave"
-    if type(said["round"]) is not int or said["round"] < 1:
-        return "round: expected a whole number"
-    if type(said["report"]) is not int or said["report"] not in (0, 1):
-        return "report: expected 0 or 1"
-    return ""
+async def run(collection: Collection, port: int) -> None:
+    server = await asyncio.start_server(Server(collection).serve, "127.0.0.1", port)
+    port = server.sockets[0].getsockname()[1]
+    print(f"collecting on http://127.0.0.1:{port}, {collection.count} reports so far", flush=True)
+    await server.serve_forever()
 
 
 def main() -> None:
-    """Serve until stopped."""
+    """Serve until stopped, or export what was collected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, required=True, help="where the transcript is kept")
+    parser.add_argument("--design", type=Path, required=True, help="settings as of ldpflow analyse, with n")
+    parser.add_argument("--folder", type=Path, required=True, help="where the reports are kept")
     parser.add_argument("--port", type=int, default=8000)
-    for name in ("tau", "epsilon", "gamma", "c", "theta0"):
-        parser.add_argument(f"--{name}", type=float, required=True)
+    parser.add_argument(
+        "--export", type=Path, metavar="FILE.csv", help="write the reports, and FILE.csv.toml"
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    design = Design(arguments.tau, arguments.epsilon, arguments.gamma, arguments.c, arguments.theta0)
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it would keep users' addresses
-    transcript = Transcript(arguments.folder / "transcript.csv", design)
-    server = make_server("127.0.0.1", arguments.port, application(transcript), threaded=True)
-    print(f"collecting on http://127.0.0.1:{server.port}, {transcript.round - 1} reports so far", flush=True)
+    collection = Collection(arguments.folder / "reports.sqlite", arguments.design)
     try:
-        server.serve_forever()
+        if arguments.export is None:
+            asyncio.run(run(collection, arguments.port))
+        else:
+            reports = collection.export(arguments.export)
+            settings = toml_text(collection.settings | {"n": reports})
+            Path(f"{arguments.export}.toml").write_text(settings, encoding="utf-8")
+            rest = collection.count - reports
+            left = f", {rest} of an unfinished step left out" if rest else ""
+            print(f"{arguments.export}: {reports:,} reports{left}")
     except KeyboardInterrupt:
         pass
-    transcript.close()
+    collection.close()
 
 
 if __name__ == "__main__":

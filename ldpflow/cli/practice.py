@@ -117,7 +117,7 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 def analysis_sheet(analysis: Analysis) -> Sheet:
     from ldpflow.cli.tables import Sheet, Shown
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import SHOWN, method_label
+    from ldpflow.practice.transcripts.result import method_label, shown_columns
 
     def format_value(name: str, digits: int) -> Any:
         return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
@@ -128,7 +128,7 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    results = [(title, format_value(name, digits)) for title, name, digits in SHOWN]
+    results = [(title, format_value(name, digits)) for title, name, digits in shown_columns(rows)]
     results.append(("status", lambda row: row["status"]))
     notes = [*str(analysis).splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
@@ -148,7 +148,9 @@ def write_page(analysis: Analysis, file: str) -> None:
 def audit(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Mechanism, algorithm, protocol, or all for the bundled ones."),
+        typer.Argument(
+            metavar="NAME", help="Mechanism, algorithm, protocol, client:FUNCTION; or all, or clients."
+        ),
     ],
     epsilon: Epsilon = None,
     mu: Mu = None,
@@ -161,22 +163,28 @@ def audit(
         typer.Option(
             metavar="X",
             help="Simulated outputs per input, in each of two halves.",
-            show_default="5e5, 1e5 of an algorithm",
+            show_default="5e5, 1e5 of an algorithm or client",
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated outputs.")] = 1,
     form: TableFormat = Format.table,
 ) -> None:
-    """Bound the privacy parameter of a mechanism, algorithm or protocol from below, by a simulated attack.
+    """Bound the privacy parameter of a mechanism, algorithm, protocol or client from below, by an attack.
+
+    client:FUNCTION is a function of ldpflow.client, all stands for the bundled components and clients for all
+    functions of ldpflow.client.
 
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.practice.audit import bundled
+    from ldpflow.practice.audit.clients import CLIENTS, audit_client
 
     count = read_count(samples, "samples")
     if name == "all":
         found = [bundled.audit(*case, count, confidence, seed) for case in bundled.BUNDLED]
+    elif name == "clients":
+        found = [audit_client(*case, count, confidence, seed) for case in CLIENTS]
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]

@@ -6,19 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ldpflow.practice.transcripts.result import ARRIVAL, SHOWN, interval_words, method_label
+from ldpflow.practice.transcripts.result import (
+    ARRIVAL,
+    EstimatedCdf,
+    interval_words,
+    method_label,
+    shown_columns,
+)
 from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_chart
 from ldpflow.report.page import render_page, script_json
 
 if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
 
-HEAD = ["method", "level", "coordinate", *(title for title, _, _ in SHOWN), "status"]
-
 PROGRESS = (
     "What users were asked (the iterate), the average of all iterates so far, and the reported "
     "regression with its interval at halves of the run. A run that arrived has an average that "
     "does not drift any more."
+)
+CDF = (
+    "F^ at the edges of the bins, or at the thresholds that were asked at, without a fit: neither monotone "
+    "nor within [0, 1]. The rule is the interval to report, at the height of the quantile's level."
 )
 INTERVALS = "What was asked for. All but TR and TR-BM are around an average, and share its bias."
 
@@ -28,17 +36,25 @@ def analysis_html(analysis: Analysis) -> str:
     names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
     sections, specs, verdicts = [], {}, []
     for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
-        good = verdict.arrival == "arrived" and not verdict.flags
-        text = ": ".join(filter(None, (name, ARRIVAL[verdict.arrival])))
+        good = verdict.arrival in ("arrived", None) and not verdict.flags
+        what = f"{len(verdict.flags) or 'no'} flags" if verdict.arrival is None else ARRIVAL[verdict.arrival]
+        text = ": ".join(filter(None, (name, what)))
         verdicts.append({"good": good, "text": text, "flags": verdict.words})
-        figures = [("progress", "Estimates along the run", PROGRESS, progress_chart(analysis, j))]
-        if any(row["status"] == "ok" and row["coordinate"] == j for row in analysis.asked):
-            figures.append(("intervals", "Intervals", INTERVALS, intervals_chart(analysis, j)))
+        if isinstance(analysis.progress, EstimatedCdf):
+            chart = cdf_chart(analysis, analysis.progress, j)
+            figures = [("cdf", "Estimated distribution function", CDF, chart)]
+            caption = "What was asked for."
+        else:
+            figures = [("progress", "Estimates along the run", PROGRESS, progress_chart(analysis, j))]
+            caption = INTERVALS
+        if any(row["lower"] is not None and row["coordinate"] == j for row in analysis.asked):
+            figures.append(("intervals", "Intervals", caption, intervals_chart(analysis, j)))
         for kind, title, caption, chart in figures:
             spec = specs[f"{kind}-{j}"] = chart.to_dict()
             heading = ", ".join(filter(None, (title, name)))
             section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption}
             sections.append(section | {"alt": spec["description"]})
+    shown = shown_columns(analysis.asked)
     return render_page(
         "analysis.html.jinja",
         name=analysis.file.rpartition("/")[2],
@@ -46,7 +62,13 @@ def analysis_html(analysis: Analysis) -> str:
         verdicts=verdicts,
         facts=facts(analysis),
         sections=sections,
-        head=HEAD,
+        head=[
+            "method",
+            "level",
+            "coordinate",
+            *(title for title, _, _ in shown),
+            "status",
+        ],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.notes,
@@ -71,8 +93,15 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
         ("Reports", f"{analysis.users:,}"),
         ("Mechanism", analysis.privacy_words()),
-        ("Steps", f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"),
     ]
+    if algorithm is not None:
+        steps = f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"
+        found.append(("Steps", steps))
+    elif collection.protocol is not None:
+        low, high = collection.protocol.ends
+        bins = getattr(collection.protocol, "k", None)
+        found.append(("Range", f"[{low:g}, {high:g}]" + (f", {bins} bins" if bins else "")))
+        found.append(("Rounds", f"{analysis.steps}"))
     if collection.batch_size > 1:
         found.append(("Reports to a step", f"{collection.batch_size:,}"))
     if analysis.sha256 is not None:
@@ -91,7 +120,7 @@ def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object
         (name, name),
         (f"{row['level']:g}", row["level"]),
         (analysis.coordinate_name(row["coordinate"]) or "0", row["coordinate"]),
-        *(cell(name, digits) for _, name, digits in SHOWN),
+        *(cell(name, digits) for _, name, digits in shown_columns(analysis.asked)),
         (row["status"], row["status"]),
     ]
 
@@ -99,6 +128,7 @@ def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object
 def progress_chart(analysis: Analysis, j: int) -> Any:
     """Iterate and average over the steps, and the reported regression at halves of the run."""
     progress = analysis.progress
+    assert not isinstance(progress, EstimatedCdf)
     lines = [
         {"step": step, "value": value, "what": what}
         for what, values in (("iterate", progress.iterate), ("average", progress.average))
@@ -131,6 +161,24 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
     return style_chart(chart.properties(width=620, height=300), "Estimates along the run", text)
 
 
+def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
+    """F^ and, at the height tau, the interval to report."""
+    tau, row = analysis.collection.taus[j], analysis.reported(j)
+    points = [{"x": x, "F": f} for x, f in zip(cdf.points.tolist(), cdf.values.tolist(), strict=True)]
+    x: Any = alt.X("x:Q", title="value", scale=alt.Scale(zero=False))
+    chart = alt.Chart(alt.Data(values=points)).mark_line(point=True, strokeWidth=1.2, color=GREY)
+    layers = chart.encode(x=x, y=alt.Y("F:Q", title="F^"))
+    end = "No interval is defined."
+    if row is not None:
+        limits = [{"lower": row["lower"], "upper": row["upper"], "F": tau}]
+        base = alt.Chart(alt.Data(values=limits)).mark_rule(strokeWidth=3, color=METHODS["TR"])
+        layers = layers + base.encode(x=alt.X("lower:Q", title="value"), x2="upper:Q", y="F:Q")
+        end = f"The interval at {tau:g} is {row['lower']:.6g} to {row['upper']:.6g}."
+    text = f"Estimated distribution function at {len(points)} points. {end}"
+    layers = layers.properties(width=620, height=300)
+    return style_chart(layers, "Estimated distribution function", text)
+
+
 def intervals_chart(analysis: Analysis, j: int) -> Any:
     """One line per method and level."""
     several = len(analysis.collection.levels) > 1
@@ -138,7 +186,7 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
         {name: row[name] for name in ("method", "estimate", "lower", "upper")}
         | {"name": method_label(row, analysis.asked) + (f", {100 * row['level']:g}%" if several else "")}
         for row in analysis.asked
-        if row["coordinate"] == j and row["status"] == "ok"
+        if row["coordinate"] == j and row["lower"] is not None
     ]
     shades = named_scale(colours([row["method"] for row in rows]))
     base = alt.Chart(alt.Data(values=rows)).encode(

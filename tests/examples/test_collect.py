@@ -1,296 +1,229 @@
-"""examples/collect: reports survive crashes, each is counted once, and the transcript gives an interval."""
+"""examples/collect: reports survive crashes, each is counted once, and the reports give an interval."""
 
 from __future__ import annotations
 
-import csv
+import asyncio
 import importlib
-import os
-import re
-import resource
 import signal
-import subprocess
+import sqlite3
 import sys
-import time
-import urllib.request
-from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
-import mpmath
-import numpy as np
 import pytest
 
-from ldpflow.cli import main
+from ldpflow import client
+from ldpflow.documents import parse_toml
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.study.reading import toml_text
 
 FOLDER = Path(__file__).parents[2] / "examples" / "collect"
-DESIGN = {"tau": 0.9, "epsilon": 1.0, "gamma": 0.51, "c": 40.0, "theta0": 20.0}
+DESIGNS = sorted(file.stem for file in FOLDER.glob("designs/*.toml"))
+FAST = ("cells", "haar", "rounds", "tree")
 
 
 @pytest.fixture
 def module(monkeypatch):
     """Modules of the example by name."""
     monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("collection", "server", "client", "load_test"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module
 
 
-class Collector:
-    """A server in a process of its own."""
-
-    def __init__(self, folder, port=0):
-        flags = [part for name, value in DESIGN.items() for part in (f"--{name}", repr(value))]
-        command = [sys.executable, FOLDER / "server.py", "--folder", folder, "--port", str(port), *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        said = self.process.stdout.readline()
-        self.port = int(re.search(r":(\d+),", said)[1])
-        self.found = int(re.search(r", (\d+) reports", said)[1])
-
-    def reports(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/state") as answer:
-            return int(re.search(rb'"reports":\s*(\d+)', answer.read())[1])
-
-    def stop(self, how):
-        self.process.send_signal(how)
-        self.process.wait(timeout=300)
-        self.process.stdout.close()
+def design(name, tmp_path, n, **algorithm):
+    """A design of the example for n users."""
+    settings = parse_toml((FOLDER / "designs" / f"{name}.toml").read_text(), "design", name) | {"n": n}
+    if "algorithm" in settings:
+        settings["algorithm"] |= algorithm
+    file = tmp_path / f"{name}.toml"
+    file.write_text(toml_text(settings))
+    return file
 
 
-def lines_of(folder):
-    with open(folder / "transcript.csv", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_users_and_two_crashes(tmp_path):
-    pytest.importorskip("flask")
-    users = 250
-    collector = Collector(tmp_path)
-    port = collector.port
-    load = subprocess.Popen(
-        [sys.executable, FOLDER / "load_test.py", "--port", str(port), "--users", str(users)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+@pytest.mark.system
+def test_users_and_two_crashes(module, tmp_path):
+    """2,000 users on a server that is killed twice: every report is stored once, and none is lost."""
+    load_test = module("load_test")
+    collector = load_test.Collector(design("haar", tmp_path, 2000), tmp_path)
     try:
-        for enough in (60, 140):
-            while collector.reports() < enough:
-                time.sleep(0.02)
-            collector.stop(signal.SIGKILL)
-            collector = Collector(tmp_path, port)
-            assert collector.found >= enough
-        said, _ = load.communicate(timeout=120)
+        counted = load_test.simulate_users(collector, load_test.population(2000), kills=2, workers=8)
     finally:
-        load.kill()
         collector.stop(signal.SIGTERM)
-    counted = int(re.match(rf"([\d,]+) of {users:,}", said)[1].replace(",", ""))
-    lines = lines_of(tmp_path)
-    # A crash costs at most the users who were just answering: four at a time, two crashes.
-    assert users - 8 <= counted == len(lines) <= users
-    assert len({line["user"] for line in lines}) == len(lines)
-    assert [int(line["round"]) for line in lines] == list(range(1, len(lines) + 1))
+    collection = module("collection").Collection(tmp_path / "reports.sqlite", tmp_path / "haar.toml")
+    assert counted == collection.count == collection.export(tmp_path / "reports.csv") == 2000
+    collection.close()
+    found = analyse(tmp_path / "reports.csv", read_settings(tmp_path / "haar.toml"))
+    assert found.users_compared and found.users == 2000 and found.oddities == []
+    assert found.reported(0)["lower"] < 78.0 < found.reported(0)["upper"]
 
 
-def begun(module, tmp_path, reports=5):
-    transcript = module("transcript")
-    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
-    for i in range(reports):
-        assert state.add(f"{i:032x}", i + 1, i % 2)
-    state.close()
-    return transcript, state
+def take_part(collection, device, value):
+    """One user without a network."""
+    asked = collection.question()
+    report = device(value, 8.0).report(asked["function"], asked["parameters"])
+    return asked["ticket"], asked["mac"], report
 
 
-def test_what_was_collected_is_analysed(module, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    transcript = module("transcript")
-    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
-    rng = np.random.default_rng(5)
-    p = 1 / (1 + np.exp(-1.0))
-    for i in range(1100):
-        below = rng.normal(0.0, 30.0) < state.theta
-        assert state.add(f"{i:032x}", i + 1, int(below == (rng.random() < p)))
-    state.close()
-    settings = str(tmp_path / "settings.toml")
-    assert main(["analyse", str(tmp_path / "transcript.csv"), "--settings", settings]) in (0, 1)
-    printed = capsys.readouterr()
-    assert "1,100 reports" in printed.out and printed.err == ""
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in DESIGNS]
+)
+def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
+    """1,200 users, a new start in the middle; what was asked follows from the reports, as analyse checks."""
+    settings = design(name, tmp_path, 1200, batch_size=12)
+    values = module("load_test").population(1200)
+    Collection, Device = module("collection").Collection, module("client").Device
+    for first in (0, 700):
+        collection = Collection(tmp_path / "reports.sqlite", settings)
+        assert collection.count == first
+        for value in values[first : first + (700 if first == 0 else 500)]:
+            if any(collection.state.room):
+                assert collection.add([take_part(collection, Device, value)]) == [True]
+        count = collection.export(tmp_path / "reports.csv")
+        collection.close()
+    assert 1190 <= count <= 1200
+    found = analyse(tmp_path / "reports.csv", read_settings(settings) | {"n": count})
+    assert found.users == count and found.oddities == [] and found.rows[0]["estimate"] is not None
 
 
-def test_a_line_that_was_cut_off(module, tmp_path):
-    transcript, before = begun(module, tmp_path)
-    file = tmp_path / "transcript.csv"
-    whole = file.read_bytes()
-    for cut in range(1, len(whole.splitlines()[-1]) + 1):
-        file.write_bytes(whole[:-cut])
-        state = transcript.Transcript(file, transcript.Design(**DESIGN))
-        assert state.round == 5 and f"{4:032x}" not in state.reported
-        assert state.add(f"{4:032x}", 5, 0)
-        state.close()
-        assert file.read_bytes() == whole and state.theta == before.theta
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("haar", 2),
+        ("grr", 16),
+        ("grr", "1"),
+        ("oue", "01"),
+        ("oue", "2" * 64),
+        ("tree", "0" * 5),
+        ("rounds", 0.5),
+    ],
+)
+def test_reports_that_no_device_makes(module, tmp_path, name, wrong):
+    collection = module("collection").Collection(tmp_path / "r.sqlite", design(name, tmp_path, 1200))
+    asked = collection.question()
+    (result,) = collection.add([(asked["ticket"], asked["mac"], wrong)])
+    assert isinstance(result, module("collection").Refused) and collection.count == 0
+    collection.close()
 
 
-def bit_at(i, state):
-    return state.add(f"{i:032x}", i + 1, i % 2)
+@pytest.fixture
+def begun(module, tmp_path):
+    collection = module("collection").Collection(
+        tmp_path / "reports.sqlite", design("rr_sgd", tmp_path, 100, batch_size=1)
+    )
+    yield collection
+    collection.close()
 
 
-def test_a_full_disk(module, tmp_path):
-    """A report that cannot be written whole is not counted, leaves nothing, and counts when it is sent again.
-
-    The limit of a file's size stands for the disk: the line is cut in the middle, as by a full one.
-    """
-    transcript, before = begun(module, tmp_path)
-    file = tmp_path / "transcript.csv"
-    whole = file.read_bytes()
-    state = transcript.Transcript(file, transcript.Design(**DESIGN))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, hard))
-    try:
-        for _ in range(3):  # the device sends it again and again
-            with pytest.raises(OSError):
-                bit_at(5, state)
-            assert file.read_bytes() == whole and state.theta == before.theta
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert bit_at(5, state) and not bit_at(5, state) and bit_at(6, state)
-    state.close()
-    again = transcript.Transcript(file, transcript.Design(**DESIGN))
-    assert again.round == 8 and again.theta == state.theta
-    again.close()
-    assert [line["round"] for line in lines_of(tmp_path)] == [str(i) for i in range(1, 8)]
+def test_what_does_not_count(module, begun):
+    Refused = module("collection").Refused
+    first, late = (take_part(begun, module("client").Device, 50.0) for _ in range(2))
+    ticket, mac, report = first
+    assert begun.add([first, first]) == [True, False] and begun.add([first]) == [False]
+    forged = [
+        (ticket | {"round": 2}, mac, report),
+        (ticket | {"user": "a"}, mac, report),
+        ("x", mac, report),
+        late,
+    ]
+    assert all(isinstance(result, Refused) for result in begun.add(forged))
+    question = begun.question()
+    for wrong in (2, -1, "1", 0.5, None, True):
+        (result,) = begun.add([(question["ticket"], question["mac"], wrong)])
+        assert isinstance(result, Refused)
+    assert begun.count == 1 and begun.state.round == 2
 
 
-def test_a_disk_that_loses_what_it_took(module, tmp_path, monkeypatch):
-    """After a failed fsync nobody knows what is on the disk: no report is counted until a new start."""
-    transcript, _ = begun(module, tmp_path)
-    file = tmp_path / "transcript.csv"
-    state = transcript.Transcript(file, transcript.Design(**DESIGN))
-
-    def fails(descriptor):
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fsync", fails)
-        with pytest.raises(OSError):
-            bit_at(5, state)
-    with pytest.raises(OSError, match="start"):
-        bit_at(5, state)
-    state.close()
-    state = transcript.Transcript(file, transcript.Design(**DESIGN))
-    assert state.round == 6 and bit_at(5, state)
-    state.close()
-
-
-def test_a_server_on_a_full_disk_asks_the_same_user_again(module, tmp_path, monkeypatch):
-    pytest.importorskip("flask")
-    transcript = module("transcript")
-    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
-    app = module("server").application(state)
-    user = app.test_client()
-    asked = user.post("/ask").get_json()
-    report = {"user": asked["user"], "round": 1, "report": 1}
+def test_a_full_disk_counts_nothing_and_the_report_may_come_again(module, begun):
+    server = module("server").Server(begun)
+    _, asked = server.ask()
+    said = {"ticket": asked["ticket"], "mac": asked["mac"], "report": 1}
 
     def full(*arguments):
-        raise OSError(28, "No space left on device")
+        raise sqlite3.OperationalError("database or disk is full")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(transcript.Transcript, "add", full)
-        refused = user.post("/report", json=report)
-    assert refused.status_code == 503 and "error" in refused.get_json()
-    assert user.post("/report", json=report).get_json() == {"counted": True, "new": True}
-    assert user.post("/ask").get_json()["round"] == 2
-    state.close()
+    with mock.patch.object(begun, "insert", full):
+        code, answer = asyncio.run(server.report(said))
+    assert code == 503 and "full" in answer["error"] and begun.count == 0
+    assert asyncio.run(server.report(said)) == (200, {"counted": True, "new": True})
+    assert asyncio.run(server.report(said)) == (200, {"counted": True, "new": False})
+    assert server.ask()[1]["ticket"]["round"] == 2
 
 
-def test_two_servers_on_one_folder(module, tmp_path):
-    transcript, _ = begun(module, tmp_path)
-    file = tmp_path / "transcript.csv"
-    first = transcript.Transcript(file, transcript.Design(**DESIGN))
+def test_as_many_users_are_asked_as_a_round_needs(module, begun, monkeypatch):
+    server = module("server").Server(begun)
+    assert server.ask()[0] == 200 and server.ask()[0] == 503
+    monkeypatch.setattr(module("server").time, "monotonic", lambda: 1e9)
+    assert server.ask()[0] == 200  # the first one did not answer in time
+
+
+def test_a_step_that_is_not_complete_is_left_out(module, tmp_path):
+    collection = module("collection").Collection(
+        tmp_path / "r.sqlite", design("cells", tmp_path, 100, batch_size=10)
+    )
+    for value in range(27):
+        collection.add([take_part(collection, module("client").Device, float(value))])
+    assert collection.export(tmp_path / "r.csv") == 20
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 21
+    collection.close()
+
+
+def test_another_design_and_a_second_collector(module, tmp_path, begun):
+    Collection = module("collection").Collection
     with pytest.raises(SystemExit, match="another collector"):
-        transcript.Transcript(file, transcript.Design(**DESIGN))
-    assert bit_at(5, first)
-    first.close()
-    second = transcript.Transcript(file, transcript.Design(**DESIGN))
-    assert second.round == 7
-    second.close()
-
-
-@pytest.mark.parametrize("byte", [b"\r", b"\n", b",", b"\xff", b"\x00", b"7", b"1"])
-def test_any_damaged_byte_is_refused(module, tmp_path, byte):
-    """Nothing after it is cut off: those reports were confirmed."""
-    transcript, _ = begun(module, tmp_path)
-    file = tmp_path / "transcript.csv"
-    whole = file.read_bytes()
-    third = whole.index(b"\n2,") + 1
-    for at in range(third, third + 20):
-        if whole[at : at + 1] == byte:
-            continue
-        file.write_bytes(whole[:at] + byte + whole[at + 1 :])
-        with pytest.raises(SystemExit, match="line 3"):
-            transcript.Transcript(file, transcript.Design(**DESIGN))
-        assert len(file.read_bytes()) == len(whole)
-
-
-def test_an_answer_that_came_too_late_lets_the_next_user_be_asked(module, tmp_path, monkeypatch):
-    """After a crash the user who was just answering reports, while the question is lent to another."""
-    pytest.importorskip("flask")
-    transcript = module("transcript")
-    state = transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**DESIGN))
-    monkeypatch.setattr(module("server"), "WAIT_SECONDS", 0.1)
-    app = module("server").application(state)
-    user = app.test_client()
-    asked = user.post("/ask").get_json()
-    assert user.post("/report", json={"user": "a" * 32, "round": 1, "report": 1}).status_code == 200
-    late = {"user": asked["user"], "round": 1, "report": 0}
-    assert user.post("/report", json=late).status_code == 409
-    assert user.post("/ask").get_json()["round"] == 2
-    state.close()
-
-
-def test_another_design_is_refused(module, tmp_path):
-    transcript, _ = begun(module, tmp_path)
+        Collection(tmp_path / "reports.sqlite", tmp_path / "rr_sgd.toml")
+    begun.close()
     with pytest.raises(SystemExit, match="another design"):
-        transcript.Transcript(tmp_path / "transcript.csv", transcript.Design(**(DESIGN | {"epsilon": 2.0})))
+        Collection(tmp_path / "reports.sqlite", design("rr_sgd", tmp_path, 200))
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10), Fraction(16), Fraction(2.5)])
-def test_the_probability_is_exact(module, epsilon):
-    weight = module("randomiser").keep_weight(epsilon)
-    with mpmath.mp.workdps(60):
-        exact = 2**64 / (1 + mpmath.exp(-mpmath.mpf(epsilon.numerator) / epsilon.denominator))
-        assert weight == int(mpmath.floor(exact))
+def test_requests_that_cannot_be_right(module, begun):
+    async def ask(text):
+        server = await asyncio.start_server(module("server").Server(begun).serve, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(text.encode())
+            writer.write_eof()
+            return (await asyncio.wait_for(reader.read(), 20)).decode()
+
+    for body in ("{", "[]", '{"ticket": {}}', "null"):
+        text = f"POST /report HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        assert asyncio.run(ask(text)).startswith("HTTP/1.1 400")
+    assert asyncio.run(ask("POST /nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")).startswith(
+        "HTTP/1.1 404"
+    )
+    for text in ("POST /ask HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", "\x00" * 99, "GET / HTTP/1.1\r\n"):
+        assert asyncio.run(ask(text)) == ""
+    assert '"reports": 0' in asyncio.run(ask("GET /state HTTP/1.1\r\n\r\n"))
 
 
-def test_the_randomiser_keeps_the_bit_as_often(module, monkeypatch):
-    """40,000 bits with seeded draws in the place of the system's: five standard deviations, 6e-7."""
-    randomiser = module("randomiser")
-    rng = np.random.default_rng(3)
-    monkeypatch.setattr(
-        randomiser.secrets, "randbelow", lambda n: int(rng.integers(0, n, dtype=np.uint64))
-        if n < 2**64 else int.from_bytes(rng.bytes(8), "little"),
-    )  # fmt: skip
-    weight = randomiser.keep_weight(Fraction(1))
-    p = 1 / (1 + np.exp(-1.0))
-    for bit in (0, 1):
-        kept = sum(randomiser.randomised(bit, weight) == bit for _ in range(20_000)) / 20_000
-        assert abs(kept - p) < 5 * np.sqrt(p * (1 - p) / 20_000)
-
-
-def test_a_device_sends_the_same_report_again(module, monkeypatch):
+def test_a_device_sends_the_same_report_again(module):
     client = module("client")
+    asked = {"ticket": {}, "mac": "m", "function": "rr_sgd", "parameters": {"theta": 0.0, "epsilon": 1.0}}
     connection = mock.Mock()
     connection.request.side_effect = [None, ConnectionResetError, ConnectionResetError, None]
     connection.getresponse.return_value.status = 200
-    connection.getresponse.return_value.read.return_value = (
-        b'{"user": "u", "round": 3, "theta": 1.5, "epsilon": 1.0}'
-    )
-    monkeypatch.setattr(client.http.client, "HTTPConnection", lambda *where, **options: connection)
-    monkeypatch.setattr(client, "randomised", lambda bit, weight: connection.request.call_count % 2)
-    assert client.Device(1.0, Fraction(1)).take_part("h", 1)
+    connection.getresponse.return_value.read.return_value = module("json").dumps(asked).encode()
+    assert client.Device(1.0, 1.0).take_part(connection)
     sent = [call.args[1:3] for call in connection.request.call_args_list]
     assert [path for path, _ in sent] == ["/ask", "/report", "/report", "/report"]
     assert len({body for _, body in sent[1:]}) == 1
 
 
-def test_a_device_keeps_to_its_budget(module, monkeypatch):
-    client = module("client")
-    question = {"user": "u", "round": 1, "theta": 0.0, "epsilon": 3.0}
-    monkeypatch.setattr(client.Device, "post", lambda *arguments: question)
-    with pytest.raises(ValueError, match="at most 1"):
-        client.Device(0.0, Fraction(1)).take_part("h", 1)
+@pytest.mark.parametrize(
+    ("function", "parameters", "words"),
+    [
+        ("rr_sgd", {"theta": 0.0, "epsilon": 3.0}, "at most 1"),
+        ("gaussian", {"theta": 0.0, "tau": 0.5, "mu": 3.0, "clip": 0.5}, "at most 1"),
+        ("rr_sgd", {"theta": 0.0, "epsilon": -1.0}, "budget"),
+        ("odds", {"epsilon": 1.0}, "does not have"),
+    ],
+)
+def test_a_device_keeps_to_its_budget(module, function, parameters, words):
+    with pytest.raises(ValueError, match=words):
+        module("client").Device(0.0, 1.0).report(function, parameters)
+
+
+def test_there_is_a_design_for_every_client():
+    assert set(DESIGNS) == client.REPORTS.keys()

@@ -28,8 +28,9 @@ def one_shot(protocol, cdf, n, keys, tau=0.5, target=None):
     received, empty = np.empty(len(keys)), np.empty(len(keys))
     design = protocol.design(protocol.responders(cdf, tau), k // 2 if target is None else target)
     answer = protocol.answer_probability(tau)
-    arguments = (keys, float(n), answer, protocol.liars, design, protocol.budget())
-    call(collect, values, received, empty, *arguments, draw=protocol.draw)
+    counts = np.empty((2, protocol.questions(k)))
+    arguments = (*counts, keys, float(n), answer, protocol.liars, design, protocol.budget())
+    call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
     return values, received, empty
 
 

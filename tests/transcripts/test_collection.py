@@ -37,7 +37,7 @@ def without(table, name):
     ("settings", "field"),
     [
         (SETTINGS | {"colour": 1}, "colour"),
-        (SETTINGS | {"version": 3}, "version"),
+        (SETTINGS | {"version": 4}, "version"),
         (without("problem", "tau"), "problem.tau"),
         (changed("problem", tau=1.5), "problem.tau"),
         (changed("problem", tau=[0.5, 0.9]), "problem.tau"),

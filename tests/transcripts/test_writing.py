@@ -179,19 +179,3 @@ def test_what_cannot_be_written(run, tmp_path):
         with pytest.raises(InputError) as caught:
             stored_transcript(folder, path, 1, tmp_path / place, n)
         assert caught.value.field == field
-
-
-def test_a_protocol_has_no_transcript_of_reports(tmp_path):
-    study = Study.from_mapping(
-        {
-            "name": "counts",
-            "replicates": 4,
-            "problem": {"kind": "quantile", "tau": 0.5},
-            "protocol": {"kind": "rounds", "epsilon": 1.0, "range": [-4.0, 4.0]},
-            "method": [{"kind": "fieller"}],
-            "grid": {"n": [200], "level": 0.9},
-        }
-    )
-    run_study(study, tmp_path / "run", engine="serial")
-    with pytest.raises(InputError, match="protocol rounds.*cannot be analysed"):
-        stored_transcript(tmp_path / "run", f"p{study.simulators()[0].key}", 0, tmp_path / "t.csv")

@@ -16,11 +16,22 @@ from ldpflow.components.protocols.histogram_counts import (
     collect,
     estimate_all,
     find_crossing,
+    fold_counts,
     variance_at_edges,
 )
 from ldpflow.components.protocols.protocol import Array, OneShot
-from ldpflow.components.protocols.round_counts import cdf_at, fieller_all, population_of, search_all
-from ldpflow.components.protocols.rounds import Rounds
+from ldpflow.components.protocols.round_counts import (
+    MOST_THRESHOLDS,
+    ask,
+    ask_round,
+    cdf_at,
+    fieller_all,
+    look_up,
+    population_of,
+    search,
+    search_all,
+)
+from ldpflow.components.protocols.rounds import FIRST, Rounds, RoundsDesign
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
 
@@ -94,11 +105,19 @@ def edge_cdf(law: Law, edges: Array) -> Array:
     return values
 
 
-def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
+def run_one_shot(
+    protocol: OneShot,
+    law: Law,
+    tau: float,
+    n: int,
+    keys: NDArray[np.uint64],
+    counts: tuple[Array, Array] | None = None,
+) -> Histograms:
     """Simulate replicates of a one-shot protocol from the exact law of its counts.
 
     ``law`` is that of the values of n <= 2^52 users. Liars aim at the tau-quantile, and the probability of an
-    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams.
+    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams. ``counts``, arrays
+    over the questions, take the answers and reports of the last replicate.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)
@@ -106,10 +125,18 @@ def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[
     target = min(max(math.floor(bins_below(protocol, law, tau, k) + 0.5), 1), k - 1)
     values = np.empty((len(keys), k - 1))
     received, empty = np.empty(len(keys)), np.empty(len(keys))
+    asked, found = counts or np.empty((2, protocol.questions(k)))
     shares = protocol.answer_probability(tau), protocol.liars
-    arguments = (keys, float(n), *shares, protocol.design(cdf, target), protocol.budget())
-    call(collect, values, received, empty, *arguments, draw=protocol.draw)
+    arguments = (asked, found, keys, float(n), *shares, protocol.design(cdf, target), protocol.budget())
+    call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
     return Histograms(protocol, edges, values, received, empty)
+
+
+def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, received: int) -> Histograms:
+    """F^ from the counts of one collection: answers to every question, and reports of 1 or sums of signs."""
+    values, empty = np.empty((1, k - 1)), np.empty(1)
+    call(fold_counts, values, empty, asked, found, protocol.budget(), fold=protocol.fold)
+    return Histograms(protocol, protocol.edges(k), values, np.array([float(received)]), empty)
 
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
@@ -140,9 +167,46 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 
 def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
     """Simulate replicates of ``rounds``, with arguments as in :func:`run_one_shot`."""
-    design = protocol.design(n, tau)
+    return search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)[0]
+
+
+def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, Array]:
+    """Fit and thresholds from the counts of one collection.
+
+    ``counts``, shape (rounds, 8, 2), has the answers and the reports of 1 at every threshold of every round.
+    Later rounds may be empty: the thresholds of the first empty round are those to ask at next. Thresholds
+    have shape (rounds, 8), NaN where a round has fewer.
+    """
+    n = max(int(counts[:, :, 0].sum()), 1)
+    found, x = search_rounds(protocol, protocol.design(n, tau), np.zeros((1, 2), np.uint64), counts, look_up)
+    thresholds = np.full(counts.shape[:2], math.nan)
+    sizes = protocol.thresholds()
+    for turn, end in enumerate(np.cumsum(sizes).tolist()):
+        thresholds[turn, : sizes[turn]] = x[end - sizes[turn] : end]
+    return found, thresholds
+
+
+def rounds_counts(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Array:
+    """Counts of a replicate as of :func:`fold_rounds`, those behind :func:`run_rounds`."""
+    counts = np.zeros((protocol.rounds, FIRST, 2))
+    for turn, size in enumerate(protocol.thresholds()):
+        x = fold_rounds(protocol, tau, counts)[1][turn]
+        arguments = (keys, x, turn, population_of(law), protocol.design(n, tau), protocol.budget())
+        call(ask_round, counts[turn, :size], *arguments)
+    return counts
+
+
+def search_rounds(
+    protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
+) -> tuple[Searches, Array]:
+    """Local fits of replicates, and the thresholds of the last one.
+
+    ``answers`` is the function that reads or draws answers from ``source``.
+    """
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
-    call(search_all, estimate, fits, received, keys, population_of(law), design, protocol.budget())
+    x = np.empty(MOST_THRESHOLDS)
+    arguments = (estimate, fits, received, x, keys, source, design, protocol.budget())
+    call(search_all, *arguments, search=search, ask=answers)
     # No estimate if the window holds no information.
     estimate[~np.isfinite(estimate)] = math.nan
-    return Searches(protocol, estimate, fits, received, design.logit)
+    return Searches(protocol, estimate, fits, received, design.logit), x

@@ -1,7 +1,10 @@
 """Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
 
-Every ``draw`` has the arguments (values, key0, key1, honest, liars, design, budget). It fills ``values``
-with F^ at the inner edges and returns the number of unasked questions. Every ``spread`` has the arguments
+Every ``draw`` has the arguments (asked, found, key0, key1, honest, liars, design, budget). It fills ``asked``
+with the answers to every question, and ``found`` with reports of 1 among them, or with the sum of their
+signs. Bins of ``grr`` and ``oue`` and nodes of ``tree`` count as questions here. Every ``fold`` has the
+arguments (values, asked, found, budget). It fills ``values`` with F^ at the inner edges and returns the
+number of unasked questions. It serves counts of real reports too. Every ``spread`` has the arguments
 (out, isotonic, tau, design, budget). It fills ``out`` with the variance of F^ per user at the inner edges
 if F = tau there.
 """
@@ -17,11 +20,12 @@ from ldpflow.numerics.elementary import jit
 ANSWERS, LIES = 0, 1  # stages of the address
 
 
-def collect(kernel, values, received, empty, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Simulate F^ of every replicate. ``kernel.draw`` draws the protocol's counts.
+def collect(kernel, values, received, empty, asked, found, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Simulate F^ of every replicate. ``kernel.draw`` draws the protocol's counts, ``kernel.fold`` gives F^.
 
     Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): reports,
-    and questions that no user was asked. ``keys``, shape (replicates, 2), are key words of counter streams.
+    and questions that no user was asked. ``asked`` and ``found`` hold the counts of the last replicate after
+    the call. ``keys``, shape (replicates, 2), are key words of counter streams.
     A user answers with probability ``answer``, and then lies with probability ``liars``.
     """
     for r in range(values.shape[0]):
@@ -30,10 +34,16 @@ def collect(kernel, values, received, empty, keys, users, answer, liars, design,
         lying = binomial(key0, key1, 0, LIES, 0, answering, liars)
         received[r] = answering
         if answering > 0.0:
-            empty[r] = kernel.draw(values[r], key0, key1, answering - lying, lying, design, budget)
+            kernel.draw(asked, found, key0, key1, answering - lying, lying, design, budget)
+            empty[r] = kernel.fold(values[r], asked, found, budget)
         else:
             empty[r] = 0
             values[r] = np.nan
+
+
+def fold_counts(kernel, values, empty, asked, found, budget):  # type: ignore[no-untyped-def]
+    """F^ and unasked questions from the counts of one collection, shapes (1, edges) and (1,)."""
+    empty[0] = kernel.fold(values[0], asked, found, budget)
 
 
 HONEST, ONES = 2, 4  # further stages of the address, that of liars is HONEST + 1
@@ -75,21 +85,27 @@ def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type:
 
 
 @jit
-def draw_thresholds(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """F^ from the randomised bits 1{value < edge} at a random edge per user, 1/2 without users."""
-    k = values.shape[0]
-    asked, lying = split(k, key0, key1, HONEST, 0, honest, liars)
-    empty = 0
+def draw_thresholds(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Randomised bits 1{value < edge} at a random edge per user."""
+    k = asked.shape[0]
+    users, lying = split(k, key0, key1, HONEST, 0, honest, liars)
     for m in range(k):
         chance = budget.flip + budget.gap * design.cdf[m]
-        ones = bits(key0, key1, m, ONES, 0, asked[m], design.cdf[m], chance, budget)
-        ones += design.lie * lying[m] * budget.answers
-        total = (asked[m] + lying[m]) * budget.answers
-        if total == 0.0:
+        ones = bits(key0, key1, m, ONES, 0, users[m], design.cdf[m], chance, budget)
+        found[m] = ones + design.lie * lying[m] * budget.answers
+        asked[m] = (users[m] + lying[m]) * budget.answers
+
+
+@jit
+def fold_thresholds(values, asked, found, budget):  # type: ignore[no-untyped-def]
+    """Debiased shares of ones, 1/2 without users."""
+    empty = 0
+    for m in range(values.shape[0]):
+        if asked[m] == 0.0:
             empty += 1
             values[m] = 0.5
         else:
-            values[m] = (ones / total - budget.flip) / budget.gap
+            values[m] = (found[m] / asked[m] - budget.flip) / budget.gap
     return empty
 
 
@@ -124,18 +140,23 @@ def several_answers(reports, key0, key1, users, design, budget):  # type: ignore
 
 
 @jit
-def draw_grr(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """F^(t_m) = (C_m/n - m q')/(p' - q'), C_m the reports of the first m bins."""
-    k = design.chances.shape[0]
-    reports = np.empty(k)
+def draw_grr(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Reports of every bin."""
     if budget.answers == 1.0:
-        multinomial(reports, key0, key1, GRR_REPORTS, 0, honest, design.chances)
+        multinomial(found, key0, key1, GRR_REPORTS, 0, honest, design.chances)
     else:
-        several_answers(reports, key0, key1, honest, design, budget)
-    reports[design.lie] += liars * budget.answers
-    n = (honest + liars) * budget.answers
+        several_answers(found, key0, key1, honest, design, budget)
+    found[design.lie] += liars * budget.answers
+    asked[:] = (honest + liars) * budget.answers
+
+
+@jit
+def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
+    """F^(t_m) = (C_m/n - m q')/(p' - q'), C_m the reports of the first m bins."""
+    k = asked.shape[0]
+    n = asked[0]
     width = (budget.odds + k - 1.0) / budget.excess  # 1/(p' - q')
-    add_up(values, reports)
+    add_up(values, found)
     for m in range(k - 1):
         values[m] = values[m] / n * width - (m + 1.0) / budget.excess
     return 0
@@ -159,33 +180,44 @@ UNARY_USERS, UNARY_OWN, UNARY_OTHERS = 2, 3, 4
 
 
 @jit
-def frequencies(out, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
-    """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q).
+def unary_ones(found, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
+    """Ones of every bin.
 
-    Given the users N_j of a bin, its ones are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a
-    answers of every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q), and a n instead of n.
+    Given the users N_j of a bin they are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a answers of
+    every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q).
     """
-    k = out.shape[0]
     a = budget.answers
-    n = (honest + liars) * a
-    multinomial(out, key0, key1, UNARY_USERS, turn, honest, bins)
-    for j in range(k):
-        own = binomial(key0, key1, j, UNARY_OWN, turn, a * out[j], 0.5)
-        others = binomial(key0, key1, j, UNARY_OTHERS, turn, a * (honest - out[j]), budget.flip)
-        ones = own + others + lie[j] * liars * a
-        out[j] = 2.0 * (ones / n - budget.flip) / budget.gap
+    multinomial(found, key0, key1, UNARY_USERS, turn, honest, bins)
+    for j in range(found.shape[0]):
+        own = binomial(key0, key1, j, UNARY_OWN, turn, a * found[j], 0.5)
+        others = binomial(key0, key1, j, UNARY_OTHERS, turn, a * (honest - found[j]), budget.flip)
+        found[j] = own + others + lie[j] * liars * a
 
 
 @jit
-def draw_oue(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+def frequencies(out, asked, found, budget):  # type: ignore[no-untyped-def]
+    """Unbiased frequencies of the bins: (ones/n - q)/(1/2 - q)."""
+    for j in range(out.shape[0]):
+        out[j] = 2.0 * (found[j] / asked[j] - budget.flip) / budget.gap
+
+
+@jit
+def draw_oue(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Ones of every bin."""
+    unary_ones(found, key0, key1, 0, honest, liars, design.bins, design.lie, budget)
+    asked[:] = (honest + liars) * budget.answers
+
+
+@jit
+def fold_oue(values, asked, found, budget):  # type: ignore[no-untyped-def]
     """F^ from frequencies that are shifted equally to the sum 1."""
-    k = design.bins.shape[0]
-    found = np.empty(k)
-    frequencies(found, key0, key1, 0, honest, liars, design.bins, design.lie, budget)
+    k = asked.shape[0]
+    shares = np.empty(k)
+    frequencies(shares, asked, found, budget)
     total = 0.0
     for j in range(k):
-        total += found[j]
-    add_up(values, found - (total - 1.0) / k)
+        total += shares[j]
+    add_up(values, shares - (total - 1.0) / k)
     return 0
 
 
@@ -223,34 +255,47 @@ def transform(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def mean_signs(out, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
-    """Debiased mean of the signs of every row, each user at a random row. Returns the empty rows.
+def sign_sums(asked, found, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
+    """Users of every row and the sums of their signs, each user at a random row.
 
     ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
-    ``lie``: a liar's report.
+    ``lie``: a liar's report. Several answers of a user count as their mean.
     """
-    size = out.shape[0]
-    asked, lying = split(size, key0, key1, SIGN_ROWS, turn, honest, liars)
-    empty = 0
+    size = asked.shape[0]
+    users, lying = split(size, key0, key1, SIGN_ROWS, turn, honest, liars)
     for r in range(size):
-        plus = bits(key0, key1, r, SIGN_PLUS, turn, asked[r], truths[r], chances[r], budget) / budget.answers
-        total = asked[r] + lying[r]
-        if total == 0.0:
+        plus = bits(key0, key1, r, SIGN_PLUS, turn, users[r], truths[r], chances[r], budget) / budget.answers
+        asked[r] = users[r] + lying[r]
+        found[r] = 2.0 * plus - users[r] + lie[r] * lying[r]
+
+
+@jit
+def mean_signs(out, asked, found, budget):  # type: ignore[no-untyped-def]
+    """Debiased mean of the signs of every row, 0 without users. Returns the empty rows."""
+    empty = 0
+    for r in range(out.shape[0]):
+        if asked[r] == 0.0:
             empty += 1
             out[r] = 0.0
         else:
-            out[r] = (2.0 * plus - asked[r] + lie[r] * lying[r]) / total * budget.inflation
+            out[r] = found[r] / asked[r] * budget.inflation
     return empty
 
 
 @jit
-def draw_hrr(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+def draw_hrr(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Signs of the rows 1..k-1."""
+    chances, truths = design.chances, design.truths
+    sign_sums(asked, found, key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
+
+
+@jit
+def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
     """pi^ = H' mu / k with mu_0 = 1, added up."""
-    k = design.chances.shape[0] + 1
+    k = asked.shape[0] + 1
     mu = np.empty(k)
     mu[0] = 1.0
-    chances, truths = design.chances, design.truths
-    empty = mean_signs(mu[1:], key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
+    empty = mean_signs(mu[1:], asked, found, budget)
     transform(mu)
     add_up(values, mu / k)
     return empty
@@ -277,27 +322,38 @@ def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
 
 
 @jit
-def draw_haar(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """d^ = H mu / 2^level; masses are halved from the top: left = (mass + d^)/2."""
+def draw_haar(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Signs of the rows of all levels: row r of level l is question 2^l + r - 1."""
     levels = design.squares.shape[0]
-    k = 1 << levels
-    asked, lying = split(levels, key0, key1, SIGN_LEVELS, 0, honest, liars)
-    mass = np.empty(k)
-    mass[0] = 1.0
-    found = np.empty(k)
-    empty = 0
+    users, lying = split(levels, key0, key1, SIGN_LEVELS, 0, honest, liars)
     for level in range(levels):
         nodes = 1 << level
-        d = found[:nodes]
         rows = slice(nodes - 1, 2 * nodes - 1)
         chances, truths, lie = design.chances[rows], design.truths[rows], design.lie[rows]
-        empty += mean_signs(d, key0, key1, level, asked[level], lying[level], chances, truths, lie, budget)
+        counts = (asked[rows], found[rows])
+        sign_sums(*counts, key0, key1, level, users[level], lying[level], chances, truths, lie, budget)
+
+
+@jit
+def fold_haar(values, asked, found, budget):  # type: ignore[no-untyped-def]
+    """d^ = H mu / 2^level; masses are halved from the top: left = (mass + d^)/2."""
+    k = asked.shape[0] + 1
+    mass = np.empty(k)
+    mass[0] = 1.0
+    means = np.empty(k)
+    empty = 0
+    nodes = 1
+    while nodes < k:
+        d = means[:nodes]
+        rows = slice(nodes - 1, 2 * nodes - 1)
+        empty += mean_signs(d, asked[rows], found[rows], budget)
         transform(d)
         for node in range(nodes - 1, -1, -1):
             whole = mass[node]
             difference = d[node] / nodes
             mass[2 * node] = 0.5 * (whole + difference)
             mass[2 * node + 1] = 0.5 * (whole - difference)
+        nodes *= 2
     add_up(values, mass)
     return empty
 
@@ -374,25 +430,39 @@ def reconcile(kernel, found, total, levels):  # type: ignore[no-untyped-def]
 
 
 @jit
-def draw_tree(values, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """F^ from the frequencies of all nodes, made consistent between levels."""
+def draw_tree(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
+    """Ones of the nodes of all levels."""
     levels = design.levels
-    asked, lying = split(levels, key0, key1, TREE_LEVELS, 0, honest, liars)
-    found = np.empty(design.nodes.shape[0])
-    empty = 0
+    users, lying = split(levels, key0, key1, TREE_LEVELS, 0, honest, liars)
     first, size = 0, FAN_OUT
     for level in range(levels):
         part = slice(first, first + size)
-        if asked[level] + lying[level] == 0.0:
-            found[part] = 1.0 / size
-            empty += 1
-        else:
-            nodes, lie = design.nodes[part], design.lie[part]
-            frequencies(found[part], key0, key1, level, asked[level], lying[level], nodes, lie, budget)
+        nodes, lie = design.nodes[part], design.lie[part]
+        asked[part] = (users[level] + lying[level]) * budget.answers
+        unary_ones(found[part], key0, key1, level, users[level], lying[level], nodes, lie, budget)
         first += size
         size *= FAN_OUT
-    reconcile_nodes(found, 1.0, levels)
-    add_up(values, found[first - size // FAN_OUT :])
+
+
+@jit
+def fold_tree(values, asked, found, budget):  # type: ignore[no-untyped-def]
+    """F^ from the frequencies of all nodes, made consistent between levels."""
+    shares = np.empty(asked.shape[0])
+    levels = 0
+    empty = 0
+    first, size = 0, FAN_OUT
+    while first < asked.shape[0]:
+        part = slice(first, first + size)
+        if asked[first] == 0.0:
+            shares[part] = 1.0 / size
+            empty += 1
+        else:
+            frequencies(shares[part], asked[part], found[part], budget)
+        levels += 1
+        first += size
+        size *= FAN_OUT
+    reconcile_nodes(shares, 1.0, levels)
+    add_up(values, shares[first - size // FAN_OUT :])
     return empty
 
 

@@ -54,6 +54,7 @@ class Thresholds(OneShot):
     kind: Literal["thresholds"] = "thresholds"
     cites = ("warner1965",)
     draw: ClassVar = kernel_function("draw_thresholds")
+    fold: ClassVar = kernel_function("fold_thresholds")
     spread: ClassVar = kernel_function("spread_thresholds")
 
     def middle_variance(self, k: int) -> float:
@@ -73,7 +74,11 @@ class Grr(OneShot):
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
     draw: ClassVar = kernel_function("draw_grr")
+    fold: ClassVar = kernel_function("fold_grr")
     spread: ClassVar = kernel_function("spread_grr")
+
+    def questions(self, k: int) -> int:
+        return k
 
     def bits(self, n: int) -> float:
         return self.answers * math.log2(self.bins(n))
@@ -104,7 +109,11 @@ class Oue(OneShot):
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
     draw: ClassVar = kernel_function("draw_oue")
+    fold: ClassVar = kernel_function("fold_oue")
     spread: ClassVar = kernel_function("spread_oue")
+
+    def questions(self, k: int) -> int:
+        return k
 
     def bits(self, n: int) -> float:
         return float(self.answers * self.bins(n))
@@ -129,6 +138,7 @@ class Hrr(OneShot):
     cites = ("acharya2019",)
     bin_base = 2
     draw: ClassVar = kernel_function("draw_hrr")
+    fold: ClassVar = kernel_function("fold_hrr")
     spread: ClassVar = kernel_function("spread_hrr")
 
     def middle_variance(self, k: int) -> float:
@@ -156,6 +166,7 @@ class Haar(OneShot):
     cites = ("cormode2019",)
     bin_base = 2
     draw: ClassVar = kernel_function("draw_haar")
+    fold: ClassVar = kernel_function("fold_haar")
     spread: ClassVar = kernel_function("spread_haar")
 
     def middle_variance(self, k: int) -> float:
@@ -207,7 +218,11 @@ class Tree(OneShot):
     cites = ("cormode2019", "hay2010")
     bin_base = FAN_OUT
     draw: ClassVar = kernel_function("draw_tree")
+    fold: ClassVar = kernel_function("fold_tree")
     spread: ClassVar = kernel_function("spread_tree")
+
+    def questions(self, k: int) -> int:
+        return sum(FAN_OUT**level for level in range(1, levels_of(k) + 1))
 
     def bits(self, n: int) -> float:
         """Mean over the levels."""

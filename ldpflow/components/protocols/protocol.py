@@ -172,6 +172,7 @@ class OneShot(Protocol):
     """The number of bins must be a power of it."""
 
     draw: ClassVar[Deferred]
+    fold: ClassVar[Deferred]
     spread: ClassVar[Deferred]
     """Functions of ldpflow.components.protocols.histogram_counts."""
 
@@ -205,6 +206,10 @@ class OneShot(Protocol):
             return bias + 2.0 * math.pi * s * s * self.middle_variance(k) / n
 
         return min((k for k in BIN_COUNTS if is_power(k, self.bin_base)), key=loss)
+
+    def questions(self, k: int) -> int:
+        """Number of questions, or of bins or nodes, whose answers are counted."""
+        return k - 1
 
     def edges(self, k: int) -> Array:
         """t_m = L + (U - L) m/k, m = 0..k."""

@@ -308,6 +308,23 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
     return count * design.worth, (honest / budget.answers + design.lie * lying) * design.worth
 
 
+def ask_round(kernel, counts, keys, x, turn, population, design, budget):  # type: ignore[no-untyped-def]
+    """Fill ``counts``, shape (thresholds, 2), with the answers of a replicate in a round."""
+    for j in range(counts.shape[0]):
+        counts[j, 0], counts[j, 1] = ask(
+            x[j], keys[0, 0], keys[0, 1], j, turn, design.asked[turn], population, design, budget
+        )
+
+
+@jit
+def look_up(x, key0, key1, index, turn, users, counts, design, budget):  # type: ignore[no-untyped-def]
+    """Numbers of real answers and of reports of 1, in the place of :func:`ask`.
+
+    ``counts`` has them by round and threshold, shape (rounds, FIRST, 2).
+    """
+    return counts[turn, index, 0], counts[turn, index, 1]
+
+
 @jit
 def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-untyped-def]
     """Posterior mean, sd and scale after a round, with the sd at least the local gap over FLOOR."""
@@ -328,9 +345,11 @@ def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-u
     return mean, max(sd, (right - left) / FLOOR), sigma
 
 
-@jit
-def search(key0, key1, x, asked, ones, population, design, budget):  # type: ignore[no-untyped-def]
-    """Run one replicate. Returns the number of thresholds, and centre, sd and scale for the fit."""
+def search(kernel, key0, key1, x, asked, ones, population, design, budget):  # type: ignore[no-untyped-def]
+    """Run one replicate. Returns the number of thresholds, and centre, sd and scale for the fit.
+
+    ``kernel.ask`` gives the answers at a threshold: :func:`ask` or :func:`look_up`.
+    """
     rounds = design.asked.shape[0]
     width = design.high - design.low
     mean, sd, sigma = design.low + 0.5 * width, width, design.scales[0]
@@ -345,7 +364,7 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
                 at = mean + sd * SPREAD * (2.0 * j / (count - 1.0) - 1.0)
                 at = clip(at, design.low, design.high)
             x[used] = at
-            asked[used], ones[used] = ask(
+            asked[used], ones[used] = kernel.ask(
                 at, key0, key1, j, turn, design.asked[turn], population, design, budget
             )
             used += 1
@@ -354,18 +373,20 @@ def search(key0, key1, x, asked, ones, population, design, budget):  # type: ign
     return used, mean, sd, sigma
 
 
-def search_all(kernel, estimates, fits, received, keys, population, design, budget):  # type: ignore[no-untyped-def]
+def search_all(kernel, estimates, fits, received, x, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run all replicates.
 
     Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
     reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
+    ``x``, shape (MOST_THRESHOLDS,), holds the thresholds of the last replicate after the call.
     """
-    x = np.empty(MOST_THRESHOLDS)
     asked = np.empty(MOST_THRESHOLDS)
     ones = np.empty(MOST_THRESHOLDS)
     u = np.empty(MOST_THRESHOLDS)
     for r in range(estimates.shape[0]):
-        used, mean, sd, sigma = search(keys[r, 0], keys[r, 1], x, asked, ones, population, design, budget)
+        used, mean, sd, sigma = kernel.search(
+            keys[r, 0], keys[r, 1], x, asked, ones, population, design, budget
+        )
         half = WINDOW * sd
         total = 0.0
         for d in range(used):

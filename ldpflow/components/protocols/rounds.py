@@ -72,11 +72,14 @@ class Rounds(Protocol):
         pilot = min(max(9.0 * spread / (tail * tail) / n, 0.1), 0.15) * 4.0 / (self.rounds - 1)
         return [pilot] * (self.rounds - 1) + [1.0 - (self.rounds - 1) * pilot]
 
+    def thresholds(self) -> list[int]:
+        """Number of thresholds, by round."""
+        return [FIRST, *[INNER] * (self.rounds - 2), LAST]
+
     def asked(self, n: int, tau: float) -> list[int]:
         """Users asked at each threshold, by round. A remainder is not asked."""
-        counts = [FIRST, *[INNER] * (self.rounds - 2), LAST]
         shares = self.shares(n, tau)
-        return [int(n * share) // count for share, count in zip(shares, counts, strict=True)]
+        return [int(n * share) // count for share, count in zip(shares, self.thresholds(), strict=True)]
 
     def design(self, n: int, tau: float) -> RoundsDesign:
         low, high = self.ends

@@ -29,6 +29,7 @@ from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.audit.clients import PREFIX, audit_client
 from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
@@ -173,7 +174,9 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
         values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
         design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        call(collect, values, received, empty, keys, 1.0, 1.0, 0.0, design, budget, draw=protocol.draw)
+        counts = np.empty((2, protocol.questions(k)))
+        arguments = (*counts, keys, 1.0, 1.0, 0.0, design, budget)
+        call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
         return values
 
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
@@ -256,12 +259,12 @@ def audit(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Audit the privacy claim of a mechanism, an algorithm or a protocol.
+    """Audit the privacy claim of a mechanism, an algorithm, a protocol, or a client ``client:FUNCTION``.
 
     Settings of an algorithm without noise of its own include those of its mechanism, whose kind is
     ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. ``samples``
     outputs on each input choose the test, and as many count it: by default 500,000 of a mechanism or protocol
-    and 100,000 runs of an algorithm.
+    and 100,000 of a client or an algorithm.
 
     Raises
     ------
@@ -269,6 +272,8 @@ def audit(
         If there is no such kind, or its settings are impossible.
     """
     load_plugins()
+    if name.startswith(PREFIX):
+        return audit_client(name.removeprefix(PREFIX), settings, samples, confidence, seed)
     if name in MECHANISMS:
         mechanism: Mechanism = read_component("mechanism", {"kind": name, **settings})
         kinds = [kind for kind, made in PROBLEMS.items() if issubclass(made, Problem)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
@@ -19,9 +17,11 @@ from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
 from ldpflow.practice.transcripts.collection import Collection, merge_settings, read_collection
+from ldpflow.practice.transcripts.counts import CountsReader
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, RowError, Transcript, list_names
+from ldpflow.practice.transcripts.reader import FEWEST, ReportReader
+from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Transcript
 from ldpflow.practice.transcripts.result import Analysis, EstimatesAlongRun, Verdict, verdict_of
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
@@ -29,14 +29,8 @@ from ldpflow.study.entry import read_component
 
 Floats = NDArray[np.float64]
 
-FEWEST = 1000
-"""Fewest reports."""
-
 TRACE_POINTS = 240
 """Steps at which the estimates along the run are kept."""
-
-LARGEST_USERS = 10**7
-"""Largest number of rows whose users are compared."""
 
 
 def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK) -> Analysis:
@@ -48,12 +42,14 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     ----------
     source : path, pyarrow.Table, data frame or mapping of columns
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
-        optional ``step``, ``epsilon``, ``round``, ``user``. Files are read in chunks.
+        of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
+        are read in chunks.
     settings : mapping, optional
         As in TOML: ``{"problem": {"kind": "quantile", "tau": 0.9}, "mechanism": {"kind":
         "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma": 0.51}}``. Settings in the
         file's metadata must agree with them. ``n`` is the number of reports that the file must have, a list
-        ``method`` the rows that are wanted, and one table ``method`` the interval to report.
+        ``method`` the rows that are wanted, and one table ``method`` the interval to report. A protocol has a
+        table ``protocol`` instead of mechanism and algorithm.
     chunk : int
         Rows at a time; no result depends on it.
 
@@ -71,8 +67,9 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     opened = Transcript.of(source)
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
-    tables = merge_settings(settings or {}, stored_settings(opened), "the file")
-    return ReportReader(opened, read_collection(tables), chunk).analysis()
+    collection = read_collection(merge_settings(settings or {}, stored_settings(opened), "the file"))
+    reader = PathReader if collection.protocol is None else CountsReader
+    return reader(opened, collection, chunk).analysis()
 
 
 def stored_settings(source: Transcript) -> dict[str, Any]:
@@ -84,16 +81,13 @@ def stored_settings(source: Transcript) -> dict[str, Any]:
         raise InputError("file", source.place, allowed, error.hint) from None
 
 
-class ReportReader:
+class PathReader(ReportReader):
+    """Reader of the transcript of a path."""
+
     def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
-        self.source = source
-        self.chunk = chunk
+        super().__init__(source, collection, chunk)
         self.d = dimension_of(source, collection)
-        self.rows = source.rows
         self.first = next(source.chunks(2), None)
-        self.notes: list[str] = []
-        if source.columns.ignored:
-            self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
         self.algorithm = collection.algorithm or self.read_algorithm(collection)
         self.collection = replace(collection, algorithm=self.algorithm)
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
@@ -102,6 +96,7 @@ class ReportReader:
         self.origin = self.vector("origin", collection.origin) or self.start
         several = collection.problem == "quantiles"
         problem = UnknownLaw(d=self.d, taus=collection.taus, several=several)
+        assert collection.mechanism is not None
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path)
@@ -123,22 +118,14 @@ class ReportReader:
 
     def check_size(self) -> None:
         size = self.algorithm.records_per_step()
-        if self.rows < FEWEST or self.rows % size:
-            self.check_n()
-        if self.rows < FEWEST:
-            raise InputError("rows", self.rows, f"at least {FEWEST:,} reports")
+        self.check_rows()
         if self.rows % size:
+            self.check_n()
             hint = "The last round is not complete: leave its rows out."
             raise InputError("rows", self.rows, f"a multiple of batch_size = {size}", hint)
         if not self.source.columns.thetas and self.collection.start is None:
             hint = "Without a column theta it follows from theta0 and the reports."
             raise InputError("algorithm.theta0", None, "the start theta0", hint)
-
-    def check_n(self) -> None:
-        n, steps = self.collection.n, self.algorithm.steps
-        if n is not None and steps(n) != steps(self.rows):
-            short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
-            raise InputError("n", n, f"{self.rows}, the reports of the file", short)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -202,7 +189,7 @@ class ReportReader:
             oddities=oddities,
             notes=self.notes,
             progress=EstimatesAlongRun(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
-            users_compared="user" in self.source.columns.optional and self.rows <= LARGEST_USERS,
+            users_compared=self.users_compared,
         )
 
     def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
@@ -220,30 +207,17 @@ class ReportReader:
             ordered=self.path.problem.ordered,
         )
         odd = plausibility_of(self.path, self.answers)
-        users = None
-        if "user" in self.source.columns.optional:
-            if self.rows <= LARGEST_USERS:
-                users = Users(self.rows)
-            else:
-                self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         times = sorted({*request.times, *trace})
         origin, start = np.array(self.origin), np.array(self.start)
         fold = Fold(self.path, times, request.marked, request.sums, origin, start)
-        rows = 0
-        for chunk in self.source.chunks(self.chunk):
-            rows += len(chunk)
-            checks.check(chunk)
-            if rows > self.rows:
-                break
+
+        def take(chunk: Chunk) -> None:
             with np.errstate(all="ignore"):
                 fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
                 if odd is not None:
                     odd.add(chunk)
-            if users is not None:
-                users.add(chunk)
-        if rows != self.rows:
-            raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
-        self.check_n()
+
+        users = self.read_chunks(checks.check, take)
         checks.finish(self.rows, fold.last)
         last = np.array(final) if final is not None and self.source.columns.thetas else None
         record = fold.record(last, collection.seed, collection.replicate)
@@ -275,7 +249,7 @@ class ReportReader:
 def dimension_of(source: Transcript, collection: Collection) -> int:
     """Number of coordinates of theta, on which columns and settings must agree."""
     columns, taus = source.columns, collection.taus
-    one_cell = collection.mechanism.kind == "cells"
+    one_cell = collection.mechanism is not None and collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:
         raise InputError("columns", columns.reports[1], "one column report, the number of the cell")
     d = len(taus) if one_cell else len(columns.reports)
@@ -310,28 +284,3 @@ def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts
         return AnswerCounts(parameters["keep"], len(answers))
     variance = math.nan if mechanism.kind == "none" else mechanism.noise_covariance(path.problem)[0][0]
     return Moments(variance) if math.isfinite(variance) else None
-
-
-class Users:
-    """Users that reported twice, found by hashes of 128 bits."""
-
-    def __init__(self, rows: int) -> None:
-        self.hashes = np.empty((rows, 2), np.uint64)
-
-    def add(self, chunk: Chunk) -> None:
-        users, places = chunk.users, np.arange(len(chunk))
-        if pa.types.is_dictionary(users.type):
-            used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
-            users = users.dictionary.take(pa.array(used))
-        names = [user if isinstance(user, bytes) else str(user).encode() for user in users.to_pylist()]
-        digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
-        found = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
-        self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
-
-    def refuse_doubled(self) -> None:
-        order = np.lexsort(self.hashes.T)
-        equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
-        if len(equal):
-            earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
-            found = f"the user of row {earlier:,}"
-            raise RowError(int(later), "user", found, "a user without an earlier report")

@@ -81,13 +81,12 @@ class Checks:
             found = [
                 self.reports(chunk),
                 self.rounds(chunk, numbers),
-                self.epsilons(chunk),
+                epsilon_error(chunk, self.epsilon),
                 self.steps(chunk, etas),
                 self.recursion(chunk, numbers, etas),
             ]
-        faults = [fault for fault in found if fault is not None]
-        if faults:
-            raise min(faults, key=lambda fault: fault.row)
+        if (fault := earliest(*found)) is not None:
+            raise fault
 
     def finish(self, rows: int, theta: Floats) -> None:
         """Compare theta after the last report with the one that was given.
@@ -108,10 +107,7 @@ class Checks:
     def reports(self, chunk: Chunk) -> RowError | None:
         if self.answers is None:
             return None
-        values, largest = chunk.reports[:, 0], len(self.answers) - 1
-        bad = (values != np.floor(values)) | (values < 0.0) | (values > largest)
-        allowed = "0 or 1" if largest == 1 else f"a whole number from 0 to {largest}"
-        return first_error(chunk, "report", values, bad, allowed)
+        return whole_number_error(chunk, "report", chunk.reports[:, 0], 0, len(self.answers) - 1)
 
     def rounds(self, chunk: Chunk, numbers: NDArray[np.int64]) -> RowError | None:
         """Error of the first row at which rounds do not count up by one every ``batch_size`` rows."""
@@ -120,15 +116,6 @@ class Checks:
         bad = chunk.rounds != numbers
         hint = "Rows are missing before it, counted twice, or in another order."
         return first_error(chunk, "round", chunk.rounds, bad, str(numbers[np.argmax(bad)]), hint)
-
-    def epsilons(self, chunk: Chunk) -> RowError | None:
-        if chunk.epsilons is None:
-            return None
-        wanted = np.nan if self.epsilon is None else self.epsilon
-        bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
-        allowed = "no budget" if self.epsilon is None else f"{self.epsilon!r}, the budget of the others"
-        hint = "Reports with different budgets cannot be analysed together."
-        return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
     def steps(self, chunk: Chunk, wanted: Floats) -> RowError | None:
         if chunk.steps is None:
@@ -172,6 +159,29 @@ class Checks:
             wanted = np.sort(wanted, axis=1)
             slack = np.broadcast_to(slack.max(axis=1, keepdims=True), slack.shape)
         return wanted, slack
+
+
+def earliest(*faults: RowError | None) -> RowError | None:
+    return min((fault for fault in faults if fault is not None), key=lambda fault: fault.row, default=None)
+
+
+def whole_number_error(
+    chunk: Chunk, column: str, values: Floats | None, least: int, most: int
+) -> RowError | None:
+    assert values is not None
+    bad = (values != np.floor(values)) | (values < least) | (values > most)
+    allowed = "0 or 1" if (least, most) == (0, 1) else f"a whole number from {least} to {most}"
+    return first_error(chunk, column, values, bad, allowed)
+
+
+def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
+    if chunk.epsilons is None:
+        return None
+    wanted = np.nan if epsilon is None else epsilon
+    bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
+    allowed = "no budget" if epsilon is None else f"{epsilon!r}, the budget of the others"
+    hint = "Reports with different budgets cannot be analysed together."
+    return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 
 
 def first_error(

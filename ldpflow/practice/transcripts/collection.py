@@ -16,18 +16,19 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
 from ldpflow.study.entry import read_component, read_group
 
-VERSION = 2
-"""Version of the schema: 1 has a report per step, 2 also has rounds of several reports per theta."""
+VERSION = 3
+"""Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
 
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 KNOWN = (
     "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
-    "method",
+    "protocol", "method",
 )  # fmt: skip
 """Settings of a transcript."""
 
@@ -51,8 +52,12 @@ class Collection:
         Kind of the problem; ``other`` if it is none that ldpflow has.
     taus : tuple of float
         Levels of the quantiles in increasing order, one for each coordinate; empty for other problems.
+    mechanism : Mechanism or None
+        None for a protocol.
     algorithm : Algorithm or None
         ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None if they follow from the file.
+    protocol : Protocol or None
+        A protocol without a path; its number of bins is given.
     start, final : tuple of float or None
         theta0 and theta_n, one number for all coordinates or one for each.
     methods : tuple of IntervalMethod
@@ -71,8 +76,9 @@ class Collection:
 
     problem: str
     taus: tuple[float, ...]
-    mechanism: Mechanism
+    mechanism: Mechanism | None
     algorithm: Algorithm | None
+    protocol: Protocol | None = None
     start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
     methods: tuple[IntervalMethod, ...] = ()
@@ -87,6 +93,17 @@ class Collection:
     @property
     def batch_size(self) -> int:
         return 1 if self.algorithm is None else self.algorithm.records_per_step()
+
+    @property
+    def randomiser(self) -> Mechanism | Protocol:
+        """What made the reports."""
+        made = self.protocol or self.mechanism
+        assert made is not None
+        return made
+
+    def steps(self, n: int) -> int:
+        """Steps that the first n reports make; of a protocol each counts."""
+        return n if self.algorithm is None else self.algorithm.steps(n)
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:
@@ -124,8 +141,9 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     ----------
     settings : mapping
         ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
-        final_theta``; ``[[method]]`` for the rows that are wanted, or ``[method]`` for the one to report;
-        ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``, ``version``.
+        final_theta``; or ``[protocol]`` instead of both; ``[[method]]`` for the rows that are wanted, or
+        ``[method]`` for the one to report; ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``,
+        ``version``.
     """
     if not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
@@ -136,6 +154,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
     problem, taus = read_problem(read_table(settings, "problem"))
+    protocol = read_protocol(settings, taus) if "protocol" in settings else None
     algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
     levels = tuple(dict.fromkeys(read_numbers("level", settings.get("level", 0.9))))
     for level in levels:
@@ -154,8 +173,9 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     return Collection(
         problem=problem,
         taus=taus,
-        mechanism=read_mechanism(read_table(settings, "mechanism"), problem),
+        mechanism=read_mechanism(read_table(settings, "mechanism"), problem) if protocol is None else None,
         algorithm=algorithm,
+        protocol=protocol,
         start=start,
         final=final,
         methods=() if planned else read_methods(methods),
@@ -218,6 +238,33 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
     if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
         raise InputError(f"problem.{name}", table[name], allowed)
     return kind, taus
+
+
+def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:
+    for name in ("mechanism", "algorithm"):
+        if settings.get(name):
+            raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
+    table = read_table(settings, "protocol")
+    for name in ("kind", "epsilon"):
+        if name not in table:
+            raise InputError(f"protocol.{name}", None, "given: the devices used it")
+    protocol: Protocol = read_component("protocol", table)
+    for name, value in OF_THE_USERS.items():
+        if getattr(protocol, name) != value:
+            allowed = f"{value}: a simulation of users; a collection has one report of each"
+            raise InputError(f"protocol.{name}", table[name], allowed)
+    if not taus:
+        raise InputError("problem.kind", "other", "quantile or quantiles, with a protocol")
+    if isinstance(protocol, OneShot):
+        if protocol.k is None:
+            raise InputError("protocol.k", None, "the number of bins that the devices used")
+    elif len(taus) > 1:
+        raise InputError("problem.taus", list(taus), f"one level: {protocol.kind} searches one quantile")
+    return protocol
+
+
+OF_THE_USERS = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0, "answers": 1}
+"""Settings of a protocol about simulated users, with the values that a collection may have."""
 
 
 def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:

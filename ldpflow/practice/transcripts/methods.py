@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.components.intervals.nested import Nested
-from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.intervals.record import Record
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.fold import CollectedPath
@@ -172,9 +172,7 @@ def takes_known(method: IntervalMethod) -> bool:
     return getattr(base, "variance", None) == "known"
 
 
-def rows_of(
-    record: PathRecord, n: int, methods: Sequence[IntervalMethod], levels: Sequence[float]
-) -> list[Row]:
+def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: Sequence[float]) -> list[Row]:
     """Rows of some methods after n reports, by method, level and coordinate.
 
     Returns
@@ -187,7 +185,7 @@ def rows_of(
         result = method.intervals(record, n, levels)
         own = method.model_dump(exclude={"kind"})
         for at, level in enumerate(levels):
-            for j in range(len(record.origin)):
+            for j in range(len(result.estimate)):
                 lower, upper = (float(limits[at, j, 0]) for limits in (result.lower, result.upper))
                 ok = math.isfinite(lower) and math.isfinite(upper)
                 checks = {
@@ -195,6 +193,7 @@ def rows_of(
                     for name, values in result.diagnosis.items()
                     if name not in OF_THE_TRUTH
                 }
+                ended = result.range_end is not None and bool(result.range_end[at, j, 0])
                 row: Row = {
                     "method": method.kind,
                     "of": method,
@@ -209,7 +208,7 @@ def rows_of(
                     "lower": lower if ok else None,
                     "upper": upper if ok else None,
                     **checks,
-                    "status": "ok" if ok else "undefined",
+                    "status": "undefined" if not ok else "range_end" if ended else "ok",
                 }
                 found.append(row)
     return found

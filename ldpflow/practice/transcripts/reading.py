@@ -1,9 +1,9 @@
 """Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
 Columns ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1, ...`` and
-``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round`` and ``user``. CSV is in UTF-8 with a
-header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the file format
-reads at once. Only regular files are read, and opening never blocks.
+``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round``, ``question`` and ``user``. CSV is in
+UTF-8 with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the
+file format reads at once. Only regular files are read, and opening never blocks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Columns:
     """Columns of a transcript by role.
 
     ``reports`` and ``thetas`` have one name, or one per coordinate; thetas may be empty. A report that is a
-    cell is one number for all coordinates. ``optional`` are those of step, epsilon, round and user.
+    cell is one number for all coordinates. ``optional`` are those of step, epsilon, round, question and user.
     """
 
     reports: tuple[str, ...]
@@ -88,7 +88,7 @@ class Columns:
         return [*self.reports, *self.thetas, *self.optional]
 
     @classmethod
-    def of(cls, names: list[str]) -> Columns:
+    def of(cls, names: list[str], further: tuple[str, ...] = ()) -> Columns:
         """Assign the columns of a file to their roles.
 
         Raises
@@ -103,7 +103,7 @@ class Columns:
         if not reports:
             hint = f"The file has {list_names(names) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
-        optional = tuple(name for name in ("step", "epsilon", "round", "user") if name in names)
+        optional = tuple(name for name in ("step", "epsilon", "round", *further, "user") if name in names)
         read = {*reports, *thetas, *optional}
         return cls(reports, thetas, optional, tuple(name for name in names if name not in read))
 
@@ -139,10 +139,10 @@ class Chunk:
     ----------
     first : int
         Number of its first row, from 1.
-    reports : ndarray, shape (m, d), or (m, 1) if a report is a cell
+    reports : ndarray, shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
     thetas : ndarray, shape (m, d), or None
-    steps, epsilons, rounds : ndarray, shape (m,), or None
-    users : pyarrow.Array, or None
+    steps, epsilons, rounds, questions : ndarray, shape (m,), or None
+    users, texts : pyarrow.Array, or None
     """
 
     first: int
@@ -151,7 +151,9 @@ class Chunk:
     steps: Floats | None
     epsilons: Floats | None
     rounds: Floats | None
+    questions: Floats | None
     users: Any
+    texts: Any
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -176,6 +178,19 @@ def as_floats(values: pa.Array, name: str, first: int) -> Floats:
     return found
 
 
+def as_texts(values: pa.Array, name: str, first: int) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not is_text(values.type):
+        hint = "Bits are a text, since a number has no zeros before it."
+        raise InputError(f"columns.{name}", str(values.type), "a column of texts of 0 and 1", hint)
+    if values.null_count:
+        raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, "a text of 0 and 1")
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())
+    return values.cast(pa.large_binary())
+
+
 def as_names(values: pa.Array, name: str, first: int) -> pa.Array:
     kind = values.type
     value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -191,8 +206,8 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(is_kind(kind) for is_kind in kinds)
+    names = ("string", "large_string", "string_view", "binary", "large_binary")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
 # Files
@@ -204,9 +219,7 @@ def state_of(file: BufferedReader) -> tuple[int, ...]:
 
 
 def numbers(texts: pa.Array, name: str, first: int) -> pa.Array:
-    """Texts of a column of a CSV file as doubles; users stay bytes, in any encoding."""
-    if name == "user":
-        return texts
+    """Texts of a column of a CSV file as doubles."""
     if (found := as_numbers(texts)) is not None:
         return found
     at = bisect_left(range(len(texts)), True, key=lambda k: as_numbers(texts[: k + 1]) is None)
@@ -256,11 +269,17 @@ class Transcript:
     table : pyarrow.Table, optional
     state : tuple of int
         Device, inode, size and time of change of the file when it was opened first.
+    texts : tuple of str
+        Columns whose values are texts: of a CSV file they stay bytes, in any encoding.
+    further : tuple of str
+        Further optional columns: ``question`` of a protocol.
     """
 
     place: str
     table: pa.Table | None = None
     state: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ("user",)
+    further: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, source: object) -> Transcript:
@@ -304,7 +323,7 @@ class Transcript:
 
     @cached_property
     def columns(self) -> Columns:
-        return Columns.of(self.schema.names)
+        return Columns.of(self.schema.names, self.further)
 
     @cached_property
     def rows(self) -> int:
@@ -369,14 +388,17 @@ class Transcript:
         def matrix(names: tuple[str, ...]) -> Floats:
             return np.stack([as_floats(batch[name], name, first) for name in names], axis=1)
 
+        bits = "report" in self.texts
         return Chunk(
             first=first,
-            reports=matrix(self.columns.reports),
+            reports=np.empty((batch.num_rows, 0)) if bits else matrix(self.columns.reports),
             thetas=matrix(self.columns.thetas) if self.columns.thetas else None,
             steps=optional("step"),
             epsilons=optional("epsilon"),
             rounds=optional("round"),
+            questions=optional("question"),
             users=optional("user", as_names),
+            texts=as_texts(batch["report"], "report", first) if bits else None,
         )
 
     def parquet_file(self, coded: tuple[str, ...] = ()) -> Any:
@@ -457,7 +479,12 @@ class Transcript:
             with self.for_arrow() as file:
                 file.seek(len(self.header))
                 for texts in open_csv(file, reading, ParseOptions(invalid_row_handler=skip), conversion):
-                    yield pa.record_batch({name: numbers(texts[name], name, first) for name in columns})
+                    yield pa.record_batch(
+                        {
+                            name: texts[name] if name in self.texts else numbers(texts[name], name, first)
+                            for name in columns
+                        }
+                    )
                     first += texts.num_rows
         except pa.ArrowInvalid as error:
             if ragged:

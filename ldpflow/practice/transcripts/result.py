@@ -58,6 +58,9 @@ MEANING = {
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
+    "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
+    "needed, or a wider range",
+    "unasked": "a question fell to no user: take fewer bins",
 }
 """Meaning of a flag, and what to do."""
 
@@ -67,7 +70,7 @@ SHOWN = (
 )  # fmt: skip
 """Numbers of a row in tables: title, column and digits."""
 
-NAMED = ("base", "beta", "degree", "separate")
+NAMED = ("base", "beta", "degree", "separate", "limits")
 """Settings that are always part of a method's name."""
 
 
@@ -77,10 +80,11 @@ class Verdict:
 
     ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree
     whose fit has a root, and ``start`` the part of it that the start makes in a linear run. Each is NaN if
-    it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report.
+    it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report. A protocol
+    without a path has no arrival.
     """
 
-    arrival: Arrival
+    arrival: Arrival | None
     flags: tuple[str, ...]
     relaxation_times: float
     distance: float
@@ -165,6 +169,20 @@ def verdict_of(
     )
 
 
+def counts_verdict(row: Row, odd: bool) -> Verdict:
+    """Flags of the interval of a protocol without a path."""
+    raised = {
+        "undefined": row["lower"] is None,
+        "range_end": row["status"] == "range_end",
+        "unasked": bool(row.get("unasked")),
+        "odd_reports": odd,
+    }
+    flags = tuple(flag for flag, is_raised in raised.items() if is_raised)
+    words = tuple(f"{flag}: {MEANING[flag]}" for flag in flags)
+    reported = None if row["lower"] is None else row["place"]
+    return Verdict(None, flags, math.nan, math.nan, math.nan, reported, words)
+
+
 def nan_for_none(value: float | None) -> float:
     return math.nan if value is None else value
 
@@ -200,6 +218,14 @@ class EstimatesAlongRun:
 
 
 @dataclass(frozen=True)
+class EstimatedCdf:
+    """Distribution function F^ at points, neither monotone nor within [0, 1], shape (P,) each."""
+
+    points: Floats
+    values: Floats
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Intervals from a transcript, and diagnostics of its soundness.
 
@@ -211,15 +237,17 @@ class Analysis:
     verdicts : list of Verdict
         By coordinate, at the first level.
     users, steps : int
+        Of a protocol the steps are its rounds.
     collection : Collection
-    algorithm : Algorithm
+    algorithm : Algorithm or None
+        None for a protocol without a path.
     start : tuple of float
-        theta0.
+        theta0, if there is a path.
     file : str
     sha256 : str or None
     oddities, notes : list of str
         Oddities of the reports; notes on choices that were not requested.
-    progress : Progress
+    progress : EstimatesAlongRun or EstimatedCdf
     users_compared : bool
         Whether a column of users showed that no user has two reports.
     """
@@ -229,13 +257,13 @@ class Analysis:
     users: int
     steps: int
     collection: Collection
-    algorithm: Algorithm
+    algorithm: Algorithm | None
     start: tuple[float, ...]
     file: str
     sha256: str | None
     oddities: list[str]
     notes: list[str]
-    progress: EstimatesAlongRun = field(repr=False)
+    progress: EstimatesAlongRun | EstimatedCdf = field(repr=False)
     users_compared: bool = False
 
     @property
@@ -281,8 +309,8 @@ class Analysis:
             taus=self.collection.taus,
             privacy=self.privacy_words(),
             size=self.collection.batch_size,
-            c=self.algorithm.step_constant(),
-            gamma=self.algorithm.step_exponent(),
+            algorithm=self.algorithm,
+            protocol=self.collection.protocol,
             intervals=[(method, level, names) for (method, level), names in intervals.items()],
             verdicts=[(self.coordinate_name(j), verdict) for j, verdict in enumerate(self.verdicts)],
             version=__version__,
@@ -290,7 +318,7 @@ class Analysis:
         return " ".join(text.split())
 
     def privacy_words(self) -> str:
-        mechanism = self.collection.mechanism
+        mechanism = self.collection.randomiser
         statement = mechanism.privacy()
         if statement.notion == "none":
             return "no randomiser: the reports are not private"
@@ -303,8 +331,13 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; None if undefined."""
-        statement = self.collection.mechanism.privacy()
+        statement = self.collection.randomiser.privacy()
         theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
+        if self.algorithm is None:
+            made: dict[str, Any] = {"protocol": self.collection.randomiser.model_dump()}
+        else:
+            algorithm = self.algorithm.model_dump() | {"theta0": theta0}
+            made = {"mechanism": self.collection.randomiser.model_dump(), "algorithm": algorithm}
         return {
             "file": self.file,
             "sha256": self.sha256,
@@ -312,9 +345,8 @@ class Analysis:
             "users": self.users,
             "steps": self.steps,
             "problem": {"kind": self.collection.problem, "taus": list(self.collection.taus)},
-            "mechanism": self.collection.mechanism.model_dump(),
+            **made,
             "privacy": {"notion": statement.notion, "unit": statement.unit},
-            "algorithm": self.algorithm.model_dump() | {"theta0": theta0},
             "rows": [own_columns(row) for row in self.asked],
             "verdicts": [
                 {
@@ -345,17 +377,23 @@ class Analysis:
             else:
                 found.append(f"{where}report {method_label(row)}: {interval_words(row)}")
             numbers = ""
-            if verdict.arrival != "unknown":
+            if verdict.arrival not in ("unknown", None):
                 numbers = f"K = {verdict.relaxation_times:.1f} relaxation times"
                 if math.isfinite(verdict.distance):
                     numbers += f"; average less root {verdict.distance:+.1f} se, "
                     numbers += f"{round(verdict.start, 1) + 0.0:+.1f} of it from the start"
                 numbers = f" ({numbers})"
-            found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
+            if verdict.arrival is not None:
+                found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
             found += [f"{where}flag {words}" for words in verdict.words]
         found += [f"odd: {text}" for text in self.oddities]
         found += [f"note: {text}" for text in self.notes]
         return "\n".join(found)
+
+
+def shown_columns(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
+    """Those of :data:`SHOWN` that the rows have: a protocol without a path has no more than limits."""
+    return list(SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3])
 
 
 def own_columns(row: Row) -> dict[str, Any]:
@@ -377,6 +415,8 @@ def method_words(row: Row) -> str:
             what += f", variance {row['variance']}"
         if row.get("separate"):
             what += ", each quantile by itself"
+    if row.get("limits") is not None:
+        what += f", limits {'at edges of bins' if row['limits'] == 'outer' else 'by lines between edges'}"
     return what
 
 

@@ -2,13 +2,15 @@
 
 Streams, gradient, randomiser and recursion are those of a sweep, run in one lane with every row kept. So
 theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
+Of a protocol without a path the counts are those of the sweep.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -18,15 +20,23 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.protocols import OneShot
+from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
+from ldpflow.components.protocols.histograms import FAN_OUT
+from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.engine.replay import planned_path
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, VERSION
+from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION
+from ldpflow.practice.transcripts.counts import SIGNS, UNARY
+from ldpflow.simulators.counts import ROLE, Counts
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.reading import toml_text
 from ldpflow.study.stored import study_to_run
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def check_path(path: Any, n: int) -> None:
@@ -77,7 +87,7 @@ def transcript_settings(
     elif path.problem.levels() is not None:
         problem["taus"] = list(path.problem.levels())
     tables: dict[str, Any] = {
-        "version": VERSION if algorithm.records_per_step() > 1 else 1,
+        "version": 2 if algorithm.records_per_step() > 1 else 1,
         "level": tuple(levels),
         "seed": seed,
         "replicate": replicate,
@@ -137,38 +147,156 @@ def write_transcript(
     InputError
         If the path has no transcript of local reports.
     """
+    check_path(path, n)
+    users = int(path.steps(n) * path.algorithm.records_per_step())
+    final: Floats = np.empty((0, path.dimension))
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal final
+        yield table_of(path, 1, final, final)
+        for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
+            final = after
+            yield table_of(path, first, thetas, gradients)
+
+    def settings() -> dict[str, Any]:
+        made = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
+        return made if n == users else {"n": n, **made}
+
+    write_tables(file, tables(), settings)
+    return users
+
+
+def write_tables(
+    file: str | os.PathLike[str], tables: Iterator[pa.Table], settings: Callable[[], dict[str, Any]]
+) -> None:
+    """Write tables one after the other, then the settings, as a file that is there in full or not at all."""
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    check_path(path, n)
-    users = int(path.steps(n) * path.algorithm.records_per_step())
     target = FilePath(file)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    final: Floats = np.empty((0, path.dimension))
-    schema = table_of(path, 1, final, final).schema
     parquet = target.suffix.lower() in (".parquet", ".pq")
+    first = next(tables)
     try:
         with (
-            pq.ParquetWriter(temporary, schema, write_page_checksum=True)
+            pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
             if parquet
-            else pyarrow.csv.CSVWriter(temporary, schema)
+            else pyarrow.csv.CSVWriter(temporary, first.schema)
         ) as writer:
-            for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
-                final = after
-                writer.write_table(table_of(path, first, thetas, gradients))
-            tables = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
-            settings = toml_text(tables if n == users else {"n": n, **tables})
+            for table in chain([first], tables):
+                writer.write_table(table)
+            text = toml_text(settings())
             if parquet:
-                writer.add_key_value_metadata({"ldpflow": settings})
+                writer.add_key_value_metadata({"ldpflow": text})
             else:
-                target.with_name(f"{target.name}.toml").write_text(settings, encoding="utf-8")
+                target.with_name(f"{target.name}.toml").write_text(text, encoding="utf-8")
         os.replace(temporary, target)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
     finally:
         temporary.unlink(missing_ok=True)
-    return users
+
+
+MOST_BITS = 2**28
+"""Most reports, or bits of reports, of a transcript of a protocol."""
+
+
+def write_counts(
+    simulator: Counts,
+    seed: int,
+    replicate: int,
+    n: int,
+    file: str | os.PathLike[str],
+    methods: Sequence[IntervalMethod] = (),
+    levels: Sequence[float] = (0.9,),
+) -> int:
+    """Draw the counts of a replicate of a protocol again and write reports that have them.
+
+    The counts are the replicate's, from their exact law. Which user gave which report is drawn anew, and bits
+    of one unary encoding are drawn independently given their counts. The order of the rows is random, within
+    a round of ``rounds``. Arguments are as of :func:`write_transcript`.
+    """
+    protocol, law, tau = simulator.protocol, simulator.law, simulator.problem.tau
+    if protocol.answers > 1:
+        raise InputError("path", protocol.kind, "one report of a user, answers = 1")
+    if n != simulator.horizon:
+        raise InputError("n", n, f"{simulator.horizon}, the users of this path")
+    keys = np.array([counter_keys(seed, ROLE, simulator.key, replicate)], dtype=np.uint64)
+    rng = np.random.default_rng([seed, replicate])
+    settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
+    if isinstance(protocol, Rounds):
+        counts = rounds_counts(protocol, law, tau, n, keys)
+        check_bits(n)
+        table = table_of_rounds(counts, fold_rounds(protocol, tau, counts)[1], rng)
+    else:
+        assert isinstance(protocol, OneShot)
+        k = protocol.bins(n)
+        check_bits(n * (k if protocol.kind in UNARY else 1))
+        asked, found = np.empty((2, protocol.questions(k)))
+        run_one_shot(protocol, law, tau, n, keys, (asked, found))
+        ones = (found + asked) / 2.0 if protocol.kind in SIGNS else found
+        table = table_of_questions(protocol.kind, asked.astype(np.int64), ones.astype(np.int64), rng)
+        settings["k"] = k
+    wanted = {
+        "version": VERSION,
+        "n": table.num_rows,
+        "level": tuple(levels),
+        "path": simulator.key,
+        "problem": {"kind": "quantile", "tau": tau},
+        "protocol": settings,
+        "method": [method.model_dump(exclude_none=True) for method in methods],
+    }
+    write_tables(file, iter([table]), lambda: {k: v for k, v in wanted.items() if v != []})
+    return int(table.num_rows)
+
+
+def check_bits(count: int) -> None:
+    if count > MOST_BITS:
+        raise InputError("n", f"{count:,} reports or bits", f"at most {MOST_BITS:,} in a transcript")
+
+
+def table_of_rounds(counts: Floats, thresholds: Floats, rng: np.random.Generator) -> pa.Table:
+    """Rows of ``rounds`` from its counts, shape (rounds, thresholds, 2)."""
+    parts = []
+    for turn, (numbers, x) in enumerate(zip(counts.astype(np.int64), thresholds, strict=True), start=1):
+        question, report = rng.permutation(expand_bits(numbers[:, 0], numbers[:, 1])).T
+        columns = {"round": np.full(len(report), turn), "question": question, "theta": x[question]}
+        parts.append(pa.table(columns | {"report": report.astype(np.int8)}))
+    return pa.concat_tables(parts)
+
+
+def table_of_questions(kind: str, asked: Integers, ones: Integers, rng: np.random.Generator) -> pa.Table:
+    """Rows of a one-shot protocol from its counts by question, bin or node."""
+    if kind == "grr":
+        return pa.table({"report": rng.permutation(np.repeat(np.arange(len(ones)), ones))})
+    if kind not in UNARY:
+        question, report = rng.permutation(expand_bits(asked, ones)).T
+        return pa.table({"question": question + 1, "report": report.astype(np.int8)})
+    parts: list[pa.Table] = []
+    first, width = 0, len(asked) if kind == "oue" else FAN_OUT
+    while first < len(asked):
+        bits = np.zeros((asked[first], width), np.uint8)
+        for j in range(width):
+            bits[rng.permutation(len(bits))[: ones[first + j]], j] = 1
+        texts = [row.tobytes().decode() for row in bits + ord("0")]
+        parts.append(
+            pa.table(
+                {"question": np.full(len(texts), len(parts) + 1), "report": pa.array(texts, pa.string())}
+            )
+        )
+        first += width
+        width *= FAN_OUT
+    table = pa.concat_tables(parts)
+    table = table.take(rng.permutation(table.num_rows))
+    return table.select(["report"]) if kind == "oue" else table
+
+
+def expand_bits(asked: Integers, ones: Integers) -> Integers:
+    """Question, from 0, and bit of every report, shape (reports, 2)."""
+    questions = np.repeat(np.tile(np.arange(len(asked)), 2), np.concatenate([ones, asked - ones]))
+    bits = np.repeat([1, 0], [ones.sum(), (asked - ones).sum()])
+    return np.stack([questions, bits], axis=1)
 
 
 def stored_transcript(
@@ -201,10 +329,6 @@ def stored_transcript(
     if plan is None:
         keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
         raise InputError("path", path_key, "a path of the run", f"It has: {keys}.")
-    if "protocol" in plan.simulator.parts():
-        kind = plan.simulator.parts()["protocol"].kind
-        hint = "Reports of rounds of thresholds and of one-shot protocols cannot be analysed in this version."
-        raise InputError("path", f"{path_key} (protocol {kind})", "a path of SGD", hint)
     users = n if n is not None else max([cell.n for cell in plan.cells], default=0)
     if users < 1:
         raise InputError("n", n, "a number of users: the path has no cells")
@@ -213,7 +337,8 @@ def stored_transcript(
         for cell in plan.cells
         if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
     )
-    levels = dict.fromkeys(cell.level for cell in plan.cells)
-    return write_transcript(
-        plan.simulator, study.seed, replicate, users, file, tuple(methods), tuple(levels) or (0.9,)
-    )
+    levels = tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)
+    rest = (study.seed, replicate, users, file, tuple(methods), levels)
+    if isinstance(plan.simulator, Counts):
+        return write_counts(plan.simulator, *rest)
+    return write_transcript(plan.simulator, *rest)

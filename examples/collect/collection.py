@@ -1,0 +1,305 @@
+"""The collector's state: an SQLite file of reports, and the current questions, which follow from them.
+
+A row has its number, the user's ticket, round, question and report. It is committed to the disk before a
+device hears that the report counts. After a crash the rows are read again, so that no report is lost or
+counted twice. SQLite locks the file while a collector uses it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hmac
+import json
+import math
+import re
+import secrets
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldpflow.components.protocols.collections import fold_rounds
+from ldpflow.practice.transcripts.collection import read_collection, read_settings
+
+__all__ = ["Collection", "Refused"]
+
+
+class Refused(Exception):
+    """A report that cannot count: the ticket is not ours, or its question is not asked any more."""
+
+
+class OneShot:
+    """One round: every user has a question of a public coin, or none."""
+
+    def __init__(self, design: Any) -> None:
+        self.protocol, self.round = design.protocol, 1
+        self.room = [design.n]
+
+    def draw_question(self) -> int | None:
+        kind, k = self.protocol.kind, self.protocol.k
+        if kind == "tree":
+            return 1 + secrets.randbelow(round(math.log(k, 4)))
+        if kind == "haar":
+            nodes = 2 ** secrets.randbelow(round(math.log2(k)))
+            return nodes + secrets.randbelow(nodes)
+        return 1 + secrets.randbelow(k - 1) if kind in ("thresholds", "hrr") else None
+
+    def place(self, question: int | None) -> int:
+        return 0
+
+    def parameters(self, question: int | None) -> dict[str, Any]:
+        low, high = self.protocol.ends
+        public = {"epsilon": self.protocol.epsilon, "low": low, "high": high, "k": self.protocol.k}
+        return public if question is None else public | {"question": question}
+
+    def column(self, question: int | None) -> dict[str, Any]:
+        return {} if question is None else {"question": question}
+
+    def valid(self, question: int | None, report: Any) -> bool:
+        kind, k = self.protocol.kind, self.protocol.k
+        if kind in ("oue", "tree"):
+            width = k if question is None else 4**question
+            return isinstance(report, str) and re.fullmatch(f"[01]{{{width}}}", report) is not None
+        return type(report) is int and 0 <= report < (k if kind == "grr" else 2)
+
+    def take(self, question: int | None, report: Any) -> None:
+        self.room[0] -= 1
+
+
+class Rounds:
+    """Rounds of thresholds, which follow from the counts of the rounds before."""
+
+    def __init__(self, design: Any) -> None:
+        self.protocol, self.tau, self.round = design.protocol, design.taus[0], 0
+        self.asked = self.protocol.asked(design.n, self.tau)
+        self.counts = np.zeros((self.protocol.rounds, 8, 2))
+        self.start_round()
+
+    def start_round(self) -> None:
+        self.thresholds = fold_rounds(self.protocol, self.tau, self.counts)[1][self.round]
+        self.room = [self.asked[self.round]] * self.protocol.thresholds()[self.round]
+        self.round += 1
+
+    def draw_question(self) -> int:
+        return secrets.choice([j for j, room in enumerate(self.room) if room > 0])
+
+    def place(self, question: int) -> int:
+        return question
+
+    def parameters(self, question: int) -> dict[str, Any]:
+        return {"theta": float(self.thresholds[question]), "epsilon": self.protocol.epsilon}
+
+    def column(self, question: int) -> dict[str, Any]:
+        return {"round": self.round, "question": question, "theta": float(self.thresholds[question])}
+
+    def valid(self, question: int, report: Any) -> bool:
+        return type(report) is int and report in (0, 1)
+
+    def take(self, question: int, report: int) -> None:
+        self.counts[self.round - 1, question] += (1, report)
+        self.room[question] -= 1
+        if not any(self.room) and self.round < self.protocol.rounds:
+            self.start_round()
+
+
+class Descent:
+    """Stochastic gradient descent: theta moves after every ``batch_size`` reports."""
+
+    def __init__(self, design: Any) -> None:
+        self.design, self.mechanism, self.algorithm = design, design.mechanism, design.algorithm
+        self.size, self.steps = design.batch_size, design.n // design.batch_size
+        start = design.start * (len(design.taus) // len(design.start))
+        self.round, self.thetas, self.sums, self.room = 1, list(start), [0.0] * len(start), [self.size]
+
+    def draw_question(self) -> None:
+        return None
+
+    def place(self, question: None) -> int:
+        return 0
+
+    def parameters(self, question: None) -> dict[str, Any]:
+        kind, taus = self.mechanism.kind, self.design.taus
+        if kind == "cells":
+            return {"thetas": self.thetas, "epsilon": self.mechanism.epsilon}
+        public = {"theta": self.thetas[0]}
+        if kind == "clipped_gaussian":
+            return public | {"tau": taus[0], "mu": self.mechanism.mu, "clip": self.mechanism.clip}
+        public["epsilon"] = self.mechanism.epsilon
+        return public | {"tau": taus[0], "clip": max(taus[0], 1.0 - taus[0])} if kind == "laplace" else public
+
+    def column(self, question: None) -> dict[str, Any]:
+        names = (
+            ["theta"] if self.mechanism.kind != "cells" else [f"theta_{q}" for q in range(len(self.thetas))]
+        )
+        return {"round": self.round, **dict(zip(names, self.thetas, strict=True))}
+
+    def valid(self, question: None, report: Any) -> bool:
+        if self.mechanism.kind in ("randomized_response", "cells"):
+            return type(report) is int and 0 <= report <= len(self.thetas)
+        return isinstance(report, float) and math.isfinite(report)
+
+    def gradient(self, report: Any) -> list[float]:
+        """A_i of a report: an unbiased estimate of F(theta) - tau."""
+        if self.mechanism.kind in ("laplace", "clipped_gaussian"):
+            return [report]
+        count = len(self.thetas) + 1  # of the answers; of a bit 1 says that the value lies in cell 0
+        cell = 1 - report if self.mechanism.kind == "randomized_response" else report
+        odds = math.exp(self.mechanism.epsilon)
+        keep, other = odds / (odds + count - 1), 1 / (odds + count - 1)
+        return [
+            ((cell <= q) - (q + 1) * other) / (keep - other) - tau for q, tau in enumerate(self.design.taus)
+        ]
+
+    def take(self, question: None, report: Any) -> None:
+        self.sums = [a + b for a, b in zip(self.sums, self.gradient(report), strict=True)]
+        self.room[0] -= 1
+        if self.room[0] == 0:
+            eta = self.algorithm.step_constant() * self.round ** -self.algorithm.step_exponent()
+            moved = [
+                theta - eta * total / self.size for theta, total in zip(self.thetas, self.sums, strict=True)
+            ]
+            self.thetas, self.sums = sorted(moved), [0.0] * len(moved)
+            if self.round < self.steps:
+                self.round, self.room = self.round + 1, [self.size]
+
+
+FUNCTIONS = {"randomized_response": "rr_sgd", "clipped_gaussian": "gaussian"}
+
+
+class Collection:
+    """The file of a collection, and what is asked now.
+
+    Parameters
+    ----------
+    file : path
+        Made if it is not there.
+    design : path
+        Settings as of ``ldpflow analyse``, with ``n``, the planned number of users.
+    """
+
+    def __init__(self, file: Path | str, design: Path | str) -> None:
+        self.settings = read_settings(design)
+        self.design = read_collection(self.settings)
+        self.database = sqlite3.connect(file, timeout=1.0, isolation_level=None)
+        try:
+            self.database.executescript(
+                "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                "CREATE TABLE IF NOT EXISTS design (settings TEXT, secret BLOB);"
+                "CREATE TABLE IF NOT EXISTS reports (number INTEGER PRIMARY KEY, ticket TEXT UNIQUE, "
+                "round INTEGER, question INTEGER, report TEXT) STRICT;"
+            )
+        except sqlite3.OperationalError as error:
+            raise SystemExit(f"{file}: another collector uses this file ({error})") from None
+        text = json.dumps(self.settings, sort_keys=True)
+        stored = self.database.execute("SELECT settings, secret FROM design").fetchone()
+        if stored is None:
+            stored = (text, secrets.token_bytes(32))
+            self.database.execute("INSERT INTO design VALUES (?, ?)", stored)
+        if stored[0] != text:
+            raise SystemExit(f"{file}: this collection was begun with another design")
+        self.secret = stored[1]
+        self.state = self.begin()
+        self.count = 0
+        for question, report in self.database.execute("SELECT question, report FROM reports ORDER BY number"):
+            self.state.take(question, json.loads(report))
+            self.count += 1
+
+    def begin(self) -> OneShot | Rounds | Descent:
+        if self.design.protocol is None:
+            return Descent(self.design)
+        return Rounds(self.design) if self.design.protocol.kind == "rounds" else OneShot(self.design)
+
+    @property
+    def function(self) -> str:
+        """Name of the function of ldpflow.client."""
+        kind = self.design.randomiser.kind
+        return FUNCTIONS.get(kind, kind)
+
+    def question(self) -> dict[str, Any]:
+        """A question for one more user, with a ticket that says which one."""
+        question = self.state.draw_question()
+        asked = {"round": self.state.round, "question": question, "user": secrets.token_hex(16)}
+        public = self.state.parameters(question)
+        return {"ticket": asked, "mac": self.mac(asked), "function": self.function, "parameters": public}
+
+    def mac(self, ticket: dict[str, Any]) -> str:
+        """Users cannot choose their question: the collector recognises its own tickets."""
+        return hmac.digest(self.secret, json.dumps(ticket, sort_keys=True).encode(), "sha256").hex()
+
+    def add(self, reports: list[tuple[Any, Any, Any]]) -> list[bool | Refused]:
+        """Count reports (ticket, mac, report) in one transaction: whether each is new, or why not counted.
+
+        A user whose answer got lost sends the report again: it is counted once. Once this returns the
+        reports are on the disk.
+
+        Raises
+        ------
+        sqlite3.OperationalError
+            If they cannot be stored: none counts, and all may be sent again.
+        """
+        results: list[bool | Refused] = []
+        accepted: list[tuple[Any, Any]] = []
+        room = list(self.state.room)
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            for ticket, mac, report in reports:
+                try:
+                    results.append(self.insert(ticket, mac, report, room, accepted))
+                except Refused as refused:
+                    results.append(refused)
+            self.database.execute("COMMIT")
+        except sqlite3.Error:
+            if self.database.in_transaction:
+                self.database.execute("ROLLBACK")
+            raise
+        for question, report in accepted:
+            self.state.take(question, report)
+        self.count += len(accepted)
+        return results
+
+    def insert(
+        self, ticket: Any, mac: Any, report: Any, room: list[int], accepted: list[tuple[Any, Any]]
+    ) -> bool:
+        if not isinstance(ticket, dict) or not hmac.compare_digest(str(mac), self.mac(ticket)):
+            raise Refused("this ticket is not from here")
+        found = self.database.execute("SELECT 1 FROM reports WHERE ticket = ?", (ticket["user"],)).fetchone()
+        if found:
+            return False
+        question = ticket["question"]
+        if not self.state.valid(question, report):
+            raise Refused("this is no report of the protocol")
+        if ticket["round"] != self.state.round or room[self.state.place(question)] == 0:
+            raise Refused("the question has changed; do not answer another")
+        room[self.state.place(question)] -= 1
+        row = (ticket["user"], ticket["round"], question, json.dumps(report))
+        self.database.execute(
+            "INSERT INTO reports (ticket, round, question, report) VALUES (?, ?, ?, ?)", row
+        )
+        accepted.append((question, report))
+        return True
+
+    def export(self, file: Path | str) -> int:
+        """Write the reports as the CSV file that ``ldpflow analyse`` reads; how many.
+
+        A step of gradient descent that is not complete is left out.
+        """
+        state = self.begin()
+        complete = self.count - self.count % self.design.batch_size
+        with open(file, "w", newline="", encoding="utf-8") as out:
+            writer = None
+            rows = self.database.execute(
+                "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?", (complete,)
+            )
+            for question, text, user in rows:
+                report = json.loads(text)
+                row = state.column(question) | {"report": report, "user": user}
+                writer = writer or csv.DictWriter(out, list(row))
+                if state.round == 1 and out.tell() == 0:
+                    writer.writeheader()
+                writer.writerow(row)
+                state.take(question, report)
+        return complete
+
+    def close(self) -> None:
+        self.database.close()

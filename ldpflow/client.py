@@ -1,0 +1,302 @@
+"""Randomisers for users' devices: a value and public parameters in, a private report out.
+
+The module imports the standard library alone, so that it can be copied, reviewed and ported. Random integers
+come from the operating system's cryptographic generator. Each function takes ``draw``, a function that
+returns a uniform integer in [0, limit), so that test vectors can name every integer (docs/own_client.md).
+
+**Privacy.** A report is eps-LDP if no report becomes more probable by more than the factor e^eps when the
+user's value is replaced by any other one. The adversary sees the report, the question and all public
+parameters, knows this program, and may choose all of these and know every other user. It does not see the
+device: no function hides how long it ran or that somebody took part. The budgets of several reports of one
+user add up.
+
+**Exactness.** No report depends on rounding. A coin compares a uniform integer with integer weights: the true
+answer has weight a = floor(2^64 e^eps), every other one b = 2^64. The ratio a/b is at most e^eps, and
+log(a/b) is smaller than eps by at most 2^-64. Noise is a whole number of grid steps, drawn exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+Draw = Callable[[int], int]
+Number = float | Fraction
+
+SYSTEM: Draw = secrets.SystemRandom().randrange
+ONE = 2**64
+"""Weight of an answer that is not the true one."""
+
+GRID_BITS = 20
+"""A clipping bound is 2^GRID_BITS steps of the grid of gradients."""
+
+
+@lru_cache(maxsize=64)
+def odds(epsilon: Number) -> int:
+    """Compute the weight of the true answer: 2^64 e^epsilon, rounded down.
+
+    The exponential series in units of 2^-256. Every rounding is downwards, so that the weight is never too
+    large.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is not in (0, 30].
+    """
+    x = Fraction(epsilon)
+    if not 0 < x <= 30:
+        raise ValueError(f"epsilon must be in (0, 30], not {epsilon}")
+    total = term = ONE**4
+    k = 0
+    while term:
+        k += 1
+        term = term * x.numerator // (x.denominator * k)
+        total += term
+    return total // ONE**3
+
+
+def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
+    """Randomise one of k answers 0..k-1: the true one with probability a/(a + (k - 1) b), else another.
+
+    Privacy: epsilon-LDP, likelihood ratio a/b. Source: Warner (1965) for k = 2; Wang, Blocki, Li and Jha
+    (2017), Section 4.1 (direct encoding), p = e^eps/(e^eps + k - 1), q = 1/(e^eps + k - 1).
+    """
+    own = odds(epsilon)
+    u = draw(own + (k - 1) * ONE)
+    if u < own:
+        return truth
+    other = (u - own) // ONE
+    return other + (other >= truth)
+
+
+def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
+    """Randomise k bits of which the one at ``truth`` is 1; the text has the bits in order.
+
+    Privacy: epsilon-LDP. Two values differ in two bits, with ratio (1/2)/q (1 - q)/(1/2) = a/b. Source: Wang,
+    Blocki, Li and Jha (2017), Section 4.3 (optimised unary encoding), p = 1/2, q = 1/(e^eps + 1).
+    """
+    total = odds(epsilon) + ONE
+    return "".join(str(int(draw(2) == 1 if j == truth else draw(total) < ONE)) for j in range(k))
+
+
+def find_bin(value: float, low: float, high: float, k: int) -> int:
+    """Find the bin 0..k-1 of a value.
+
+    Inner edges low + (high - low) m/k belong to the bin below. A value outside the range is in the bin at its
+    nearer end.
+    """
+    check_number(value)
+    return sum(value > low + (high - low) * m / k for m in range(1, k))
+
+
+def check_number(value: float) -> None:
+    if math.isnan(value):
+        raise ValueError("value must be a number, not nan")
+
+
+# One quantile or several, step by step or in rounds
+
+
+def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
+    """Report of LDP-SGD for a quantile: randomised response of 1{value <= theta}.
+
+    Privacy: epsilon-LDP. The adversary sees theta and one bit. Source: Warner (1965); Dette and Graw,
+    Section 2, with p = e^eps/(1 + e^eps); mechanism ``randomized_response``.
+    """
+    check_number(value)
+    return respond(int(value <= theta), 2, epsilon, draw)
+
+
+def rounds(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
+    """Report of ``rounds``: randomised response of 1{value <= theta} at the user's threshold theta.
+
+    Privacy: epsilon-LDP. The adversary sees the round, theta and one bit. theta depends on other users'
+    reports alone. Source: Warner (1965).
+    """
+    return rr_sgd(value, theta, epsilon, draw)
+
+
+def cells(value: float, thetas: Sequence[float], epsilon: Number, draw: Draw = SYSTEM) -> int:
+    """Report of several quantiles: the cell between the sorted thetas that holds the value, randomised.
+
+    The cell is the number of thetas below the value. Privacy: epsilon-LDP for the whole report. The adversary
+    sees the thetas and one of len(thetas) + 1 cells. Source: as of ``respond``; mechanism ``cells``.
+    """
+    check_number(value)
+    return respond(sum(value > theta for theta in thetas), len(thetas) + 1, epsilon, draw)
+
+
+# Histograms from one question. The public coin does not depend on the value: the server may draw it.
+
+
+def thresholds(
+    value: float, epsilon: Number, low: float, high: float, k: int,
+    question: int | None = None, draw: Draw = SYSTEM,
+) -> tuple[int, int]:  # fmt: skip
+    """Question and report of ``thresholds``: randomised response of 1{value <= edge m}, m uniform in 1..k-1.
+
+    Privacy: epsilon-LDP. The adversary sees m and one bit. Source: Warner (1965).
+    """
+    m = 1 + draw(k - 1) if question is None else question
+    return m, respond(int(find_bin(value, low, high, k) < m), 2, epsilon, draw)
+
+
+def grr(value: float, epsilon: Number, low: float, high: float, k: int, draw: Draw = SYSTEM) -> int:
+    """Report of ``grr``: the bin of the value, randomised.
+
+    Privacy: epsilon-LDP. The adversary sees one of k bins. Source: as of ``respond``.
+    """
+    return respond(find_bin(value, low, high, k), k, epsilon, draw)
+
+
+def oue(value: float, epsilon: Number, low: float, high: float, k: int, draw: Draw = SYSTEM) -> str:
+    """Report of ``oue``: k randomised bits of which the bin's is 1.
+
+    Privacy: epsilon-LDP for all bits together. The adversary sees k bits. Source: as of ``unary``.
+    """
+    return unary(find_bin(value, low, high, k), k, epsilon, draw)
+
+
+def hrr(
+    value: float, epsilon: Number, low: float, high: float, k: int,
+    question: int | None = None, draw: Draw = SYSTEM,
+) -> tuple[int, int]:  # fmt: skip
+    """Question and report of ``hrr``: randomised response of 1{H[r, bin] = 1}, row r uniform in 1..k-1.
+
+    H is the k x k Hadamard matrix in Sylvester's order, k a power of two: H[r, j] = (-1)^(ones of r AND j).
+    Privacy: epsilon-LDP. The adversary sees r and one bit. Source: Acharya, Sun and Zhang (2019).
+    """
+    row = 1 + draw(k - 1) if question is None else question
+    return row, respond(hadamard_bit(row, find_bin(value, low, high, k)), 2, epsilon, draw)
+
+
+def hadamard_bit(row: int, column: int) -> int:
+    return 1 - (row & column).bit_count() % 2
+
+
+def haar(
+    value: float, epsilon: Number, low: float, high: float, k: int,
+    question: int | None = None, draw: Draw = SYSTEM,
+) -> tuple[int, int]:  # fmt: skip
+    """Question and report of ``haar``: a level l and a row r of the 2^l x 2^l Hadamard matrix H.
+
+    The question is 2^l + r, l uniform in 0..log2(k)-1, r uniform in 0..2^l-1. The report is randomised
+    response of 1{s H[r, node] = 1}: node of 2^l holds the bin, s = 1 in its left half and -1 in its right
+    one. Privacy: epsilon-LDP. The adversary sees l, r and one bit. Source: Cormode, Kulkarni and Srivastava
+    (2019).
+    """
+    if question is None:
+        nodes = 2 ** draw(k.bit_length() - 1)
+        question = nodes + draw(nodes)
+    nodes = 2 ** (question.bit_length() - 1)
+    node, place = divmod(find_bin(value, low, high, k), k // nodes)
+    left = place < k // nodes // 2
+    sign = hadamard_bit(question - nodes, node)
+    return question, respond(sign if left else 1 - sign, 2, epsilon, draw)
+
+
+def tree(
+    value: float, epsilon: Number, low: float, high: float, k: int,
+    question: int | None = None, draw: Draw = SYSTEM,
+) -> tuple[int, str]:  # fmt: skip
+    """Question and report of ``tree``: a level of a 4-ary tree, and unary encoding of the node at this level.
+
+    The level is uniform in 1..log4(k). Privacy: epsilon-LDP. The adversary sees the level l and 4^l bits.
+    Source: Cormode, Kulkarni and Srivastava (2019); ``unary`` for the bits.
+    """
+    level = 1 + draw((k.bit_length() - 1) // 2) if question is None else question
+    node = find_bin(value, low, high, k) // (k // 4**level)
+    return level, unary(node, 4**level, epsilon, draw)
+
+
+# Gradients with noise
+
+
+def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
+    """Report of a gradient that is clipped to the L1 norm ``clip``, with discrete Laplace noise.
+
+    The noise has scale 2 clip/epsilon. Privacy: epsilon-LDP exactly, for every gradient: two gradients on the
+    grid differ by at most 2 clip in L1. The adversary sees the noisy vector. The grid of clip/2^20 moves a
+    coordinate by at most clip/2^21. Source: Dwork et al. (2006); Canonne, Kamath and Steinke (2020),
+    algorithm 2, for the noise; mechanism ``laplace`` with sensitivity 2 clip.
+    """
+    steps, bound = to_grid(gradient, clip), 2**GRID_BITS
+    size = sum(map(abs, steps))
+    kept = shrink(steps, bound, size) if size > bound else steps
+    scale = 2 * bound / Fraction(epsilon)
+    noisy = [q + discrete_laplace(scale.numerator, scale.denominator, draw) for q in kept]
+    return [q * clip / bound for q in noisy]
+
+
+def gaussian(gradient: Sequence[float], mu: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
+    """Report of a gradient that is clipped to the L2 norm ``clip``, with discrete Gaussian noise.
+
+    The noise has standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP exactly, for every gradient. mu-GDP but
+    for an event of probability d mu^2 2^-47 (d coordinates, mu <= 1000): so far is the discrete law of a
+    report from rounded Gaussian noise in total variation. The adversary sees the noisy vector. Source: Dong,
+    Roth and Su (2022); Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism
+    ``clipped_gaussian``.
+    """
+    steps, bound = to_grid(gradient, clip), 2**GRID_BITS
+    square = sum(q * q for q in steps)
+    kept = shrink(steps, bound, math.isqrt(square) + 1) if square > bound * bound else steps
+    variance = (2 * bound / Fraction(mu)) ** 2
+    noisy = [q + discrete_gaussian(variance.numerator, variance.denominator, draw) for q in kept]
+    return [q * clip / bound for q in noisy]
+
+
+def to_grid(gradient: Sequence[float], clip: float) -> list[int]:
+    """Round to whole steps of clip/2^20; a gradient that is not finite becomes 0."""
+    if not all(map(math.isfinite, gradient)):
+        return [0] * len(gradient)
+    return [math.floor(Fraction(g) * 2**GRID_BITS / Fraction(clip) + Fraction(1, 2)) for g in gradient]
+
+
+def shrink(steps: list[int], bound: int, size: int) -> list[int]:
+    """Multiply by bound/size and round towards 0, so that no norm exceeds the bound."""
+    return [abs(q) * bound // size * (1 if q > 0 else -1) for q in steps]
+
+
+def flip(numerator: int, denominator: int, draw: Draw) -> bool:
+    """A coin with probability exp(-numerator/denominator) (Canonne, Kamath and Steinke, algorithm 1)."""
+    while numerator > denominator:
+        if not flip(1, 1, draw):
+            return False
+        numerator -= denominator
+    k = 1
+    while draw(denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+def discrete_laplace(t: int, s: int, draw: Draw = SYSTEM) -> int:
+    """A whole number x with probability proportional to exp(-|x| s/t) (algorithm 2)."""
+    while True:
+        u = draw(t)
+        if not flip(u, t, draw):
+            continue
+        v = 0
+        while flip(1, 1, draw):
+            v += 1
+        size, negative = (u + t * v) // s, draw(2)
+        if size or not negative:
+            return -size if negative else size
+
+
+def discrete_gaussian(n: int, d: int, draw: Draw = SYSTEM) -> int:
+    """A whole number x with probability proportional to exp(-x^2/(2 n/d)) (algorithm 3)."""
+    t = math.isqrt(n // d) + 1
+    while True:
+        x = discrete_laplace(t, 1, draw)
+        if flip((abs(x) * t * d - n) ** 2, 2 * t * t * d * n, draw):
+            return x
+
+
+REPORTS: dict[str, Callable[..., object]] = {
+    function.__name__: function
+    for function in (rr_sgd, rounds, cells, thresholds, grr, oue, hrr, haar, tree, laplace, gaussian)
+}
+"""Functions whose result leaves the device."""

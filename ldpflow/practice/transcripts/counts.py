@@ -1,0 +1,305 @@
+"""Reports of protocols without a path: checked and counted chunk by chunk, then the record of a simulator.
+
+A report of ``thresholds``, ``hrr`` and ``haar`` is a bit, and ``question`` says what it answers; of ``grr``
+it is a bin; of ``oue`` a text of k bits; of ``tree`` a text of 4^l bits at level ``question`` = l; of
+``rounds`` a bit at threshold ``question`` (from 0) of ``round`` (from 1). The thresholds of a round follow
+from the rounds before, so that a lost, doubled or edited row there shows in a column ``theta``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.counts import (
+    CountsRecord,
+    Fieller,
+    HistogramRecord,
+    Inversion,
+    SearchRecord,
+)
+from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
+from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
+from ldpflow.components.protocols.rounds import FIRST, Rounds
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.checks import (
+    DEVIATIONS,
+    TOLERANCE,
+    AnswerCounts,
+    earliest,
+    epsilon_error,
+    first_error,
+    whole_number_error,
+)
+from ldpflow.practice.transcripts.collection import Collection
+from ldpflow.practice.transcripts.methods import rows_of
+from ldpflow.practice.transcripts.reader import ReportReader
+from ldpflow.practice.transcripts.reading import Chunk, RowError, Transcript
+from ldpflow.practice.transcripts.result import Analysis, EstimatedCdf, counts_verdict
+
+Floats = NDArray[np.float64]
+
+SIGNS = ("hrr", "haar")
+BITS = ("thresholds", *SIGNS)
+UNARY = ("oue", "tree")
+
+
+class CountsReader(ReportReader):
+    """Reader of the reports of a protocol."""
+
+    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
+        protocol = collection.protocol
+        assert protocol is not None
+        texts = ("user", "report") if protocol.kind in UNARY else ("user",)
+        source = replace(source, texts=texts, further=("question",))
+        super().__init__(source, collection, chunk)
+        self.check_rows()
+        self.counts: CountedQuestions | CountedRounds
+        if isinstance(protocol, Rounds):
+            self.counts = CountedRounds(protocol, collection.taus)
+        else:
+            self.counts = CountedQuestions(protocol, collection.taus)
+        columns = source.columns
+        if columns.reports != ("report",):
+            raise InputError("columns", columns.reports[-1], "one column report")
+        for name in self.counts.columns:
+            if name not in columns.optional:
+                raise InputError("columns", None, f"a column {name}, for {protocol.kind}")
+        used = {*self.counts.columns, *(["theta"] if protocol.kind == "rounds" else []), "epsilon", "user"}
+        if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
+            self.notes.append(f"columns not used: {', '.join(unused)}")
+        count = getattr(protocol, "k", 2) if protocol.kind == "grr" else 2
+        budget = protocol.budget()
+        self.runs = AnswerCounts(budget.odds / (budget.odds + count - 1.0), count)
+
+    def analysis(self) -> Analysis:
+        collection = self.collection
+        asked = methods_of(collection)
+        users = self.read_chunks(self.check, self.counts.take)
+        if users is not None:
+            users.refuse_doubled()
+        record, cdf = self.counts.record()
+        oddities = self.counts.oddities()
+        if self.collection.randomiser.kind not in UNARY:
+            oddities = self.runs.oddities() + oddities
+        rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
+        for place, row in enumerate(rows):
+            row |= {"place": place, "asked": True}
+        level = collection.levels[0]
+        first = [row for row in rows if row["of"] == asked[0] and row["level"] == level]
+        verdicts = [counts_verdict(row, bool(oddities)) for row in first]
+        protocol = collection.randomiser
+        return Analysis(
+            rows=rows,
+            verdicts=verdicts,
+            users=self.rows,
+            steps=protocol.interaction_rounds() if isinstance(protocol, Rounds) else 1,
+            collection=collection,
+            algorithm=None,
+            start=(),
+            file=self.source.place,
+            sha256=self.source.sha256(),
+            oddities=oddities,
+            notes=self.notes,
+            progress=cdf,
+            users_compared=self.users_compared,
+        )
+
+    def check(self, chunk: Chunk) -> None:
+        protocol = self.collection.protocol
+        assert protocol is not None
+        fault = earliest(self.counts.fault(chunk), epsilon_error(chunk, protocol.epsilon))
+        if fault is not None:
+            raise fault
+        if chunk.texts is None:
+            self.runs.add(chunk)
+
+
+def methods_of(collection: Collection) -> list[IntervalMethod]:
+    """Interval methods in order; the first one is reported."""
+    rounds = isinstance(collection.protocol, Rounds)
+    kind: type[IntervalMethod] = Fieller if rounds else Inversion
+    defaults: Sequence[IntervalMethod] = [Fieller()] if rounds else [Inversion(), Inversion(limits="line")]
+    planned = () if collection.planned is None else (collection.planned,)
+    found = list(dict.fromkeys([*planned, *(collection.methods or defaults)]))
+    for method in found:
+        if not isinstance(method, kind):
+            raise InputError("method", method.kind, str(defaults[0].kind), "It is the protocol's interval.")
+    return found
+
+
+class CountedQuestions:
+    """Counts of a one-shot protocol, by question, bin or node."""
+
+    def __init__(self, protocol: Any, taus: tuple[float, ...]) -> None:
+        self.protocol, self.taus, self.k = protocol, taus, int(protocol.k)
+        self.columns = () if protocol.kind in ("grr", "oue") else ("question",)
+        self.asked, self.ones = np.zeros((2, protocol.questions(self.k)))
+        self.rows = 0
+        self.bits: list[tuple[NDArray[np.bool_], NDArray[np.uint8]]] = []
+
+    def fault(self, chunk: Chunk) -> RowError | None:
+        found = []
+        if self.columns:
+            largest = levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
+            found.append(whole_number_error(chunk, "question", chunk.questions, 1, largest))
+        if chunk.texts is None:
+            largest = 1 if self.protocol.kind in BITS else self.k - 1
+            found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
+        else:
+            self.bits = []
+            for level, width in self.widths().items():
+                among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
+                matrix, fault = read_bits(chunk, among, width)
+                self.bits.append((among, matrix))
+                found.append(fault)
+        return earliest(*found)
+
+    def widths(self) -> dict[int, int]:
+        """Bits of a report, by level."""
+        if self.protocol.kind == "oue":
+            return {1: self.k}
+        return {level: FAN_OUT**level for level in range(1, levels_of(self.k) + 1)}
+
+    def take(self, chunk: Chunk) -> None:
+        self.rows += len(chunk)
+        size = len(self.asked)
+        if chunk.texts is not None:
+            first = 0
+            for among, matrix in self.bits:
+                part = slice(first, first + matrix.shape[1])
+                self.asked[part] += among.sum()
+                self.ones[part] += matrix.sum(axis=0, dtype=np.int64)
+                first += matrix.shape[1]
+            return
+        reports = chunk.reports[:, 0].astype(np.int64)
+        if chunk.questions is None:
+            self.asked += len(chunk)
+            self.ones += np.bincount(reports, minlength=size)
+        else:
+            questions = chunk.questions.astype(np.int64) - 1
+            self.asked += np.bincount(questions, minlength=size)
+            self.ones += np.bincount(questions[reports == 1], minlength=size)
+
+    def record(self) -> tuple[CountsRecord, EstimatedCdf]:
+        found = 2.0 * self.ones - self.asked if self.protocol.kind in SIGNS else self.ones
+        histograms = fold_one_shot(self.protocol, self.k, self.asked, found, self.rows)
+        cdf = EstimatedCdf(histograms.edges[1:-1], histograms.values[0])
+        truth = np.full(len(self.taus), math.nan)
+        return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
+
+    def oddities(self) -> list[str]:
+        """Shares of ones that the randomiser does not make, the first three."""
+        low, kind = self.protocol.budget().flip, self.protocol.kind
+        if kind == "grr":
+            return []
+        unary = kind in UNARY
+        high = 0.5 if unary else 1.0 - low
+        reach = DEVIATIONS / np.sqrt(np.maximum(self.asked, 1.0))
+        least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
+        most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
+        shares = self.ones / np.maximum(self.asked, 1.0)
+        return [
+            f"the share of ones at {'bin or node' if unary else 'question'} {q + 1} is {shares[q]:.4f}; with "
+            f"this protocol it lies in [{least[q]:.4f}, {most[q]:.4f}]"
+            for q in np.flatnonzero((self.asked > 0.0) & ((shares < least) | (shares > most)))[:3].tolist()
+        ]
+
+
+class CountedRounds:
+    """Counts of ``rounds``, by round and threshold."""
+
+    columns = ("round", "question")
+
+    def __init__(self, protocol: Rounds, taus: tuple[float, ...]) -> None:
+        self.protocol, self.taus = protocol, taus
+        self.counts = np.zeros((protocol.rounds, FIRST, 2))
+        self.turn = 0
+        self.thresholds = np.full(FIRST, math.nan)
+
+    def fault(self, chunk: Chunk) -> RowError | None:
+        assert chunk.rounds is not None
+        last = np.maximum.accumulate(np.concatenate([[self.turn], chunk.rounds]))[:-1]
+        follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
+        bad = ~follows | (chunk.rounds > self.protocol.rounds)
+        wanted = f"{max(last[np.argmax(bad)], 1):g}, or the round after it up to {self.protocol.rounds}"
+        hint = "Rows are in the order of their rounds."
+        found = [
+            first_error(chunk, "round", chunk.rounds, bad, wanted, hint),
+            whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
+            whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
+        ]
+        fault = earliest(*found)
+        return self.count(chunk, len(chunk) if fault is None else fault.row - chunk.first) or fault
+
+    def count(self, chunk: Chunk, rows: int) -> RowError | None:
+        """Count the first rows of a chunk, round by round, up to a threshold that does not follow."""
+        assert chunk.rounds is not None and chunk.questions is not None
+        turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
+        for turn in np.unique(turns).tolist():
+            if turn != self.turn:
+                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts)[1][turn - 1]
+                self.turn = turn
+            here = turns == turn
+            expected = self.thresholds[questions]
+            least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
+            fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
+            if chunk.thetas is not None:
+                low, high = self.protocol.ends
+                thetas = chunk.thetas[:rows, 0]
+                apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
+                wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
+                hint = "A row of an earlier round is missing, doubled or changed."
+                fault = earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
+            if fault is not None:
+                return fault
+            ones = chunk.reports[:rows, 0] == 1.0
+            self.counts[turn - 1, :, 0] += np.bincount(questions[here], minlength=FIRST)
+            self.counts[turn - 1, :, 1] += np.bincount(questions[here & ones], minlength=FIRST)
+        return None
+
+    def take(self, chunk: Chunk) -> None:
+        """Rows are counted as they are checked."""
+
+    def record(self) -> tuple[CountsRecord, EstimatedCdf]:
+        if self.turn < self.protocol.rounds:
+            hint = "The collection is not finished, or its last rows are missing."
+            raise InputError("round", self.turn, f"{self.protocol.rounds} in the last row", hint)
+        searches, thresholds = fold_rounds(self.protocol, self.taus[0], self.counts)
+        asked, ones = self.counts[:, :, 0], self.counts[:, :, 1]
+        used = asked > 0.0
+        order = np.argsort(thresholds[used])
+        b = self.protocol.budget()
+        cdf = EstimatedCdf(thresholds[used][order], ((ones[used] / asked[used] - b.flip) / b.gap)[order])
+        truth = np.full(1, math.nan)
+        return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
+
+    def oddities(self) -> list[str]:
+        return []
+
+
+def read_bits(
+    chunk: Chunk, among: NDArray[np.bool_], width: int
+) -> tuple[NDArray[np.uint8], RowError | None]:
+    """Bits of some rows of a chunk, shape (rows, width), or the first text that is not of so many bits."""
+    rows = np.flatnonzero(among)
+    texts = chunk.texts.take(rows)
+    bad = pc.binary_length(texts).to_numpy(zero_copy_only=False) != width
+    sound = int(np.argmax(bad)) if bad.any() else len(rows)
+    bits = np.frombuffer(b"".join(texts[:sound].to_pylist()), np.uint8).reshape(sound, width) - ord("0")
+    wrong = np.flatnonzero((bits > 1).any(axis=1))
+    if len(wrong):
+        sound = int(wrong[0])
+    if sound == len(rows):
+        return bits, None
+    shown = texts[sound].as_py().decode("utf-8", "backslashreplace")
+    found = shown if len(shown) <= 40 else f"{shown[:40]}..."
+    allowed = f"a text of {width} digits 0 and 1"
+    return bits[:0], RowError(chunk.first + int(rows[sound]), "report", found, allowed)

@@ -1,0 +1,97 @@
+"""Pass over the rows of a transcript: what is common to paths and to protocols."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import Collection
+from ldpflow.practice.transcripts.reading import Chunk, RowError, Transcript, list_names
+from ldpflow.practice.transcripts.result import Analysis
+
+FEWEST = 1000
+"""Fewest reports."""
+
+LARGEST_USERS = 10**7
+"""Rows up to which users are compared."""
+
+
+class ReportReader(ABC):
+    """Reader of a transcript in chunks."""
+
+    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
+        self.source = source
+        self.collection = collection
+        self.chunk = chunk
+        self.rows = source.rows
+        self.notes: list[str] = []
+        if source.columns.ignored:
+            self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
+
+    @abstractmethod
+    def analysis(self) -> Analysis:
+        """Read all rows, and compute the intervals."""
+
+    def check_rows(self) -> None:
+        if self.rows < FEWEST:
+            self.check_n()
+            raise InputError("rows", self.rows, f"at least {FEWEST:,} reports")
+
+    def check_n(self) -> None:
+        n, steps = self.collection.n, self.collection.steps
+        if n is not None and steps(n) != steps(self.rows):
+            short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
+            raise InputError("n", n, f"{self.rows}, the reports of the file", short)
+
+    @property
+    def users_compared(self) -> bool:
+        return "user" in self.source.columns.optional and self.rows <= LARGEST_USERS
+
+    def read_chunks(self, check: Callable[[Chunk], None], take: Callable[[Chunk], None]) -> Users | None:
+        """Check and take every chunk. Returns the users, if they are to be compared."""
+        users = Users(self.rows) if self.users_compared else None
+        if users is None and "user" in self.source.columns.optional:
+            self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
+        rows = 0
+        for chunk in self.source.chunks(self.chunk):
+            rows += len(chunk)
+            check(chunk)
+            if rows > self.rows:
+                break
+            take(chunk)
+            if users is not None:
+                users.add(chunk)
+        if rows != self.rows:
+            raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
+        self.check_n()
+        return users
+
+
+class Users:
+    """Users that reported twice, found by hashes of 128 bits."""
+
+    def __init__(self, rows: int) -> None:
+        self.hashes = np.empty((rows, 2), np.uint64)
+
+    def add(self, chunk: Chunk) -> None:
+        users, places = chunk.users, np.arange(len(chunk))
+        if pa.types.is_dictionary(users.type):
+            used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
+            users = users.dictionary.take(pa.array(used))
+        names = [user if isinstance(user, bytes) else str(user).encode() for user in users.to_pylist()]
+        digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
+        found = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
+        self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
+
+    def refuse_doubled(self) -> None:
+        order = np.lexsort(self.hashes.T)
+        equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
+        if len(equal):
+            earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
+            found = f"the user of row {earlier:,}"
+            raise RowError(int(later), "user", found, "a user without an earlier report")

@@ -1,0 +1,297 @@
+"""Reports of protocols without a path: the rows of the sweep, bit for bit, and damage that is named."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import ldpflow as lf
+from ldpflow import client
+from ldpflow.components.protocols.collections import fold_rounds
+from ldpflow.engine.run import run_study
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.reading import RowError
+from ldpflow.practice.transcripts.writing import stored_transcript
+from ldpflow.report.analysis_page import analysis_html
+from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
+from tests.transcripts.test_writing import bits, matching
+
+RANGE = [-6.3, 9.7]
+ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
+COLUMNS = {
+    "grr": ["report"],
+    "oue": ["report"],
+    "rounds": ["round", "question", "theta", "report"],
+}
+N = 2000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of every protocol, with liars and drop-out, and its simulators by kind."""
+    folder = tmp_path_factory.mktemp("runs") / "protocols"
+    study = Study.from_mapping(
+        {
+            "name": "protocols",
+            "seed": 3,
+            "replicates": 2,
+            "problem": {"kind": "quantile", "tau": 0.6},
+            "protocol": {
+                "kind": [*ONE_SHOT, "rounds"],
+                "epsilon": 2.0,
+                "range": RANGE,
+                "liars": 0.01,
+                "answer_above": 0.9,
+            },
+            "method": [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
+            "grid": {"n": [N], "level": [0.9, 0.95]},
+        }
+    )
+    run_study(study, folder, engine="serial")
+    return folder, {plan.simulator.protocol.kind: plan.simulator for plan in study.plans()}
+
+
+def transcript(run, kind, file):
+    folder, simulators = run
+    stored_transcript(folder, simulators[kind].key, 1, file)
+    return file
+
+
+@pytest.mark.parametrize("kind", [*ONE_SHOT, "rounds"])
+def test_the_rows_of_the_sweep(run, tmp_path, kind):
+    folder, simulators = run
+    rows = RunStore(folder).replicates.read(simulators[kind].key, damaged="refuse")
+    stored = rows.filter(pc.equal(rows["replicate"], 1)).to_pylist()
+    for suffix, chunk in ((".parquet", 301), (".csv", 2**16)):
+        file = transcript(run, kind, tmp_path / f"t{suffix}")
+        settings = read_settings(f"{file}.toml") if suffix == ".csv" else None
+        found = analyse(file, settings, chunk)
+        assert len(found.asked) == len(stored) == (2 if kind == "rounds" else 4)
+        for row in found.asked:
+            expected = matching(stored, row)
+            for name in ("estimate", "lower", "upper", *row["checks"]):
+                assert bits(row[name]) == bits(expected[name]), (row["method"], name)
+            assert row["status"] == expected["status"]
+        assert found.oddities == [] and "odd_reports" not in found.flags
+    names = pq.read_table(tmp_path / "t.parquet").column_names
+    assert names == COLUMNS.get(kind, ["question", "report"])
+
+
+def test_words_page_and_dict(run, tmp_path):
+    for kind in ("haar", "rounds"):
+        found = analyse(transcript(run, kind, tmp_path / f"{kind}.parquet"))
+        paragraph = found.methods_paragraph()
+        assert f"by {kind} with epsilon = 2 (eps-LDP" in paragraph and "[-6.3, 9.7]" in paragraph
+        made = found.to_dict()
+        assert made["protocol"]["kind"] == kind and "algorithm" not in made
+        assert made["verdicts"][0]["reported"]["lower"] == found.reported()["lower"]
+        page = analysis_html(found)
+        assert "Estimated distribution function" in page and "relaxation" not in str(found)
+        assert found.exit_code() == 0
+
+
+SETTINGS = {
+    "problem": {"kind": "quantiles", "taus": [0.25, 0.5, 0.9]},
+    "protocol": {"kind": "haar", "epsilon": 2.0, "range": RANGE, "k": 16},
+    "method": [{"kind": "inversion", "limits": "outer"}],
+}
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """20,000 reports of ldpflow.client on values from N(0, 1), by kind."""
+    draw = random.Random(8)
+    values = [draw.gauss(0.0, 1.0) for _ in range(20_000)]
+    made = {}
+    for kind in ONE_SHOT:
+        reports = [getattr(client, kind)(x, 2.0, *RANGE, 16, draw=draw.randrange) for x in values]
+        if kind in ("grr", "oue"):
+            made[kind] = pa.table({"report": reports})
+        else:
+            made[kind] = pa.table({"question": [q for q, _ in reports], "report": [r for _, r in reports]})
+    return made
+
+
+def protocol(kind, **changed):
+    return SETTINGS | {"protocol": SETTINGS["protocol"] | {"kind": kind}} | changed
+
+
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_three_quantiles_from_reports_of_the_client(collected, kind):
+    """Limits at edges are valid for every law; the level is so high that a miss has probability 1e-5."""
+    found = analyse(collected[kind], protocol(kind, level=0.99999))
+    for j, exact in enumerate((-0.6745, 0.0, 1.2816)):
+        row = found.reported(j)
+        assert row["lower"] <= exact <= row["upper"] and row["upper"] - row["lower"] < 6.0
+    assert found.flags == [] and len(found.verdicts) == 3
+    frame = collected[kind].to_pydict()
+    assert analyse(frame, protocol(kind, level=0.99999)).rows[0]["lower"] == found.rows[0]["lower"]
+
+
+def rounds_table(n=6000, tau=0.5, epsilon=2.0):
+    """A collection of rounds by ldpflow.client, the server's thresholds from the counts so far."""
+    made = lf.Rounds(epsilon=epsilon, range=tuple(RANGE))
+    draw = random.Random(4)
+    counts = np.zeros((made.rounds, 8, 2))
+    rows = []
+    for turn, asked in enumerate(made.asked(n, tau)):
+        x = fold_rounds(made, tau, counts)[1][turn]
+        for question in range(made.thresholds()[turn]):
+            for _ in range(asked):
+                report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), epsilon, draw.randrange)
+                counts[turn, question] += (1, report)
+                rows.append((turn + 1, question, float(x[question]), report))
+    return pa.table(dict(zip(COLUMNS["rounds"], map(list, zip(*rows, strict=True)), strict=True)))
+
+
+ROUNDS = {
+    "problem": {"kind": "quantile", "tau": 0.5},
+    "protocol": {"kind": "rounds", "epsilon": 2.0, "range": RANGE},
+}
+
+
+@pytest.fixture(scope="module")
+def searched():
+    return rounds_table()
+
+
+def test_rounds_of_the_client(searched):
+    found = analyse(searched, ROUNDS | {"level": 0.9999}, chunk=777)
+    row = found.reported()
+    assert row["method"] == "fieller" and row["lower"] < 0.0 < row["upper"] < row["lower"] + 1.0
+    assert analyse(searched.drop_columns("theta"), ROUNDS).rows[0]["estimate"] == row["estimate"]
+
+
+def changed(table, row, column, value):
+    values = table[column].to_pylist()
+    values[row - 1] = value
+    return table.set_column(table.column_names.index(column), column, [values])
+
+
+def fault(table, settings):
+    with pytest.raises(RowError) as caught:
+        analyse(table, settings, chunk=512)
+    return caught.value.row, caught.value.column
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "value"),
+    [
+        ("thresholds", "report", 2),
+        ("thresholds", "question", 0),
+        ("hrr", "question", 16),
+        ("haar", "question", 1.5),
+        ("haar", "report", None),
+        ("grr", "report", 16),
+        ("grr", "report", -1),
+        ("oue", "report", "0" * 15),
+        ("oue", "report", "0" * 15 + "2"),
+        ("oue", "report", None),
+        ("tree", "report", "01010"),
+        ("tree", "question", 3),
+        ("tree", "question", math.nan),
+    ],
+)
+def test_a_row_that_cannot_be_right_is_named(collected, kind, column, value):
+    assert fault(changed(collected[kind], 1234, column, value), protocol(kind)) == (1234, column)
+
+
+def test_rounds_that_cannot_be_right_are_named(searched):
+    last = searched.num_rows
+    first_of_third = searched["round"].to_pylist().index(3) + 1
+    for row, column, value in (
+        (700, "report", 2),
+        (700, "question", 8),
+        (700, "theta", 0.123),
+        (1, "round", 2),
+        (700, "round", 5),
+        (last, "round", 1),
+        (last, "question", 2),
+        (last, "round", 6),
+    ):
+        assert fault(changed(searched, row, column, value), ROUNDS) == (row, column)
+    # A lost, doubled or edited report moves the thresholds of later rounds.
+    lost = pa.concat_tables([searched.slice(0, 99), searched.slice(100)])
+    assert fault(lost, ROUNDS)[1] == "theta"
+    doubled = pa.concat_tables([searched.slice(0, 100), searched.slice(99)])
+    assert fault(doubled, ROUNDS)[1] == "theta"
+    second = searched["round"].to_pylist().index(2)
+    edited = changed(searched, second + 5, "report", 1 - searched["report"][second + 4].as_py())
+    assert fault(edited, ROUNDS) == (first_of_third, "theta")
+    fifth = searched["round"].to_pylist().index(5)
+    for table, field in ((searched.slice(0, fifth), "round"), (searched.slice(0, last - 1), "n")):
+        with pytest.raises(InputError) as caught:
+            analyse(table, ROUNDS | {"n": table.num_rows + (field == "n")})
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("protocol.k", {"protocol": {"kind": "grr", "epsilon": 1.0, "range": RANGE}}),
+        ("protocol.epsilon", {"protocol": {"kind": "grr", "range": RANGE, "k": 16}}),
+        ("protocol.kind", {"protocol": {"epsilon": 1.0}}),
+        ("protocol.liars", {"protocol": SETTINGS["protocol"] | {"liars": 0.1}}),
+        ("protocol.answers", {"protocol": SETTINGS["protocol"] | {"answers": 2}}),
+        ("mechanism", {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}),
+        ("algorithm", {"algorithm": {"c": 1.0, "gamma": 0.6}}),
+        ("problem.kind", {"problem": {"kind": "linear_regression"}}),
+        ("problem.taus", {"protocol": ROUNDS["protocol"]}),
+        ("method", {"method": [{"kind": "TR"}]}),
+        ("columns", {"protocol": SETTINGS["protocol"] | {"kind": "tree"}, "n": None}),
+        ("n", {"n": 19_999}),
+    ],
+)
+def test_settings_that_cannot_be_right(collected, field, settings):
+    table = collected["grr" if field == "columns" else "haar"]
+    if settings.get("n", 0) is None:
+        table, settings = pa.table({"report": ["0101"] * 2000}), settings | {"n": 2000}
+    with pytest.raises(InputError) as caught:
+        analyse(table, SETTINGS | settings)
+    assert caught.value.field == field
+
+
+def test_texts_of_data_frames(collected):
+    table = collected["tree"]
+    expected = analyse(table, protocol("tree")).rows
+    for frame in (
+        pd.DataFrame(table.to_pydict()),
+        pd.DataFrame(table.to_pydict()).astype({"report": "category"}),
+        pl.DataFrame(table.to_pydict()),
+    ):
+        found = analyse(frame, protocol("tree")).rows
+        assert [row["lower"] for row in found] == [row["lower"] for row in expected]
+
+
+def test_bits_as_numbers_are_refused(collected):
+    table = pa.table({"report": [101] * 2000})
+    with pytest.raises(InputError, match="zeros before"):
+        analyse(table, protocol("oue"))
+
+
+def test_users_that_reported_twice(collected):
+    table = collected["haar"].append_column("user", pa.array([f"u{i % 19_000}" for i in range(20_000)]))
+    assert fault(table, SETTINGS) == (19_001, "user")
+
+
+def test_reports_that_the_protocol_does_not_make(collected):
+    """Devices with eight times the budget, and a question whose reports were made up."""
+    for kind in ONE_SHOT:
+        wrong = protocol(kind, protocol=protocol(kind)["protocol"] | {"epsilon": 0.2})
+        found = analyse(collected[kind], wrong)
+        assert found.oddities and "odd_reports" in found.flags, kind
+    questions = np.array(collected["hrr"]["question"])
+    reports = np.where(questions == 3, 1, np.array(collected["hrr"]["report"]))
+    found = analyse({"question": questions, "report": reports}, protocol("hrr"))
+    assert any("question 3" in text for text in found.oddities)
