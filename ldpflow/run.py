@@ -180,7 +180,7 @@ class Run:
         return select_rows(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
-        """Rows of single replicates.
+        """Rows of single replicates, each with the settings of its path: epsilon, tau, law, gamma and the rest.
 
         Parameters
         ----------
@@ -188,6 +188,12 @@ class Run:
             As of :meth:`summary`.
         **settings
             Values of columns, or lists of values: ``run.rows(method="BB", n=1_000_000)``.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per replicate, cell and coordinate, with the columns of docs/tables.md. Of a large run ask
+            for few ``columns``.
 
         Raises
         ------

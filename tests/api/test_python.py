@@ -10,15 +10,20 @@ import subprocess
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
 from ldpflow.simulators.one_pass import OnePass
 
 ROOT = Path(__file__).parents[2]
+KEYS = ("epsilon", "law", "n", "replicate")
 
 
 def small(**changes):
@@ -77,6 +82,39 @@ def test_summary_rows_and_their_conditions(run):
         run.summary(where="mehtod == 'BB'")
     with pytest.raises(lf.InputError, match="epsilonn"):
         run.rows(epsilonn=1.0)
+
+
+def test_rows_have_the_settings_of_their_path(run):
+    rows, summary = run.rows(), run.summary()
+    settings = summary.column_names[: summary.column_names.index("n")]
+    assert {"epsilon", "tau", "law", "gamma"} < set(settings) < set(rows.column_names)
+    keys = ["epsilon", "law", "tau", "n", "method", "beta"]
+    expected = summary.to_pandas().fillna({"beta": 0.0}).set_index(keys)["coverage_failures_as_misses"]
+    groups = rows.to_pandas().fillna({"beta": 0.0}).groupby(keys)["covered"]
+    shares = groups.agg(lambda covered: (covered == True).mean())  # noqa: E712 - null where there is no interval
+    assert shares.index.sort_values().equals(expected.index.sort_values())
+    assert (shares - expected).abs().max() < 1e-12
+    lazily = pl.from_arrow(rows).group_by(keys).agg(pl.col("covered").fill_null(False).mean())
+    assert lazily.height == summary.num_rows and abs(lazily["covered"].mean() - expected.mean()) < 1e-12
+    few = run.rows("epsilon == 0.5 and method == 'SN'", ["law", "n", "tau"], tau=[0.9])
+    assert few.column_names == ["law", "n", "tau"] and few.num_rows == 2 * 40
+    with pytest.raises(lf.InputError, match="epsilon has 0.5, 1.0"):
+        run.rows(epsilon=3.0)
+
+
+def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):
+    text = (ROOT / "docs" / "run_directory.md").read_text().partition("## Rows with their settings")[2]
+    lines = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    modules = {name: import_module(name) for name in ("duckdb", "polars", "pandas", "pyarrow")}
+    expected = sorted(zip(*(run.rows()[name].to_pylist() for name in KEYS), strict=True))
+    assert [line.partition(".")[0] for line in lines] == ["duckdb", "polars", "pandas", "pyarrow"]
+    for line in lines:
+        found = eval(line.replace("runs/t1", run.out), modules)
+        frame = found.df() if line.startswith("duckdb") else found.to_pandas() if "pyarrow" in line else found
+        assert sorted(zip(*(frame[name] for name in KEYS), strict=True)) == expected, line
+    (Path(run.out) / "paths.parquet").rename(Path(run.out) / "away")
+    assert [finding.what for finding in run.check().findings] == ["paths.parquet: absent; a sweep writes it again"]
+    (Path(run.out) / "away").rename(Path(run.out) / "paths.parquet")
 
 
 def test_what_a_run_offers(run, tmp_path):
