@@ -144,7 +144,12 @@ class Run:
         return read_sessions(self.store)
 
     def summary(
-        self, where: str | None = None, sort: Names = None, columns: Names = None, best: bool = False
+        self,
+        where: str | None = None,
+        sort: Names = None,
+        columns: Names = None,
+        best: bool = False,
+        short: bool = False,
     ) -> pa.Table:
         """Summarise coverage, length, bias and all other measures by cell and coordinate.
 
@@ -160,6 +165,10 @@ class Run:
             Only the best row of every problem, mechanism, n, level and coordinate, among all algorithms, step
             sizes and methods, with ``level_state`` and ``candidates``
             (:func:`ldpflow.results.arena.best_rows`).
+        short : bool
+            Only the settings that differ between rows, coverage, mean length and bias with their errors, and
+            ``level_state``: whether the method holds its level, failures counted as misses. Then ``sort`` and
+            ``columns`` take these.
 
         Raises
         ------
@@ -177,10 +186,14 @@ class Run:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
+        if short:
+            from ldpflow.results.arena import short_rows
+
+            table = short_rows(table)
         return select_rows(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
-        """Rows of single replicates, each with the settings of its path: epsilon, tau, law, gamma and the rest.
+        """Rows of single replicates, each with the settings of its path: epsilon, tau, law, gamma, ...
 
         Parameters
         ----------

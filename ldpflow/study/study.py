@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from html import escape
 from typing import Any
 
+from ldpflow.columns import short
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, nearest, plain_values
@@ -271,6 +273,33 @@ class Study:
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
 
+    def __repr__(self) -> str:
+        """The study as its constructor, without defaults."""
+        given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
+        given |= {
+            "methods": items_text(self.method),
+            "n": items_text(self.n),
+            "level": items_text(self.level),
+        }
+        given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
+        given |= {"independent_n": "True"} if self.independent_n else {}
+        for name, table in (("trajectory", self.trajectory), ("monitor", self.monitor)):
+            given |= {name: repr(table.model_dump(exclude_none=True))} if table else {}
+        given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
+        return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
+
+    def _repr_html_(self) -> str:
+        """The design as a table, for notebooks."""
+        rows = []
+        for entry in (entry for group in GROUPS for entry in self.entries(group)):
+            axes = (f"{k} = {values_text(v)}" for k, v in entry.axes.items() if k != PILOT_VALUES)
+            rows.append((entry.group, entry.kind, "; ".join(axes)))
+        rows += [("users", "n", values_text(self.n)), ("level", "nominal coverage", values_text(self.level))]
+        cells = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows]
+        counts = f"{len(self.plans()):,} paths, {sum(len(plan.cells) for plan in self.plans()):,} cells"
+        more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
+        return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
+
     def fill(self, values: Mapping[str, Any]) -> None:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
@@ -512,6 +541,14 @@ class Study:
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
+
+
+def items_text(items: tuple[Any, ...]) -> str:
+    return repr(items[0]) if len(items) == 1 else repr([*items])
+
+
+def values_text(values: Iterable[Any]) -> str:
+    return ", ".join(map(short, values))
 
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
