@@ -81,9 +81,10 @@ def test_the_script_of_r(made):
     folder, _ = made
     if shutil.which("Rscript") is None:
         pytest.skip("R is not installed")
-    packages = "quit(status = !all(sapply(c('arrow', 'dplyr', 'rsimsum'), requireNamespace, quietly = TRUE)))"
+    names = "c('arrow', 'ggplot2', 'dplyr', 'rsimsum')"
+    packages = f"quit(status = !all(sapply({names}, requireNamespace, quietly = TRUE)))"
     if subprocess.run(["Rscript", "-e", packages]).returncode:
-        pytest.skip("the packages arrow, dplyr and rsimsum are not installed in R")
+        pytest.skip("the packages arrow, dplyr, ggplot2 and rsimsum are not installed in R")
     done = subprocess.run(
         ["Rscript", FILES / "simsum.R", folder / "runs" / "own"], capture_output=True, text=True, cwd=folder
     )

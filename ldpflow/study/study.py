@@ -44,6 +44,7 @@ SHORT_NAMES = {
 """Settings that need no group before their name, and the groups that may have them."""
 
 Entries = tuple[Entry, ...]
+Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
@@ -238,14 +239,14 @@ class Study:
 
     def __init__(
         self,
-        problem: object,
-        mechanism: object = None,
-        algorithm: object = None,
-        methods: object = (),
-        n: object = (),
+        problem: Components,
+        mechanism: Components | None = None,
+        algorithm: Components | None = None,
+        methods: Components = (),
+        n: float | Sequence[float] = (),
         *,
-        protocol: object = None,
-        level: object = 0.9,
+        protocol: Components | None = None,
+        level: float | Sequence[float] = 0.9,
         replicates: float = 200,
         seed: int = 0,
         name: str = "study",

@@ -1,6 +1,7 @@
 # Rscript simsum.R runs/own: the measures of rsimsum from the rows of a run
 library(arrow)
 library(dplyr)
+library(ggplot2)
 library(rsimsum)
 
 run <- commandArgs(trailingOnly = TRUE)[1]
@@ -20,4 +21,4 @@ measures <- rows |>
     methodvar = "method", by = c("epsilon", "law", "tau", "n"), x = TRUE
   )
 print(summary(measures, stats = c("bias", "empse", "cover")))
-autoplot(measures, type = "nlp", stats = "cover")
+ggsave("coverage.png", autoplot(measures, type = "nlp", stats = "cover"))

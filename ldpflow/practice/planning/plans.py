@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.engine.run import run_study
@@ -212,6 +213,14 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
     cautions = [text.format_map(row) for row in rows if row["cautions"]]
     return Plan(rows, cautions, refused=False)
+
+
+plan.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        Parameter("study", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(PlanOptions).parameters.values()),
+    ]
+)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
