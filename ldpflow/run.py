@@ -38,6 +38,11 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     ------
     InputError
         If there is no run.
+
+    Examples
+    --------
+    >>> lf.open_run("runs/mine").out
+    'runs/mine'
     """
     from ldpflow.store.run_store import RunStore
 
@@ -104,6 +109,24 @@ class Run:
     Returned by :func:`ldpflow.sweep` and :func:`ldpflow.open_run`. Every number is read from the run's
     Parquet files on demand. Without the packages of the extra ``report``, :meth:`plot` and :meth:`report`
     raise MissingExtra.
+
+    Examples
+    --------
+    >>> run = lf.open_run("runs/mine")
+    >>> run.summary("method == 'SN'", short=True).column_names[:4]
+    ['n', 'method', 'level', 'coverage']
+    >>> rows = run.rows(method="SN", columns=["epsilon", "law", "covered", "length"])
+    >>> rows.to_pandas().groupby(["epsilon", "law"])["covered"].size().to_dict()
+    {(1.0, 'normal'): 40}
+    >>> run.compare(by="method", baseline="SN")["vs"].to_pylist()
+    ['SN']
+    >>> run.explain().num_rows, run.trajectories().num_rows, run.verify().passed
+    (2, 0, False)
+    >>> run.replay(replicate=7), run.check()
+    (Replay: 2 rows, equal, bit for bit, 1 parts, 80 rows: all is well)
+    >>> run.plot("coverage", x="n").save("coverage.json")
+    >>> run.report("report.html")
+    'report.html'
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:

@@ -113,6 +113,16 @@ def sweep(
     KeyboardInterrupt
         As :class:`SweepInterrupted`, after an orderly stop. Finished rows are kept. A batch in compiled
         code continues in its thread, and the interpreter waits for it.
+
+    Examples
+    --------
+    >>> study = lf.Study(
+    ...     problem=lf.Quantile(tau=0.5), mechanism=lf.RandomizedResponse(epsilon=1.0),
+    ...     algorithm=lf.LdpSgd(gamma=0.51), methods=[lf.BlockBootstrap(B=50), lf.SelfNormalization()],
+    ...     n=[1e3], replicates=40, name="mine",
+    ... )
+    >>> lf.sweep(study, "runs/mine", executor="serial")
+    Run('runs/mine'): 2 cells, 40 replicates or more
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
@@ -240,6 +250,13 @@ def simulate(
     methods : sequence of IntervalMethod
         Methods for which the record keeps times and running sums. Then
         ``method.intervals(record, n, [0.9])`` gives the intervals.
+
+    Examples
+    --------
+    >>> (simulator, *_), method = lf.Study.load("quickstart").simulators(), lf.SelfNormalization()
+    >>> record = lf.simulate(simulator, seed=1, replicates=range(8), n=[1e3], methods=[method])
+    >>> method.intervals(record, 1000, [0.9]).lower.shape
+    (1, 1, 8)
     """
     from ldpflow.components.intervals import IntervalMethod
     from ldpflow.components.intervals.variance import Oracle

@@ -31,7 +31,11 @@ MOST_NAMED = 20
 
 
 def bundled_studies() -> dict[str, Path]:
-    """The study files that come with the package, by name, whatever their folder."""
+    """The study files that come with the package, by name, whatever their folder.
+
+    >>> sorted(lf.bundled_studies())[:2]
+    ['arena', 'arena-regression']
+    """
     package = Path(ldpflow.__file__).parent
     # In a source checkout they lie next to the package.
     root = package if (package / "workflows").is_dir() else package.parent

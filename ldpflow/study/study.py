@@ -184,11 +184,17 @@ class Study:
     The design is the product of problems, what acts on them (algorithms under mechanisms, and protocols),
     interval methods, n and level. A list is an axis, a scalar one value:
 
-    >>> Study(
-    ...     problem=Quantile(tau=[0.5, 0.9]), mechanism=RandomizedResponse(epsilon=[0.5, 1.0]),
-    ...     algorithm=LdpSgd(gamma=0.51), methods=[BlockBootstrap(beta=0.75), SelfNormalization()],
+    >>> study = lf.Study(
+    ...     problem=lf.Quantile(tau=[0.5, 0.9]), mechanism=lf.RandomizedResponse(epsilon=[0.5, 1.0]),
+    ...     algorithm=lf.LdpSgd(gamma=0.51), methods=[lf.BlockBootstrap(beta=0.75), lf.SelfNormalization()],
     ...     n=[1e5, 1e6], replicates=500, seed=1, name="mine",
-    ... )  # doctest: +SKIP
+    ... )
+    >>> study.replace(epsilon=2.0, n=[1e4]).mechanism
+    (RandomizedResponse(epsilon=2.0),)
+    >>> lf.Study.from_toml(study.to_toml()) == study, len(study.simulators()), study.left_out()
+    (True, 4, [])
+    >>> lf.Study.load("quickstart").name
+    'quickstart'
 
     Parameters
     ----------

@@ -264,5 +264,7 @@ def test_the_types_are_those_of_the_components_and_public_names():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     text = (Path(lf.__file__).parent / "__init__.pyi").read_text()
     assert done.stdout == text, f"run python docs/stubs.py {done.stderr}"
-    names = set(re.findall(r" as (\w+)", text)) | set(re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
+    names = set(re.findall(r"(\w+) as \1\b", text)) | set(
+        re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)
+    )
     assert names | {"__version__"} == set(lf.__all__)

@@ -189,6 +189,12 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     ------
     InputError
         For settings that do not go together, or a fault of the file.
+
+    Examples
+    --------
+    >>> plan = lf.plan("quickstart", n=1e5, half_width=0.1)
+    >>> plan.table().select(["epsilon", "n", "recommended"]).num_rows
+    3
     """
     for name, value in options.items():
         if name not in OPTIONS:
