@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -228,6 +229,17 @@ def test_a_record_in_memory_gives_the_stored_intervals(run):
     rows = run.rows(method="SN", n=1000, path=f"p{simulator.key}").sort_by("replicate")
     assert found.lower[0, 0].tolist() == rows["lower"].to_pylist()[:32]
     assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
+
+
+def test_a_notebook_shows_progress_by_default(tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setitem(sys.modules, "IPython", sys.modules[__name__])
+    monkeypatch.setattr("ldpflow.cli.progress.reporter", lambda *given: nullcontext(events.append))
+    study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
+    for in_notebook, progress, shown in ((False, None, False), (True, False, False), (True, None, True)):
+        monkeypatch.setattr("ldpflow.cli.progress.in_notebook", lambda found=in_notebook: found)
+        lf.sweep(study, tmp_path / f"{in_notebook}-{progress}", executor="serial", progress=progress)
+        assert bool(events) == shown
 
 
 def test_an_interrupted_sweep_stops_in_order(tmp_path):
