@@ -44,6 +44,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "model_config, model_post_init, count, index"}
 numpydoc_show_class_members = False
 
+highlight_language = "none"  # formulas and commands
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["wrap.css"]

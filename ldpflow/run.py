@@ -114,7 +114,7 @@ class Run:
     --------
     >>> run = lf.open_run("runs/mine")
     >>> run.summary("method == 'SN'", short=True).column_names[:4]
-    ['n', 'method', 'level', 'coverage']
+    ['n', 'method', 'coverage', 'coverage_mcse']
     >>> rows = run.rows(method="SN", columns=["epsilon", "law", "covered", "length"])
     >>> rows.to_pandas().groupby(["epsilon", "law"])["covered"].size().to_dict()
     {(1.0, 'normal'): 40}

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
-from textwrap import indent
+from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -503,15 +503,16 @@ def class_page(cls: Any, kind: str) -> str:
         words += ["required in a study"] if needed else [] if default is None else [f"default {default!r}"]
         meaning = cls.setting(name).meaning
         meaning = parameter_entry(cls, name) or f"{meaning[:1].upper()}{meaning[1:]}."
-        settings.append(f"{name} : {', '.join(words)}\n    {meaning}")
+        settings.append(f"{name} : {', '.join(words)}\n{indent(fill(meaning, 84), '    ')}")
     formula = inspect.cleandoc(import_module(cls.__module__).__doc__ or "")
     paragraphs = formula.partition(f"**{kind}**")
     if paragraphs[1]:
         formula = f"{kind}{paragraphs[2]}".partition("\n\n**")[0]
     papers = [paper for key in cls.cites for paper in (read_bib(key) or {key: references()[key]}).values()]
+    prose = (p if p.startswith(" ") else fill(p, 76) for p in formula.split("\n\n"))
     sections = {
         "Parameters": "\n".join(settings),
-        "Notes": f"Kind ``{kind}`` of a study file. ::\n\n" + indent(formula, "    "),
+        "Notes": f"Kind ``{kind}`` of a study file. ::\n\n" + indent("\n\n".join(prose), "    "),
         "References": "\n".join(f"{label(paper)}: {paper.fields['title']}." for paper in papers),
         "Examples": f">>> import ldpflow as lf\n>>> {cls.group} = lf.{cls.__name__}({example_of(cls)})",
     }

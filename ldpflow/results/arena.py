@@ -198,8 +198,8 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
 
 
 SHORT = (
-    "coverage", "coverage_mcse", "length_mean", "length_mcse", "bias", "bias_mcse", "replicates", "failures",
-    "level_state", "candidates",
+    "coverage", "coverage_mcse", "level_state", "length_mean", "length_mcse", "bias", "bias_mcse",
+    "replicates", "failures", "candidates",
 )  # fmt: skip
 """Measures of the short view of a summary."""
 
@@ -215,7 +215,7 @@ def short_rows(summary: pa.Table) -> pa.Table:
     names = summary.column_names
     settings = names[1 : names.index("truth")]
     differing = distinguishing_columns(settings, rows, implied=True)
-    shown = [name for name in settings if name in differing or name in ("n", "method", "level")]
+    shown = [name for name in settings if name in differing or name in ("n", "method")]
     return summary.select([*shown, *(name for name in SHORT if name in names)])
 
 
