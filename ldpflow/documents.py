@@ -186,7 +186,7 @@ def references() -> dict[str, Reference]:
 
 
 def label(reference: Reference) -> str:
-    """A reference as a text names it: ``Dette and Graw, 2024``."""
+    """Name of a reference in a text: ``Dette and Graw, 2024``."""
     names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
     who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     return f"{who}, {reference.fields['year']}"

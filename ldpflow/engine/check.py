@@ -39,15 +39,8 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_names
-from ldpflow.study.stored import (
-    check_plugins,
-    header_matches,
-    stored_mapping,
-    stored_plugins,
-    stored_study,
-    study_to_run,
-    uses_files,
-)
+from ldpflow.study.reading import check_plugins, stored_mapping, stored_plugins
+from ldpflow.study.stored import header_matches, stored_study, study_to_run, uses_files
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]
@@ -148,7 +141,7 @@ def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator
     chance = random.Random()
     try:
         study = stored_study(store, to_run=True)
-        check_plugins(store, study)
+        check_plugins(store, readable=study is not None)
     except InputError as error:
         yield str(error)
         return

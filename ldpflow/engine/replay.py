@@ -17,7 +17,8 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATE_ROWS, cell_id
 from ldpflow.study import Study
-from ldpflow.study.stored import check_plugins, stored_study
+from ldpflow.study.reading import check_plugins
+from ldpflow.study.stored import stored_study
 
 MOST_PATHS = 20
 """Paths that an error lists."""
@@ -64,7 +65,7 @@ def replay(
     with store.named_errors():
         parts = store.replicates.scan(damaged=damaged)
         study = stored_study(store)
-        check_plugins(store, study)
+        check_plugins(store, readable=study is not None)
         key = key_of(store, path_key, study, [part.path_key for part in parts])
         stored = store.replicates.read(key, within=(replicate, end), damaged=damaged).drop_columns("path")
     here = [part for part in parts if part.path_key == key]

@@ -56,7 +56,7 @@ from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
-from ldpflow.study.stored import stored_mapping
+from ldpflow.study.reading import stored_mapping
 
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 

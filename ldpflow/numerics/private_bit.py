@@ -2,13 +2,13 @@
 
     q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale)
 
-q is expanded to second order around an anchor, a recent theta. Most reports follow from the expansion: its
-error is at most |h|^3/6 times the largest third derivative, h the distance from the anchor. Where U lies
-closer than that to the expansion, the report is decided by q itself: the reports are those of the exact
-probability, always, and no bit of a path depends on where the anchors are.
+q is expanded to second order around an anchor, a recent theta at distance h. The error of the expansion is at
+most |h|^3/6 times the largest third derivative. If U is farther than that from the expansion, the expansion
+decides the report, otherwise q itself does. So all reports are those of the exact q, and no bit of a path
+depends on the anchors.
 
-U is compared as an integer, to 32 bits: 2^52 + 2^32 U is a double whose last place is 1. Of ``uniform_32``
-(ldpflow.numerics.samplers) these are the bits that were drawn, two steps to a word.
+U is compared as a 32-bit integer: in the double 2^52 + 2^32 U the last place is 1. The sampler ``uniform_32``
+(ldpflow.numerics.samplers) draws just these bits, for two steps from one word.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FURTHEST = 1024
 """Maximum steps per anchor."""
 
 WORDS = CHUNK // 2
-"""Words of a chunk: two reports each. Another word refines them."""
+"""Words of a chunk, each for two reports. One further word refines all of them."""
 
 UNITS = 2.0**32
 BASE = 2.0**52
@@ -36,10 +36,10 @@ LOW = U64(0xFFFFFFFF)
 UPPER = U64(32)
 
 ROUNDING = 8.0
-"""Units of 2^-32 that U, cut off, and the rounding of the expansion amount to, with a reserve.
+"""Bound of the error of a comparison in units of 2^-32, with a reserve.
 
-U is off by at most 1. The coefficients lie around the centre: with |x| <= NEAR scales they are off by
-1.6 units together, and evaluating them rounds by at most 1.
+U, cut to 32 bits, is off by at most 1. The coefficients are of powers of x = theta - centre: for |x| <= NEAR
+scales they are off by 1.6 in all. Evaluating the expansion rounds by at most 1.
 """
 
 NEAR = 256.0
@@ -49,10 +49,10 @@ HUGE = 1e300
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """LDP-SGD of LANES replicates, the variates of CHUNK steps together.
+    """LDP-SGD of LANES replicates, with variates drawn for CHUNK steps at a time.
 
-    Without running sums, S(i) is summed up as the reports are drawn. Otherwise the steps are made twice:
-    for the reports of a chunk alone, then with the sums.
+    Without running sums, S(i) is summed up as the reports are drawn. With them, the steps of a chunk are made
+    twice: first for its reports, then for the sums.
     """
     c, gamma, start = settings.c, settings.gamma, settings.theta0
     times, marks, centre = record.times, record.marks, record.centre
@@ -118,13 +118,13 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
 def walk(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, left, first, last, centre, problem, mechanism
 ):
-    """The steps first, ..., last - 1 of the chunk; returns how many more steps the anchors serve.
+    """Make the steps first, ..., last - 1 of the chunk; returns how many more steps the anchors serve.
 
-    ``theta`` and, without running sums, ``total`` are moved on; with running sums the reports are left in
-    ``answers`` as A(g).
+    Updates ``theta``. Updates ``total`` too if there are no running sums. If there are, it leaves A(g) of the
+    reports in ``answers``.
     """
     k = first
-    doubted = first  # up to here a span at a time: each function is called at one place, and compiled once
+    doubted = first  # one span per stride before it. Each function has one call site: it is compiled once
     while k < last:
         if left == 0:
             left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)
@@ -152,8 +152,8 @@ def walk(  # type: ignore[no-untyped-def]
 def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type: ignore[no-untyped-def]
     """Expand 2^52 + 2^32 q around theta, in x = theta - centre; returns how many steps it will serve.
 
-    ``anchors`` holds x, undefined where the expansion is not to be used, and the coefficients of 1, x, x^2.
-    So many that a report among them is in doubt in six of a hundred cases, or fewer.
+    ``anchors`` gets x (NaN if the expansion must not be used) and the coefficients of 1, x and x^2. It serves
+    as many steps as have at most 0.06 expected reports in doubt, and at least SPAN.
     """
     unit = problem.inverse_scale
     spread = 2.0 * mechanism.keep - 1.0
@@ -169,7 +169,7 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
         anchors[2 * LANES + lane] = slope - 2.0 * x * bend
         anchors[3 * LANES + lane] = bend
     step = eta[k] * max(abs(mechanism.one), abs(mechanism.zero))
-    # 2 LANES error(h) per step, and E h^3 at most 2.5 (step^2 steps)^(3/2).
+    # Expected reports in doubt: 2 LANES error(h) a step, with E h^3 at most 2.5 (step^2 steps)^(3/2).
     doubts = 5.0 * LANES * kernel.THIRD_DERIVATIVE / 6.0 * spread * (unit * step) ** 3
     steps = SPAN
     while steps < FURTHEST and doubts * (2.0 * steps) ** 2 * np.sqrt(2.0 * steps) < 0.06:
@@ -180,9 +180,9 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
 def stride(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, first, last, centre, problem, mechanism
 ):
-    """The steps first, ..., last - 1 by the expansion, SPAN at a time. Returns whether it decided all.
+    """Make the steps first, ..., last - 1 by the expansion, SPAN at a time; returns whether it decided all.
 
-    Otherwise theta and total are unchanged.
+    If it did not, theta and total are unchanged.
     """
     unit = problem.inverse_scale
     rest = UNITS * (2.0 * mechanism.keep - 1.0) * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
@@ -190,7 +190,7 @@ def stride(  # type: ignore[no-untyped-def]
     zero = mechanism.zero
     slack = SPAN * eta[first] * max(abs(one), abs(zero))
     middle = centre[0]
-    # Copies of its own, which stay in registers.
+    # Local copies, which stay in registers.
     y = register_array(LANES)
     s = register_array(LANES)
     at = register_array(LANES)
@@ -211,7 +211,7 @@ def stride(  # type: ignore[no-untyped-def]
     for span in range(first // SPAN, last // SPAN):
         for lane in range(LANES):
             h = abs((y[lane] - middle) - at[lane])
-            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # undefined stays undefined
+            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # NaN stays NaN
         for p in range(SPAN // 2):
             pair = span * (SPAN // 2) + p
             down = eta[2 * pair] * one
@@ -264,7 +264,7 @@ def stride(  # type: ignore[no-untyped-def]
 def judge(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, k, centre, problem, mechanism
 ):
-    """Step k of the chunk in every lane, by q itself if the expansion leaves a doubt."""
+    """Make step k of the chunk in every lane, by q itself if the expansion leaves a doubt."""
     p = mechanism.keep
     unit = problem.inverse_scale
     spread = 2.0 * p - 1.0

@@ -53,7 +53,7 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_words(state, out):  # type: ignore[no-untyped-def]
-    """Raw 64-bit draws for CHUNK halves of a word, and one more that refines them; out: CHUNK/2 + 1 rows.
+    """Raw 64-bit draws, CHUNK/2 + 1 rows: words with a half for each of CHUNK steps, and one to refine them.
 
     The first step takes the upper half of the first word, the second its lower half, and so on.
     """
@@ -100,7 +100,7 @@ def unit(bits):  # type: ignore[no-untyped-def]
 
 @jit
 def flip_sign(x, bit):  # type: ignore[no-untyped-def]
-    """x with its sign flipped where the lowest bit of ``bit`` is set."""
+    """x with its sign flipped if the lowest bit of ``bit`` is set."""
     return float_of(bits_of(x) ^ (bit << U64(63)))
 
 
@@ -113,10 +113,10 @@ def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(0, 1) of 32 bits of its own; its lower bits are shared by the CHUNK draws of a plane.
+    """Uniform(0, 1) with 32 bits of its own above lower bits that the CHUNK draws of a plane share.
 
-    A comparison with a number needs the lower bits once in 2^32 draws. Two draws of a plane, which are
-    dependent only then, need them once in 2^51 planes.
+    A comparison with a number needs the lower bits in one of 2^32 draws. Draws are dependent only if two of a
+    plane need them, in one of 2^51 planes.
     """
     words = np.empty(PLANE // 2 + LANES)
     fill_words(state, words)
@@ -177,9 +177,9 @@ def fill_logistic(state, parameter, out):  # type: ignore[no-untyped-def]
 def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
     """N(0, 1) by Box and Muller (1958): sqrt(-2 log U) times (cos, sin) of a uniform angle.
 
-    The two normals of a pair lie CHUNK/2 draws apart. The angle is uniform on a quarter of the
-    circle around 0, then turned into one of the four quarters by two unused bits (a swap of sine
-    and cosine and a common sign; the sine's own sign is symmetric already).
+    The two normals of a pair lie CHUNK/2 draws apart. The angle is uniform on the quarter of the
+    circle around 0. Two unused bits turn it into one of the four quarters: one swaps sine and cosine,
+    one flips both signs (the sign of the sine is symmetric already).
     """
     fill_bits(state, out)
     first = out[:HALF]
@@ -283,7 +283,7 @@ def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
 @jit
 def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
     """eta_i = c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
-    # Three loops: one with both functions in it is not vectorised as well.
+    # Three loops: a single loop with both functions vectorises less well.
     start = np.float64(first)
     for k in range(eta.shape[0]):
         eta[k] = start + np.float64(k)
@@ -293,7 +293,7 @@ def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
         eta[k] = c * exp(eta[k])
 
 
-# The standard laws a problem or a mechanism can ask for, by name.
+# Standard laws that a problem or a mechanism can ask for, by name.
 SAMPLERS = {
     "uniform": fill_uniform,
     "uniform_32": fill_uniform_32,

@@ -44,7 +44,8 @@ from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
-from ldpflow.study.stored import stored_left_out, stored_plugins, stored_study
+from ldpflow.study.reading import stored_plugins
+from ldpflow.study.stored import stored_left_out, stored_study
 
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50

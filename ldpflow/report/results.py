@@ -22,7 +22,8 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import public_study, stored_mapping
+from ldpflow.study.reading import stored_mapping
+from ldpflow.study.stored import public_study
 
 Row = dict[str, Any]
 

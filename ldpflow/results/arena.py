@@ -1,16 +1,16 @@
 """Interval methods side by side in every setting of a run, and which of them a rule would choose.
 
-A setting is a path, n, level and coordinate. The rule is computed and the same everywhere:
+A setting is a path, n, level and coordinate. One rule serves for all:
 
-* A method holds its level if its coverage, failures counted as misses, is shown to be at most
-  :data:`TOLERANCE` below the level: the lower end of Wilson's 95% interval is. It fails if the coverage is
-  shown to be lower: the upper end is. Otherwise there are too few replicates to say. Everything that ranks
-  or praises methods asks :func:`judge`.
-* Of the methods that hold it, the one with the shortest mean length is recommended; where none does, the
-  one with the highest coverage is named as the nearest.
-* A method that reads the truth, as the oracle does, and a joint region, which is for all coordinates at
-  once, are not recommended; nor is a method whose plug-in is not loaded, since that is not known of it. A
-  confidence sequence competes at one n like any other method, and loses by its length.
+* A method holds its level if the lower end of Wilson's 95% interval for its coverage, failures counted as
+  misses, is at most :data:`TOLERANCE` below the level. It fails if even the upper end is lower than that.
+  Otherwise there are too few replicates to say. Everything that ranks or praises methods asks
+  :func:`judge`.
+* Of the methods that hold it, the one with the shortest mean length is recommended. If none does, the one
+  with the highest coverage is named as the nearest.
+* Methods that read the truth (as the oracle) and joint regions (for all coordinates at once) are not
+  recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
+  sequence competes at one n like any other method, and loses by its length.
 * For all settings together it is the shortest of those that hold their level in a share :data:`MOST`.
 """
 
@@ -37,7 +37,7 @@ TOLERANCE = 0.02
 """Largest shortfall of coverage below the level at which a method holds its level."""
 
 MOST = 0.9
-"""In which share of the settings a method must hold its level to be recommended for all of them."""
+"""Share of the settings in which a method must hold its level to be recommended for all of them."""
 
 HOLDS, UNDECIDED, FAILS = "holds", "too few replicates to say", "fails"
 """States of a method at its level."""
@@ -54,7 +54,7 @@ class ArenaEntry:
     state: str
     """Whether it holds its level (see :func:`judge`)."""
     barred: str
-    """Why it is not recommended whatever it covers (see :func:`why_barred`); empty for most."""
+    """Why it is never recommended (see :func:`why_barred`); empty for most."""
 
     @property
     def holds(self) -> bool:
@@ -62,7 +62,7 @@ class ArenaEntry:
 
     @property
     def length(self) -> float:
-        """Mean length over the oracle's, infinite where no interval is defined."""
+        """Mean length over the oracle's, infinite if no interval is defined."""
         lengths = (self.row.get("length_relative"), self.row.get("length_mean"))
         return float(next((value for value in lengths if value is not None), math.inf))
 
@@ -73,10 +73,10 @@ class ArenaEntry:
 
 @dataclass(frozen=True)
 class ArenaSetting:
-    """All methods at one path, n, level and coordinate: the shortest that hold their level, then by coverage.
+    """All methods in one setting: first those that hold their level, by length, then the others, by coverage.
 
-    ``best`` is what the rule recommends, if an eligible method holds its level; ``nearest`` is the eligible
-    method with the highest coverage.
+    ``best`` is the eligible method that the rule recommends, None if none holds its level. ``nearest`` is the
+    eligible method with the highest coverage.
     """
 
     keys: Row
@@ -99,8 +99,8 @@ class ArenaSetting:
 class Standing:
     """A method over all settings.
 
-    ``settings``, ``held``, ``undecided`` and ``best`` count in how many it is, holds its level, has too few
-    replicates to say, and is recommended.
+    ``settings`` counts the settings that have it. ``held``, ``undecided`` and ``best`` count those in which
+    it holds its level, has too few replicates to say, and is recommended.
     """
 
     label: str
@@ -110,11 +110,11 @@ class Standing:
     undecided: int
     best: int
     lowest: float
-    """Coverage, failures counted as misses."""
+    """Lowest coverage, failures counted as misses."""
     failed: float
     """Largest share of undefined and diverged intervals."""
     length: float | None
-    """Median of its mean length over the oracle's, where it holds its level."""
+    """Median of its mean length over the oracle's, over the settings in which it holds its level."""
 
 
 def label_of(row: Row) -> str:
@@ -158,7 +158,7 @@ def judge(row: Row, tolerance: float = TOLERANCE) -> str:
 
 
 def least_replicates(level: float, tolerance: float = TOLERANCE) -> int:
-    """Replicates from which on a method that covers as often as its level says is shown to hold it."""
+    """Fewest replicates with which a method whose coverage is the level is shown to hold it."""
     least = level - tolerance
     return math.ceil(Z95**2 * least * (1 - least) / tolerance**2)
 
@@ -167,7 +167,7 @@ KEYS = ("path", "n", "level", "coordinate")
 
 
 def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSetting]:
-    """The settings of a run in the order of its summary: rows with the same values of these columns."""
+    """The settings of a run in the order of its summary: rows with equal values of these columns."""
     groups: dict[tuple[Any, ...], list[ArenaEntry]] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)
@@ -178,9 +178,9 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
 
-    It chooses among all algorithms, their step sizes, and interval methods with their settings. Where no
-    eligible row holds its level, the one with the highest coverage stands for the nearest; the column
-    ``level_state`` tells, and ``candidates`` is the number of rows that it was chosen from.
+    It chooses among all algorithms, their step sizes, and interval methods with their settings. If no
+    eligible row holds its level, the one with the highest coverage is taken, as the column ``level_state``
+    tells. ``candidates`` is the number of rows that it was chosen from.
     """
     fixed = {
         path: canonical_json({table: simulator.settings().get(table) for table in ("problem", "mechanism")})

@@ -1,4 +1,4 @@
-"""Whether a path arrives: what a run's start and steps leave in its average at finite n, without simulation.
+"""Arrival of a path: bias of its average from start and steps at finite n, predicted without simulation.
 
 For LDP-SGD on a quantile by a Gaussian closure: theta_i is treated as N(m_i, v_i). With F the distribution
 function of a record, Z standard normal, q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's
@@ -10,18 +10,18 @@ step by step up to i = 400, then by exponential Euler steps in s = sum eta on a 
 i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). All is in relaxation
 units: y = G (theta - theta*), G the density at the quantile theta*. A step size c i^-gamma becomes
 G c i^-gamma, whose sum is the number of relaxation times. Bias and standard deviation of the average are in
-units of the oracle's standard error, so that the data's unit does not matter. The kernel makes no rows: it
-may use the mathematical library.
+units of the oracle's standard error, so that the data's unit does not matter. The kernel computes no stored
+rows, so it may use the mathematical library.
 
 The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
 tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
-them. Where noise throws iterates far into a tail the standard deviation is too small by up to 20 times:
-the coverage is small then, predicted and simulated.
+them. If noise throws iterates far into a tail, the predicted standard deviation is up to 20 times too
+small. Then coverage is small, both predicted and simulated.
 
 For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
 mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
-s_i = sum_{j <= i} eta_j. In the eigenvectors of G the average keeps the mean of exp(-lambda s_i) of the
-distance. What the steps themselves do to the bias takes more than G and is not predicted.
+s_i = sum_{j <= i} eta_j. Along an eigenvector of G with eigenvalue lambda, the average keeps the share
+mean_i exp(-lambda s_i) of the distance. Bias from the steps depends on more than G and is not predicted.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LATTICE = 1.5
-"""Spacings of a lattice of values, in standard deviations of the last iterates, from which on it shows."""
+"""Spacing of a lattice of values, in standard deviations of the last iterates, beyond which it shows."""
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
 EXACT, RATIO = 400, 1.015  # steps that are followed one by one, and the ratio of the grid beyond
 NODES = 200
-MERGED = 1e-5  # of the standard deviation: two runs this close stay together
-SMOOTH = 1e-6  # rules of 9 and of 7 nodes agree to this: F is smooth on the scale of the iterates
+MERGED = 1e-5  # distance of two runs, in standard deviations, below which they count as one
+SMOOTH = 1e-6  # difference of rules of 9 and 7 nodes below which F is smooth on the scale of the iterates
 NARROW = 1e-6
 
 # Cells of the table of F: octaves of 1 + FINE |y|, each in CELLS equal parts.
@@ -73,7 +73,7 @@ ROW1, ROW2, ROW3 = np.uint64(1), np.uint64(2), np.uint64(3)
 TWO = np.uint64(2)
 FARTHEST = 2.0**OCTAVES * (1.0 - 2.0**-20)
 
-WIDTH = 40  # sums that are added side by side, which the compiler does not make by itself
+WIDTH = 40  # partial sums side by side: the compiler does not split a sum by itself
 
 SIGNATURE = (
     "void(float64[::1], float64[::1], float64[:, ::1], int64[::1], float64[::1], float64, float64, float64, "
@@ -97,8 +97,8 @@ def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     Returns
     -------
     ndarray, shape (2 HALF * 4,)
-        Per cell four coefficients, lowest first, in the place t of [0, 1] within it; first the cells of
-        y >= 0 outwards, then those of y < 0 outwards.
+        Per cell four coefficients, lowest first, of the cubic in t, the place in the cell from 0 to 1.
+        First the cells of y >= 0 outwards, then those of y < 0 outwards.
     """
     k = np.arange(HALF + 1)
     edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
@@ -139,7 +139,7 @@ def few_nodes() -> Floats:
 
 def value(y, table):  # type: ignore[no-untyped-def]
     bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
-    # Unsigned: no test for places counted from the end.
+    # Unsigned: no test for negative indices.
     row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO
     t = float_of(((bits & REST) << UP) | ONE) - 1.0
     return table[row] + t * (table[row + ROW1] + t * (table[row + ROW2] + t * table[row + ROW3]))
@@ -236,7 +236,7 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
     Parameters
     ----------
     table : ndarray
-        Of F (:func:`tabulate`).
+        Table of F (:func:`tabulate`).
     nodes, few : ndarray
         :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
     ends, sums : ndarray
@@ -325,7 +325,7 @@ class Arrival:
 
 
 def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
-    """Whether a length may be printed, for K relaxation times and fields of :class:`Arrival` b and w.
+    """Verdict for K relaxation times, the bias b and w = ``sd_ratio``, as in :class:`Arrival`.
 
     ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
     ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: all others.
@@ -340,10 +340,10 @@ def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) 
 
 
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
-    """Users from which on some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
+    """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units: below it no interval around the average
-    is honest, whatever its steps. 0 at a mode.
+    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units. With fewer, no interval around the average
+    covers, for any steps. 0 at a mode.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
@@ -396,7 +396,7 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
 
 
 def linear_arrivals(case: LinearApproach) -> list[Arrival]:
-    """The arrival of every coordinate; no bias of the steps, and the standard error's own deviation.
+    """The arrival of every coordinate, with ``bias_steps`` 0 and ``sd_ratio`` 1.
 
     ``relaxation_times`` is that of the slowest direction.
     """
@@ -465,9 +465,9 @@ def predict_simulators(
 def lattice_ratio(case: Approach) -> float:
     """Spacing of the lattice that the values of a column lie on, over the last iterates' deviation.
 
-    0 where there is no lattice. The law of a column smooths its ties, but real users send them: up to
-    1.5 nothing shows, at 7 the average's standard deviation is .39 of the theory's and it settles between
-    the values.
+    0 if there is no lattice. The law of a column smooths its ties, but real users send them. Up to a ratio
+    of 1.5 this does not show. At 7 the average's standard deviation is .39 of the theory's, and the average
+    settles between the values.
     """
     table = case.law.table
     if table is None or table.spacing == 0.0:

@@ -1,4 +1,4 @@
-"""Stored rows, cut into cells, and the measures that a summary has of them: formula, unit, reference."""
+"""Stored rows of a cell, and the measures of a summary: formula, unit, reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length")
 
 
 def group_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """A cell: one row of the summary."""
+    """Columns that identify a cell, which is one row of the summary."""
     return ("path", *cell_keys(schema), "coordinate")
 
 
@@ -35,9 +35,9 @@ def diagnostics_of(schema: pa.Schema) -> list[Column]:
 class CellRows:
     """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
 
-    ``diagnostics`` holds those of the method by declaration, NaN where it has no value. A row is made of
-    ``runs`` consecutive replicates: row r of r runs, ..., (r + 1) runs - 1. Raises ValueError if the truth
-    differs between replicates.
+    ``diagnostics`` has the method's diagnostics by column, NaN for missing values. Row r comes from the
+    ``runs`` consecutive replicates r runs, ..., (r + 1) runs - 1. Raises ValueError if the truth differs
+    between replicates.
     """
 
     replicate: NDArray[np.int64]
@@ -57,7 +57,7 @@ class CellRows:
             raise ValueError("the truth of a cell differs between replicates")
 
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
-        """Some of the rows."""
+        """The rows of a mask."""
         rows = {name: values[kept] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         checks = {column: values[kept] for column, values in self.diagnostics.items()}
         return CellRows(**rows, diagnostics=checks, runs=self.runs)
@@ -124,8 +124,9 @@ PATH_COLUMNS: tuple[Column, ...] = (
 
 
 def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
-    """Declarations of columns by name: of paths, their settings and what follows from them, of stored
-    rows, and what these schemas declare. Of several with one name the first that has a symbol.
+    """Declarations of columns by name: of paths, settings, derived numbers, stored rows and these schemas.
+
+    If several columns have one name, the first with a symbol is taken.
     """
     components = [component for registry in GROUPS.values() for component in registry.values()]
     found: dict[str, Column] = {}
@@ -227,16 +228,15 @@ COLUMNS: dict[str, Measure] = {
         for name, summary in BUNDLED_SUMMARIES.items()
     },
 }
-"""Formula, unit and reference of every measure, in the order of the summary's columns. Measures
-without a value (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power
-without a null) are null.
+"""Formula, unit and reference of every measure, in the order of the summary's columns. Null if undefined
+(R = 0, an MCSE at R = 1, a model SE of a method without standard error, power without a null).
 """
 
 COUNTS = ("replicates", "failures")
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """Columns of the summary that follow from further columns of the rows."""
+    """Columns of the summary for the declared summaries of further columns of the rows."""
     return [
         Column(
             summary.name,
@@ -251,7 +251,7 @@ def summary_columns(further: Iterable[Column]) -> list[Column]:
 
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:
-    """The declared summaries of diagnostics that a summary has columns of."""
+    """Declared summaries of diagnostics whose columns a summary has."""
     declared = [summary for column in declared_columns(schema).values() for summary in column.summaries]
     bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
     return [*bundled, *(summary for summary in declared if summary.name in schema.names)]

@@ -25,7 +25,7 @@ from ldpflow.store.run_store import RunStore
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
-# These follow from the others; a budget only where the mechanism is what differs.
+# Columns that follow from others. Budgets do so only if mechanisms are compared.
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
 
 
@@ -42,11 +42,11 @@ class Contrast:
     coverage_difference, coverage_difference_mcse : float
         Mean of d = covered - covered in the baseline, a share, and sd(d) / sqrt(pairs).
     length_ratio, length_ratio_mcse : float
-        Over the pairs that both finished and in which both lengths measure something. Q = mean length /
-        mean length of the baseline; its MCSE by the delta method is Q sqrt(sum psi^2 / (m (m - 1))) with
-        m such pairs, psi = length / mean - length_0 / mean_0.
+        Over the m pairs in which both rows finished and both lengths are defined. Q = mean length / mean
+        length of the baseline. Its MCSE by the delta method is Q sqrt(sum psi^2 / (m (m - 1))) with
+        psi = length / mean - length_0 / mean_0.
     paired : bool
-        Whether rows are paired. Where they are on replicates of their own, ``pairs`` is the smaller
+        Whether rows are paired. If both cells have replicates of their own, ``pairs`` is the smaller
         number of rows, nothing is discordant, and variances add.
     undefined, undefined_baseline : float
         Share of those replicates that have no interval, in the cell and in the baseline.
@@ -66,7 +66,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class CellComparison:
-    """A cell against the baseline: parameters that both have, this cell's others, the baseline's in words."""
+    """A cell against a baseline: shared parameters, the cell's other ones, and the baseline in words."""
 
     shared: Row
     differs: Row
@@ -87,7 +87,7 @@ def comparisons(
     Parameters
     ----------
     cells : iterable of (keys, cells)
-        As of :func:`ldpflow.results.summary.stored_cells`; all are held.
+        As in :func:`ldpflow.results.summary.stored_cells`; all are held in memory.
     paths : mapping of str to Simulator
         By the column ``path`` of the keys.
     by : str
@@ -122,7 +122,7 @@ def comparisons(
         _, reference, base = chosen[0]
         for shared, differs, cell in members:
             if cell is not base:
-                # Paired if rows of one number are of the same replicates.
+                # Paired if equal row numbers mean equal replicates.
                 compare = compare_cells if cell.runs == base.runs else compare_unpaired
                 result = compare(cell, base)
                 found.append(CellComparison(shared, differs, label(reference, by), result))
@@ -134,7 +134,7 @@ def comparisons(
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
-    """The comparisons of a stored run, a row each: what is shared, what differs, ``vs`` and the result."""
+    """The comparisons of a stored run, a row each: shared columns, differing columns, ``vs``, result."""
     found = comparisons(
         stored_cells(store, damaged="refuse"), stored_paths(store.replicates, damaged="refuse"), by, baseline
     )
@@ -233,7 +233,7 @@ def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
 
 
 def hits(cell: CellRows) -> Floats:
-    """1 where the interval covers, 0 where it does not or where there is none."""
+    """1 if the interval covers, 0 if it does not or there is none."""
     return np.where(cell.ok, cell.covered, 0.0)
 
 

@@ -3,16 +3,16 @@
 One-pass SGD under per-user Gaussian LDP: Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
 differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has size
 eta_k = eta k^-alpha (gamma and c elsewhere in this package), the gradient ||g||_2 <= C0, and the noise of
-user k the covariance (2 C0/mu_k)^2 I, so that E||A_k||^2 = 4 C0^2 d/mu_k^2 (print has 64). Distances are
-squared. Theorems 3 and 4 (last iterate, average) need strong convexity. On all of R^d it excludes a bounded
-gradient: Theorem 3 is about projected iterates, with m the one-point constant over the ball, or about a
-quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
+user k the covariance (2 C0/mu_k)^2 I, so that E||A_k||^2 = 4 C0^2 d/mu_k^2 (the paper prints 64). Distances
+are squared. Theorems 3 and 4 (last iterate, average) need strong convexity, which on all of R^d excludes a
+bounded gradient. So Theorem 3 is used for projected iterates, with m the one-point constant over the ball, or
+a quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
 Momentum with tree noise: Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The gradient's norm at the random
 output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + noise), with the bias 2 G sqrt(alpha)
-+ 2 eta M L + eta L/alpha + (1 - alpha)^t G. Print has 1.5 times the whole and leaves out the last term. G and
-L are those of the full loss; gap is the paper's R, cross its gamma. The bias is bounded for fresh orders
-alone. At every practical N these bounds exceed G: they say how errors scale, not how large they are.
++ 2 eta M L + eta L/alpha + (1 - alpha)^t G. The paper prints 1.5 times the whole, without the last term. G
+and L are those of the full loss; gap is the paper's R, cross its gamma. The bias is bounded for fresh orders
+only. At every practical N these bounds exceed G: they say how errors scale, not how large they are.
 
 One-pass private least squares: Varshney, Thakurta and Jain (2022). Risks are excess risks
 ||w - w*||_H^2/2. The exact moments are ours: x has independent coordinates of mean 0, variance lambda_i and
@@ -67,7 +67,7 @@ class BoundConstants:
     start : float
         Delta_0 = ||theta_0 - theta*||^2.
     convexity : float
-        m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2; 0 where only convex.
+        m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2; 0 if only convex.
     smoothness : float
         M, Lipschitz constant of the gradient.
     """
@@ -147,8 +147,8 @@ def excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
 
     With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
     eta_j, D_n is at most the largest of [1/F0 + E_n/(2 K_n)]^-1 and [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over
-    j <= n. Either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k: chain from the last
-    of the latter.
+    j <= n. Proof: either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k. Chain the
+    contractions after the last step of the second kind.
     """
     last = int(np.max(n))
     eta, energy = s.steps(last), s.energy(last)
@@ -322,7 +322,7 @@ def squared_noise(path: OnePass) -> float:
 
 
 def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
-    """E zeta_t^2 for t = 1, ..., T, and their second moments of the iterates.
+    """E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
 
     Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
     queries as independent. A prediction, not a theorem.
@@ -334,7 +334,7 @@ def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: in
     settings = algorithm.kernel_parameters(horizon)
     queries, level = int(settings["queries"]), settings["level"]
     grid = algorithm.domain * 2.0 ** (np.arange(queries + 1) - algorithm.doublings)
-    grid[-1] = algorithm.domain  # where no query stops
+    grid[-1] = algorithm.domain  # if no query stops
     squares = np.empty(algorithm.steps(horizon))
     c = np.empty((len(squares) + 1, problem.dimension))
     c[0] = (np.array(problem.truth()) - algorithm.theta0) ** 2
@@ -423,7 +423,7 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
 
 
 def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
-    """Lemma 3.5 for single-record steps without privacy: it is proved where nothing is clipped."""
+    """Lemma 3.5 for single-record steps without privacy: its proof has no clipping."""
     problem, algorithm = path.problem, path.algorithm
     if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
         return {}
@@ -448,7 +448,7 @@ def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Cur
     Returns
     -------
     dict
-        ``bound`` and ``limit``: curves by statistic, none where there is no theory.
+        ``bound`` and ``limit``: curves by statistic, empty if there is no theory.
     """
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
@@ -477,11 +477,11 @@ def constants_of(path: OnePass) -> BoundConstants | None:
 
 
 def one_pass_bounds(path: OnePass, n: ArrayLike) -> Curves:
-    """Theorem 6, and one of the others.
+    """Theorem 6 for every path but the quadratic's, and one other theorem.
 
-    Theorem 5 of unprojected iterates; Theorem 3 of iterates that are projected onto a ball
-    around the start that holds theta*, with the curvature that the problem has within it; Theorem 4 for
-    the quadratic, from its exact distances. Otherwise Theorem 4 needs distances that nothing bounds.
+    It is Theorem 5 for unprojected iterates, and Theorem 3 for iterates that are projected onto a ball around
+    the start that holds theta*, with the curvature of the problem within it. For the quadratic it is
+    Theorem 4 with exact distances. For other problems Theorem 4 needs distances for which there is no bound.
     """
     s = constants_of(path)
     if s is None:

@@ -1,4 +1,4 @@
-"""Coverage as a sum: the level, the effect of each property of a method alone, and what they do at once.
+"""Coverage as a sum: the level, the effect of each property of a method alone, and their joint effect.
 
 For a cell with bias b, empirical standard error S, lengths L_r and level p, z = z_{(1+p)/2}, an interval
 centred on a normal estimate covers with probability C(h, b) = Phi((h - b)/S) - Phi((-h - b)/S) if its half
@@ -17,16 +17,16 @@ law, with mean_r C(L_r/2, 0) = p in the limit. For a method without a standard e
 and variability are therefore one effect, mean_r C(L_r/2, 0) - p, called length.
 
 With e_r the errors of the estimates, A = #(|e_r| <= L_s / 2) / R^2 over all pairs of replicates r and s, and
-H = #(|e_r| <= L_r / 2) / R: A has the bias, the shape and the spread of the estimates and the size and
-variability of the lengths, and no dependence between the two. So
+H = #(|e_r| <= L_r / 2) / R: A reflects bias, shape and spread of the estimates and size and variability of
+the lengths, but no dependence of errors and lengths. So
 
     coverage = p + bias + mean length + variability + shape
                  + (A - p - their sum)        several at once: effects on a share do not add
                  + (H - A)                    dependence of error and length
                  + (coverage - H)             limits that are not symmetric about the estimate
 
-is an identity. What is within two of its Monte Carlo standard errors is one term: the terms that are shown
-add up to the coverage that is shown.
+is an identity. Terms within two of their Monte Carlo standard errors are shown as one: the terms shown add up
+to the coverage shown.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from scipy.special import ndtr
 
 from ldpflow.results.columns import CellRows, Floats
 
-# Of the jackknife. Few and large, because shape_effect counts: leaving out single replicates would
-# overstate its error. Twenty know a standard error to a sixth.
+# Groups of the jackknife. They are few and large because shape_effect is a count: leaving out single
+# replicates would overstate its error. Twenty groups give a standard error to a sixth.
 GROUPS = 20
 CHUNK = 2**17  # values at a time
 SMALL = 0.0025  # effects below a quarter of a percentage point are not worth a term of their own
-TINY = 1e-12  # what rounding leaves of terms that are 0
-BY_CHANCE = 0.06  # of the effects that are 0, those beyond two MCSE: Student's t with 19 degrees of freedom
+TINY = 1e-12  # largest rounding error of terms that are 0
+BY_CHANCE = 0.06  # share of zero effects beyond two MCSE: Student's t with 19 degrees of freedom
 
 CAUSES = ("bias", "length", "variability", "shape")
 JOINT, DEPENDENCE, LIMITS = "joint", "dependence", "limits"
@@ -92,7 +92,7 @@ DIAGNOSIS: dict[str, tuple[str, str, str]] = {
         "coverage that they do not explain",
     ),
 }
-"""Formula, unit and meaning of what a diagnosis says; MCSE by the delete-a-group jackknife."""
+"""Formula, unit and meaning of a diagnosis's numbers; MCSE by the delete-a-group jackknife."""
 
 DIAGNOSIS_COLUMNS: tuple[str, ...] = (
     *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),
@@ -117,9 +117,9 @@ class Term:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The coverage of a cell's finished rows as a sum; NaN where something is undefined.
+    """The coverage of a cell's finished rows as a sum; NaN if undefined.
 
-    ``found`` has each value of :func:`effects`, of all replicates and without each group of
+    ``found`` has each value of :func:`effects`, for all replicates and without each group of
     :func:`left_out_groups`; None if the rows do not differ.
     """
 
@@ -152,8 +152,8 @@ class Decomposition:
     def main_cause(self) -> str | None:
         """The cause with the largest effect towards the gap between coverage and level.
 
-        ``none`` where both the gap and that effect are within two MCSE of coverage; ``left`` where
-        no effect exceeds two of its own MCSE; None if nothing is defined.
+        ``none`` if both the gap and that effect are within two MCSE of coverage, ``left`` if no effect
+        exceeds two of its own MCSE, None if nothing is defined.
         """
         gap = self.coverage - self.level
         towards = {c: math.copysign(1.0, gap) * self.values[f"{c}_effect"] for c in CAUSES}
@@ -191,7 +191,7 @@ class Decomposition:
 
     @cached_property
     def looked(self) -> int:
-        """Effects that are compared with two of their MCSE."""
+        """Number of effects that are compared with two of their MCSE."""
         return sum(term_of(name, values).mcse > TINY for name, values in self.parts.items())
 
     @cached_property
@@ -244,7 +244,7 @@ class Decomposition:
         )
 
     def headline(self, source: str | None = None) -> str:
-        """The property that works most towards the gap, if the gap is more than two MCSE."""
+        """The property with the largest effect towards the gap, if the gap is more than two MCSE."""
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:
             return "no gap beyond noise"
@@ -299,7 +299,7 @@ def cause(term: Term, source: str | None) -> str:
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
-    """The coverage of a cell as a sum, whose terms are computed when they are asked for."""
+    """The coverage of a cell as a sum, whose terms are computed on demand."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
@@ -313,13 +313,13 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
 
 
 def left_out_groups(count: int) -> NDArray[np.bool_]:
-    """Which replicates are kept: row 0 has all, row g leaves out each that is g modulo the groups."""
+    """Mask of kept replicates: row 0 has all, row g leaves out those that are g - 1 modulo the groups."""
     groups = min(GROUPS, count)
     return np.asarray(np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None])
 
 
 def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
-    """The values of a diagnosis, shape (G,), over finished rows: those in each row of ``kept``, (G, R)."""
+    """Values of a diagnosis, shape (G,): over the finished rows in each row of the mask ``kept``, (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)

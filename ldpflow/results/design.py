@@ -1,7 +1,7 @@
 """Design of a run's rows: settings, whether they are a full factorial, and study files that give them.
 
-A run may grow, and its study.toml is the study of the last command. It serves where its cells are those of
-the rows.
+A run may grow, and its study.toml is the study of the last command. It is given if its cells are those of the
+rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
-from ldpflow.study.reading import toml_text
-from ldpflow.study.stored import problem_tables, public_study, stored_mapping, stored_study
+from ldpflow.study.reading import stored_mapping, toml_text
+from ldpflow.study.stored import problem_tables, public_study, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
-"""What a study takes the product of, in the order in which blocks are joined."""
+"""Axes of a study's product, in the order in which blocks are joined."""
 
 FIXED = ("replicates", "independent_n", "followed")
-"""What all cells of a study share."""
+"""Settings that all cells of a study share."""
 
 BUDGET = {"epsilon", "mu", "delta"}
-"""Settings in which a run may grow by any values; in others a study that adds some has the old ones too."""
+"""Settings by which a run grows freely. A study with new values of any other has the old values too."""
 
 Place = tuple[str, str]
 """Path, and id of a cell; an empty id for trajectories."""
@@ -43,7 +43,7 @@ Block = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class RunDesign:
-    """What the rows of a run are of."""
+    """Design of the rows of a run."""
 
     study: Mapping[str, Any]
     """The tables of a study file that has all values of the rows, without the values of a pilot."""
@@ -97,7 +97,7 @@ def places_of(study: Study) -> set[Place]:
 
 
 class StoredDesign:
-    """The cells of a run that have rows, how many, and what they are of."""
+    """The cells of a run that have rows, their numbers of rows, and their paths."""
 
     def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table, damaged: Damaged) -> None:
         self.paths = {
@@ -124,9 +124,9 @@ class StoredDesign:
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
     def replicates(self) -> dict[Place, int]:
-        """Replicates that make the rows of each cell: one number for all of them, if there is one.
+        """Number of replicates behind the rows of each cell: one for all cells, if it fits.
 
-        Several make r rows of m replicates each; that of other cells of the path is preferred.
+        Several numbers give r rows of m replicates each. Then that of another cell of the path is taken.
         """
         least = {place: count * self.runs[place] for place, count in self.counts.items()}
         most = max(least.values(), default=0)
@@ -252,7 +252,7 @@ def axis_order(value: Any) -> tuple[float, str]:
 
 
 def designs_of(block: Block) -> set[str]:
-    """Combinations of problem and what acts on it in a block, budgets left out."""
+    """Combinations of a path's parts in a block, without budgets."""
     found = {""}
     for table in PARTS:
         parts = [json.loads(text) for text in block.get(table, ())]

@@ -25,15 +25,15 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-BIAS, TIMES = 0.1, 25.0  # standard errors and relaxation times of a run that arrives
-MOST_USERS = 100.0  # times the users that a study may be asked to have
+BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation times of a run that arrives
+MOST_USERS = 100.0  # largest factor of n in an advice
 
 
 def explain(store: RunStore, summary: pa.Table) -> pa.Table:
     """Settings of every row of a summary, and a text ``explanation``.
 
-    The coverage as the level and the effects of bias, mean length, variability of length, the shape of the
-    estimates' distribution and the dependence of error and length (see
+    It gives coverage as the sum of the level and the effects of bias, mean length, variability of length,
+    shape of the estimates' distribution and dependence of error and length (see
     :mod:`ldpflow.results.decomposition`). For averages of paths that do not arrive, predicted and measured
     bias are compared. The metadata ``note`` counts the named effects, and those that chance would name.
     """
@@ -80,7 +80,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
-    """Sentences on diagnostics of a method's intervals that warn of something, with advice.
+    """Warnings from the diagnostics of a method's intervals, with advice.
 
     ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
     several coordinates.
@@ -112,7 +112,7 @@ def no_oracle(path: Simulator[Any, Any]) -> str:
 
 
 def dominance(row: Mapping[str, Any]) -> str:
-    """A sentence for a cell in which one replicate decides how right the standard errors look."""
+    """A sentence for a cell in which one replicate decides the relative error of the standard errors."""
     value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
     if value is None or error is None:
         return ""
@@ -123,7 +123,7 @@ def dominance(row: Mapping[str, Any]) -> str:
 
 
 def extremes(row: Mapping[str, Any]) -> str:
-    """A sentence on paths that have grown beyond all use though they are finite."""
+    """A sentence on paths that are finite, but have grown too large to be of use."""
     if not has_exploded(row):
         return ""
     return (
@@ -173,7 +173,7 @@ class PredictedBias:
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
     def sentence(self) -> str:
-        """Where the path came to, for one that does not arrive, and what helps; empty otherwise.
+        """A sentence on a path that does not arrive, with advice; empty if it arrives.
 
         Biases are in empirical standard errors, as in the sum of effects.
         """
@@ -199,11 +199,11 @@ class PredictedBias:
         )
 
     def smaller_steps(self) -> tuple[float, float]:
-        """Users from which on smaller steps leave little bias in a run that is long enough, and their c.
+        """Fewest users with which smaller steps leave little bias and enough relaxation times; factor of c.
 
-        With c times r and m times the users the bias in standard errors is r m^(1/2 - gamma) times what it
-        was, and the relaxation times are r m^(1 - gamma) times what they were: the r that leaves a bias of
-        .1 leaves 25 relaxation times from m = (250 |bias| / K)^2 on, whatever gamma is.
+        With r c and m n the bias in standard errors is multiplied by r m^(1/2 - gamma), the relaxation times
+        by r m^(1 - gamma). The r that leaves a bias of .1 then leaves 25 relaxation times or more if m is at
+        least (250 |bias| / K)^2, for every gamma.
         """
         bias = abs(self.arrival.bias_steps)
         more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
@@ -228,7 +228,7 @@ def predicted_biases(
 ) -> list[PredictedBias | None]:
     """Predicted biases of the rows of a summary that are around the average.
 
-    None for other methods, and where nothing is predicted.
+    None for other methods, and if nothing is predicted.
     """
     known = dict.fromkeys(
         (row["path"], row["n"])
@@ -251,7 +251,7 @@ def says_average(method: str) -> bool | None:
     """Whether a method is around the average, as its class says.
 
     None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
-    class and may have another centre. Its bias decides then: it is the predicted one, or it is not.
+    class and may have another centre. Then its bias decides: whether it agrees with the prediction.
     """
     kind = INTERVAL_METHODS.get(method)
     if kind is None:

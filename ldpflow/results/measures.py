@@ -20,11 +20,11 @@ from ldpflow.results.columns import CellRows, Floats, summary_schema
 from ldpflow.store.schema import BUNDLED, further_columns
 
 Z95 = 1.959963984540054
-DOMINATES = 0.5  # share of a sum from which on one replicate decides it
-EXPLODED = 1e3  # mean length over the median: finite moments keep them within a small factor
-TINY = 4  # replicates up to which two of them may be all of a sum
+DOMINATES = 0.5  # share of a sum beyond which one replicate dominates it
+EXPLODED = 1e3  # mean over median length: with finite moments the ratio is small
+TINY = 4  # replicates: with so few, two of them may make all of a sum
 CHUNK = 2**14  # values of a sum at a time: they stay in a core's cache
-FEW = 512  # up to which math.fsum alone is faster
+FEW = 512  # values up to which math.fsum alone is faster
 EXTRACTIONS = 3
 HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
@@ -32,9 +32,9 @@ HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
     """Performance measures of cells, with schema :func:`summary_schema`.
 
-    Measures are over finished rows (status ok or range_end), those of length over rows with status ok, if
-    their formula does not say otherwise. Sums are exactly rounded, so that the result depends neither on the
-    order of rows nor on the processor.
+    If their formula says nothing else, measures are over finished rows (status ok or range_end), those of
+    length over rows with status ok. Sums are exactly rounded, so that the result depends neither on the order
+    of rows nor on the processor.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """None for what has no value: absent, infinite or not a number."""
+    """The value, or None if it is absent, infinite or not a number."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -171,9 +171,9 @@ def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float
     """MCSE of the empirical SE and of the skewness by the delete-one jackknife; at least three rows.
 
     Without replicate r, of deviation u_r, the sums of squares and of cubes about the new mean are
-    R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. Where r has
-    most of the squares, the difference would have few digits left: the sums are taken again. ``u`` has mean
-    square 1 in units of ``scale``; g, the skewness, is the mean of u^3.
+    R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. If r has most
+    of the squares, these differences would lose most digits: the sums without r are computed directly. ``u``
+    has mean square 1 in units of ``scale``; g, the skewness, is the mean of u^3.
     """
     count, squares = len(u), u * u
     second = count - count / (count - 1) * squares
@@ -203,8 +203,8 @@ def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
     -----
     Table 6 of Morris et al. has an MCSE of M / S for normal estimates that are independent of se. Neither
     is safe here: estimates of short paths are skewed, and a path that strays has a large error and a
-    large se. The delete-one jackknife needs neither, nor that no replicate decides the ratio: where one makes
-    more than half of a sum, methods that linearise give far too little (.0008 against .50 in one cell).
+    large se. The delete-one jackknife assumes neither. It also holds if one replicate makes more than half of
+    a sum, for which methods that linearise give far too little (.0008 against .50 in one cell).
     """
     count = len(estimate)
     squares = se**2
@@ -217,7 +217,7 @@ def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
     if not (variance > 0 and math.isfinite(variance) and math.isfinite(mean_square)):
         return result
     result["relative_error_model_se"] = model_se / math.sqrt(variance) - 1
-    # Without one of two replicates nothing is left that has a spread.
+    # One replicate, left of two, has no spread.
     if count > 2 and mean_square > 0:
         result["relative_error_model_se_mcse"] = jackknife(squares, mean_square, estimate, mean, variance)
     return result
@@ -234,7 +234,7 @@ def one_dominates(rows: CellRows) -> bool:
 
 
 def has_dominant(values: Floats) -> bool:
-    """Whether one of the values, none of which is negative, is more than half of their finite sum."""
+    """Whether one of these nonnegative values is more than half of their finite sum."""
     return bool(DOMINATES * total(values) < values.max() < math.inf)
 
 
@@ -247,8 +247,8 @@ def has_exploded(row: Mapping[str, Any]) -> bool:
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:
     """Delete-one standard error of M / S; at least three rows.
 
-    Without replicate r the sum of squared deviations is SS - R / (R - 1) (x_r - mean)^2. Where r has most
-    of a sum, the difference would have few digits left: the sums without it are taken again.
+    Without replicate r the sum of squared deviations is SS - R / (R - 1) (x_r - mean)^2. If r has most of a
+    sum, the difference would lose most digits: the sums without r are computed directly.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     share, z2 = hits / count, Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
-    # The ends are 0 and 1 exactly where no, or every, replicate is a hit.
+    # The ends are exactly 0 or 1 if no replicate, or every one, is a hit.
     return (0.0 if hits == 0 else centre - half), (1.0 if hits == count else centre + half)
 
 
@@ -306,12 +306,12 @@ def total(values: Floats) -> float:
 
 
 def same_sum(values: Floats) -> list[float]:
-    """Numbers, mostly few, with exactly the same sum as these values, of which there are at most CHUNK.
+    """Numbers, mostly few, whose sum is exactly that of these at most CHUNK values.
 
-    Adding and subtracting a power of two, 2**HEADROOM times the largest value, cuts every value at the same
-    bit. The upper parts are multiples of one unit and so few that no partial sum of theirs is rounded, in
+    Adding and subtracting a power of two, 2**HEADROOM times the largest value, cuts all values at one bit.
+    The upper parts are multiples of one unit, and with at most CHUNK of them no partial sum is rounded, in
     any order (ExtractVector of Rump, Ogita and Oishi 2008, Accurate floating-point summation I). The lower
-    parts are cut again; what then is left goes to math.fsum.
+    parts are cut again. Their remainders go to math.fsum.
     """
     found: list[float] = []
     for _ in range(EXTRACTIONS if len(values) > FEW else 0):

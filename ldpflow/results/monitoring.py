@@ -1,13 +1,13 @@
-"""Measures for people who look before the end: coverage at every n, and where a length is reached.
+"""Measures of monitored runs: coverage at every n, and stopping at a target length.
 
 The rows of a replicate at several n share a path, so that a replicate can be followed over them:
 
 * ``coverage_all_n``: the share of replicates whose interval covers at every n from ``first_n`` on. It falls
   as more n are looked at.
-* Stopping at a target length: N is the first n, from ``first_n`` on, at which the interval is defined and
-  shorter than the target; how often, where, and how often the interval covers there.
+* Stopping at a target length: a replicate stops at the first n, from ``first_n`` on, at which the interval is
+  defined and shorter than the target. Measures: how often, where, and how often the interval covers there.
 
-In the summary both run along with n: the row of an n has the looks up to it.
+In the summary, the row of an n has the measures over all n up to it.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict
 
 
 class Watch:
-    """Collects, cell by cell, what the measures of monitoring need: a byte per row.
+    """Collector of flags for the measures of monitoring, cell by cell: a byte per row.
 
-    ``target`` takes a row of keys to the length at which a replicate stops, or None.
+    ``target`` maps a row of keys to the length at which a replicate stops, or None.
     """
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
@@ -105,7 +105,7 @@ class Watch:
         flags = np.where(cell.ok, DEFINED, 0).astype(np.uint8)
         flags[cell.ok & (cell.covered == 1.0)] |= COVERED
         if limit is not None:
-            # The oracle's length at a target_n of the grid is the target, up to rounding: not below it.
+            # At target_n the oracle's length is the target: rounding must not put it below.
             flags[cell.ok & (cell.length < limit * (1 - ROUNDING))] |= SHORT
         return flags
 

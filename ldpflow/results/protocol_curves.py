@@ -51,19 +51,19 @@ def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]
 def repeated_bit_variance(tau: float, epsilon: float, answers: int) -> float:
     """Variance per user when each answers several times with the budget split evenly.
 
-    F (1 - F) + v(eps/a)/(4 a) for a answers about the same bit: about a times S.
+    F (1 - F) + v(eps/a)/(4 a) for a answers about one bit: about a times S.
     """
     noise = bit_variance(tau, epsilon / answers) - tau * (1.0 - tau)
     return tau * (1.0 - tau) + noise / answers
 
 
 def level_with_dropout(tau: float, answer_below: float, answer_above: float) -> float:
-    """Population level of the quantile that is estimated where drop-out depends on the value.
+    """Population level of the quantile that is estimated if drop-out depends on the value.
 
     A user answers with probability r_1 (``answer_below``) when the value is at most the tau-quantile
     and r_0 (``answer_above``) when it is larger. The responders' tau-quantile has the population level
-    tau - tau (1 - tau) (1 - r_0/r_1) where r_0 < r_1 and tau + tau (1 - tau) (1 - r_1/r_0) otherwise;
-    no number of users repairs the difference.
+    tau - tau (1 - tau) (1 - r_0/r_1) if r_0 < r_1 and tau + tau (1 - tau) (1 - r_1/r_0) otherwise.
+    More users do not reduce the difference.
     """
     if answer_above < answer_below:
         return tau - tau * (1.0 - tau) * (1.0 - answer_above / answer_below)

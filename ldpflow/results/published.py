@@ -10,8 +10,8 @@ runs, however many numbers are compared and whatever their dependence. A compari
 nothing: what it says depends on its power.
 
 The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
-make it far too small. With fewer replicates than the published study had, or when ours is 0, SE_o
-of a coverage is at least sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
+make it far too small. With fewer replicates than the published study had, or if SE_o is 0, SE_o of
+a coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 COVERAGE_HALF_UNIT = 0.0005
 PUBLISHED_REPLICATES = 500
 
-# The settings of the published study. The DEFAULTS are asked for only where a summary has such a
-# column, and null there means the default, which is the published value.
+# Settings of the published study. The DEFAULTS are compared only if a summary has their column. Null there
+# means the default, which is the published value.
 STUDY: dict[str, Any] = {"epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9}
 DEFAULTS: dict[str, Any] = {"algorithm": "ldp_sgd", "theta0": 0.0}
 PROBLEM: dict[str, dict[str, Any]] = {
@@ -77,7 +77,7 @@ COMPARED: dict[Measure, tuple[str, str]] = {
 # Where a published number stands, in the order of Place.cell.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 
-# What every summary has. Settings are columns only where some path of the run has them.
+# Columns of every summary. A setting has a column only if some path of the run has the setting.
 NEEDED = (
     *("problem", "coordinate", "method", "n", "replicates"),
     *(column for columns in COMPARED.values() for column in columns),
@@ -185,11 +185,11 @@ class Comparison:
         Name of the published tables.
     level_of_test : float
         Error rate of the family of all compared numbers.
-    rows : list of Row
+    rows : list of PublishedRow
         In the order of publication.
     missing : list of MissingCell
     findings : list of str
-        What the run says and its rows do not.
+        Sentences on a summary that does not follow from the run's rows.
     """
 
     name: str
@@ -200,7 +200,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, all of it usable and from rows, and the Holm test keeps it all.
+        """Whether numbers were compared, all are usable and come from rows, and the Holm test rejects none.
 
         Cells that the run does not have are no failure: a smaller study may be verified too.
         """
@@ -220,7 +220,7 @@ class Comparison:
         return "not refuted" if self.passed else "not refuted, and not all can be compared"
 
     def power(self) -> Iterator[str]:
-        """Lines on the size of difference that would be found: without it a verdict says little."""
+        """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
         for measure in MEASURES:
             scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
@@ -233,11 +233,11 @@ class Comparison:
                 )
 
     def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
-        """Median and largest difference that the test finds with this probability; None without numbers.
+        """Median and largest difference found with probability ``power``; None if nothing was compared.
 
-        With m numbers in all, (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half unit^2/3), the
-        first step of Holm's test at level a; of coverage a difference of shares, of length a share of
-        the printed length.
+        With m numbers in all a difference is (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2
+        + half unit^2/3), from the first step of Holm's test at level a. It is one of shares for coverage, and
+        a share of the printed length for length.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
@@ -316,7 +316,7 @@ def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
 
 
 def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
-    """Settings in which a row is not the published cell: (in the run, in print) by name."""
+    """Settings in which a row differs from the published cell: (in the run, in print) by name."""
     asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
     defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
     result = {}
@@ -357,8 +357,8 @@ def two_sided_p(z: float) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p values: the k-th smallest of m times m - k + 1, made monotone.
 
-    Rejecting where the adjusted value is below a keeps the probability of any false rejection at
-    most a under every dependence (Holm, 1979).
+    If every adjusted value below a is rejected, the probability of any false rejection is at most a
+    under every dependence (Holm, 1979).
     """
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)

@@ -1,8 +1,8 @@
 """References of a run, as BibTeX, and a paragraph about it for the methods section of a paper.
 
-A component names its papers by their keys in references.bib: ``cites = ("dette2024",)``. One of a plug-in may
-have whole BibTeX entries there. The kinds of a run's components are read from its study file, so that no code
-of a plug-in is executed.
+A component names its papers by their keys in references.bib: ``cites = ("dette2024",)``. A plug-in may give
+whole BibTeX entries instead. The kinds of a run's components are read from its study file, so that no code of
+a plug-in is executed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TITLES = {
     "protocol": "protocol",
     "method": "interval methods",
 }
-"""Tables of a study file whose components follow papers, and what a text calls them."""
+"""Tables of a study file whose components follow papers, and their names in a text."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
@@ -42,7 +42,7 @@ OWN_VARIANTS = (
     (("BM", "NOL", "EBS"), "quantile", "t", "the t quantiles"),
     (("LUG",), "base", "BM", "the batch means"),
 )
-"""Kinds of methods that are published, and a setting and value of theirs that is not."""
+"""Published kinds of methods, a setting and its unpublished value, and the words for it."""
 
 
 def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
@@ -80,7 +80,7 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
 
 
 def kinds_without_reference(study: Mapping[str, Any]) -> list[str]:
-    """Kinds of a study whose references are not known, those of plug-ins."""
+    """Kinds of a study, of plug-ins, whose references are not known."""
     return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
 
@@ -94,9 +94,9 @@ def bibtex(study: Mapping[str, Any]) -> str:
 
 
 def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
-    """Kinds of a study that follow papers, by the papers in the words of :func:`label`.
+    """Papers that a study's kinds follow, as named by :func:`label`, by the kinds in words.
 
-    ``own``: those that are ldpflow's own (:data:`OWN`), by the papers that they build on.
+    ``own``: papers that ldpflow's own kinds (:data:`OWN`) build on.
     """
     found: dict[tuple[str, ...], list[str]] = {}
     for table in [*TITLES][1:]:  # the text describes the problem
@@ -120,10 +120,10 @@ def own_variants(study: Mapping[str, Any]) -> list[str]:
 
 
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
-"""Settings that the paragraph names also at their default."""
+"""Settings that the paragraph names even at their default."""
 
 UNNAMED = ("kind", "file", "sha256", "units", "law_table")
-"""Settings that say where data lie and how they are written, and no more of the design."""
+"""Settings on place and format of data, which are no part of the design."""
 
 MOST_VECTORS = 4
 
@@ -200,7 +200,7 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
 
 
 def entry_words(table: str, entry: Mapping[str, Any]) -> str:
-    """Kind and settings of an entry: those that vary or are not at their default, and some that are."""
+    """Kind of an entry, and its settings that vary, are not at their default, or are in NAMED."""
     kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = []

@@ -1,9 +1,9 @@
 """Summary of a stored run: a row per cell and coordinate, from the stored rows alone.
 
 Cells are read a few at a time. The rows of a part are sorted by replicate, and every replicate has every cell
-of the part, so that the place of a value follows from the footer: nothing is sorted, and keys are read once,
-to be checked. A cell's values must be together (for medians, and for sums that do not depend on the parts);
-the cells of a path need not be. Each group of cells takes one pass over the parts.
+of the part. So the footer gives the place of a value: nothing is sorted, and keys are read once, for a check.
+All values of a cell are held in memory together (for medians, and for sums that do not depend on the parts),
+but not all cells of a path. Each group of cells takes one pass over the parts.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ from ldpflow.store.dataset import Damaged, Dataset, deduplicate, overlapping_par
 from ldpflow.store.part import Part, Ranges, UnreadablePart, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, cell_id, cell_keys
-from ldpflow.study.reading import read_monitor
-from ldpflow.study.stored import stored_mapping
+from ldpflow.study.reading import read_monitor, stored_mapping
 
 HELD_ROWS = 5 * 2**20
-"""Rows held at a time, of several cells; of one cell and coordinate if it has more."""
+"""Rows of several cells held at a time. One cell and coordinate may have more."""
 
 RELATIVE = {
     "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
@@ -77,14 +76,13 @@ def stored_cells(
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
     """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    ``wanted`` are ids of cells, by default all. ``damaged``: as of
+    ``wanted`` are ids of cells, by default all. ``damaged``: as in
     :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
 
     Yields
     ------
     keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those that have the same
-        replicates.
+        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those with equal replicates.
     cells : list of CellRows
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
@@ -114,7 +112,7 @@ class PathReader:
         shared = overlapping_parts(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
         for _ in deduplicate(self.loaded(doubled), self.dataset.load):
-            pass  # raises where repeated rows differ
+            pass  # raises if repeated rows differ
         for ranges, keys in self.group_ranges(wanted):
             size = sum(last - first for first, last in ranges)
             count = max(HELD_ROWS // size, 1)
@@ -139,7 +137,7 @@ class PathReader:
             yield have, keys.sort_by([(name, "ascending") for name in self.keys.names])
 
     def piece(self, ranges: Ranges, size: int, keys: pa.Table) -> tuple[pa.Table, list[CellRows]]:
-        """The rows of these cells and coordinates, all of which have the same replicates."""
+        """The rows of these cells and coordinates, which all have equal replicates."""
         heads = [{name: row[name] for name in self.cell_keys} for row in keys.to_pylist()]
         units = list(zip(map(cell_id, heads), keys["coordinate"].to_pylist(), strict=True))
         names = {cell for cell, _ in units}
@@ -177,11 +175,11 @@ class PathReader:
             fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
             ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
-        # What all replicates share takes no memory.
+        # Broadcast: a value that all replicates share takes no memory.
         absent = np.broadcast_to(np.nan, size)
         held = values | {"ok": ok, "replicate": np.broadcast_to(replicate_numbers(ranges), shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
-        # A part that its footer promised may be unreadable, and its rows absent.
+        # Rows of a part are absent if only its footer can be read.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some).tolist():
@@ -193,7 +191,7 @@ class PathReader:
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
-        """The parts that can be used: whole and checked the first time, then values alone."""
+        """The usable parts: read whole and checked the first time, then values alone."""
         names = (*VALUES, *(check.name for check in self.checks), "status")
         new = [part for part in parts if part.name not in self.checked]
         old = [part for part in parts if part.name in self.checked]
@@ -217,7 +215,7 @@ class PathReader:
 def fault(table: pa.Table, part: Part) -> str | None:
     finished = pc.is_in(table["status"], value_set=pa.array(FINISHED))
     if not pc.all(pc.equal(pc.is_valid(table["covered"]), finished)).as_py():
-        return "covered is given or absent against its status"
+        return "covered contradicts the status of a row"
     truth = floats(table["truth"]).reshape(part.last - part.first, -1)
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 
@@ -253,15 +251,15 @@ def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
 
 
 def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
-    """Names of the summary's columns of these paths that are no setting or diagnostic of a method."""
+    """Names of a summary's columns for these paths, without settings and diagnostics of methods."""
     settings = {name for path in paths for name in path.columns()}
     return {*FIRST, *settings, *COLUMNS, *DERIVED} - {*BUNDLED_SUMMARIES}
 
 
 def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, list[str]]:
-    """Rows with the parameters of their path before all but ``path``, and the names of these columns.
+    """Insert the parameters of each row's path after ``path``. Returns the table and the new names.
 
-    First the well-known ones, then further settings, then those that follow from settings.
+    Well-known parameters come first, then further settings, then numbers that follow from settings.
     """
     described = {name: path.columns() for name, path in paths.items()}
     derived = {name: None for path in paths.values() for name in path.derived()}
@@ -292,8 +290,8 @@ def summary_of(
     """Measures and diagnosis of every cell, with the parameters of its path.
 
     The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
-    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are let
-    go of before the next are asked for. ``null`` is a value of theta whose rejection is power.
+    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are
+    released before the next are read. ``null`` is a value of theta whose rejection is power.
     """
     pieces = [SUMMARY.empty_table()]
     derived: list[dict[str, float | str | None]] = []
@@ -318,7 +316,7 @@ def summary_of(
 def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
-    """Measures of some cells, and what follows from them: :data:`DERIVED`, a row per cell."""
+    """Measures of some cells, and the columns :data:`DERIVED` that follow from them, a row per cell."""
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     return measured, [
@@ -346,7 +344,7 @@ def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float
 
 
 def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    """The paths that have rows, by the name of their partition, from what the parts say of themselves."""
+    """The paths that have rows, by the name of their partition, from the metadata of the parts."""
     found: dict[str, Simulator[Any, Any]] = {}
     for part in dataset.scan(damaged=damaged):
         name = f"p{part.path_key}"
@@ -375,10 +373,10 @@ def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    """The summary of what a run has stored, computed from its rows, some cells at a time.
+    """The summary of a run, computed from its stored rows, some cells at a time.
 
-    ``damaged``: as of :meth:`ldpflow.store.dataset.Dataset.scan`. What is held at a time does not grow with
-    the number of cells (:data:`HELD_ROWS`).
+    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`. Memory does not grow with the number of
+    cells (:data:`HELD_ROWS`).
     """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
@@ -412,7 +410,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of the trajectories that a run has stored."""
+    """The summary of a run's stored trajectories."""
     rows = trajectories.read_trajectories(store, damaged=damaged)
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     return trajectory_summary_of(rows, paths)

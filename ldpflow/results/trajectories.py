@@ -44,7 +44,7 @@ THEORY = (
 """Columns after the statistics."""
 
 SUMMARY = pa.schema([("path", pa.string()), *((c.name, ARROW[c.type]) for c in SUMMARY_COLUMNS)])
-"""Schema of what :func:`summarise` returns."""
+"""Schema of the table of :func:`summarise`."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -65,8 +65,8 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
 
-    Refuses a row that is stored twice with different values, under two lists of checkpoints too. ``damaged``:
-    as of :meth:`ldpflow.store.dataset.Dataset.scan`.
+    Refuses a row that is stored twice with different values, also under two lists of checkpoints.
+    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`.
     """
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
@@ -91,7 +91,7 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 def summarise(rows: pa.Table) -> pa.Table:
     """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    One row per path, n, step and stat, those that the path has and :data:`MEANS`. Sums are exactly rounded.
+    One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums are exactly rounded.
     """
     found = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)

@@ -18,9 +18,9 @@ from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""Values of a column that an error lists at most; of more it names the ends."""
+"""Largest number of values of a column that an error lists. Of more it names the ends."""
 MOST_LOOKED = 100_000
-"""Rows of a part in which it looks for them."""
+"""Rows of a part that are searched for these values."""
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -45,7 +45,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
         Comparisons (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``) of a column with a
         value, or with ``None`` for a null, joined by ``and``, ``or`` and ``not``.
     schema : pyarrow.Schema
-        Of the table that is filtered; it names the columns.
+        Schema of the filtered table, which names the columns.
 
     Raises
     ------
@@ -140,14 +140,14 @@ def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expressi
 
 
 def to_column_type(value: Any, kind: pa.DataType) -> Any:
-    """1e5 is how people write an integer."""
+    """Convert 1e5, as people write integers, for a column of integers."""
     if pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
 
 
 def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
-    """Filter expression of a syntax tree. Raises TypeError for what is no condition."""
+    """Filter expression of a syntax tree. Raises TypeError if it is no condition."""
     match node:
         case ast.BoolOp(op=op, values=values):
             return reduce(OPERATORS[type(op)], [read_condition(value, schema) for value in values])

@@ -4,13 +4,13 @@ Python calls :func:`run`. It starts w and calls ``kernel.recursion(keys, order_s
 problem, settings, w, record)``, which stands in the algorithm's file:
 
     keys, order_state  for ``kernel.node_noise`` and ``kernel.draw_order``
-    records            rows and targets, and where every lane's begin
+    records            rows and targets, and the begin of every lane's records
     problem            its parameters
     settings           the algorithm's kernel_settings
     record             times, and the arrays that ``kernel.keep`` and ``kernel.choose`` fill
 
 Vectors are flat over (coordinate, lane); loops run over the lanes innermost. There may be hundreds of
-coordinates: loops over them are not written out.
+coordinates: loops over them are not unrolled.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ def run(  # type: ignore[no-untyped-def]
 ):
     """Run LANES replicates in lockstep; record w_t, mhat_t and m_t at ``times``.
 
-    ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets every lane's
-    iterate at its own time: lane chosen_lanes[i] at chosen_times[i], sorted.
+    ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets one iterate of every
+    lane: of lane chosen_lanes[i] that at chosen_times[i], in the order of the times.
     """
     problem = register_array(kernel.PROBLEM_SIZE)
     for at in range(kernel.PROBLEM_SIZE):
@@ -208,7 +208,7 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
 def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
     """The noise n_t of the prefix [1, t] of a tree, from the one new node that ends at t.
 
-    ``prefixes`` has n of the binary prefixes of t by their lowest set bit; row 63 stays 0: the empty one.
+    Row k of ``prefixes`` is the noise of the binary prefix of t with lowest set bit k. Row 63, of none, is 0.
     """
     level = 0
     while (t >> level) & 1 == 0:
@@ -225,7 +225,7 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
     for i in range(kernel.STATE):
         zeta[i] += factor * previous[i]
     if level > 0:
-        # A prefix of odd length is part of no longer one.
+        # Later steps never read a prefix of odd length.
         for at in range(kernel.STATE):
             prefixes[level, at] = zeta[at]
 
@@ -242,7 +242,7 @@ def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type
 
 
 def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
-    """Copy w_t of the lanes with random output at t. Returns the number of lanes with an output."""
+    """Copy w_t of the lanes whose random output is at t. Returns the number of lanes with an output."""
     while c < LANES and chosen_times[c] == t:
         lane = chosen_lanes[c]
         for j in range(kernel.D):

@@ -65,7 +65,7 @@ Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]]
 class Dataset:
     """The parts of one kind of rows of a run.
 
-    Names of parts follow from their content, so two processes may write one part.
+    Names of parts follow from their content, so it does no harm if two processes write one part.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Dataset:
         table = conform(rows.table, schema)
         data = serialise(replace(rows, table=table), path_key, meta)
         if data.size > LARGEST or table.num_rows > MOST_ROWS:
-            raise ValueError(f"{name} has {table.num_rows:,} rows, {data.size:,} bytes: more than a part may")
+            raise ValueError(f"{name} is too large for a part: {table.num_rows:,} rows, {data.size:,} bytes")
         self.files.publish(name, data)
         return name
 
@@ -181,7 +181,7 @@ class Dataset:
         return sorted({key for key, _ in self._names(None)})
 
     def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
-        """Read the footers of all parts, by path and first replicate.
+        """Read the footers of all parts, sorted by path and first replicate.
 
         Parameters
         ----------

@@ -2,7 +2,6 @@
 
 from ldpflow.settings import allowed
 from ldpflow.study.entry import GROUPS, Entry
-from ldpflow.study.stored import bundled_studies, load_study
-from ldpflow.study.study import Study
+from ldpflow.study.study import Study, bundled_studies, load_study
 
 __all__ = ["GROUPS", "Entry", "Study", "allowed", "bundled_studies", "load_study"]

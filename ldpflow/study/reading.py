@@ -1,16 +1,20 @@
-"""Form of a study file, table by table: reading it, and writing it as TOML."""
+"""Tables of a study file and of a run's study: reading them, and writing them as TOML."""
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field
 
+from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.settings import nearest
 from ldpflow.simulators.families import ACTING, PARTS, family_of
+from ldpflow.store.run_store import RunStore
 from ldpflow.study.entry import (
     GROUPS,
     Entry,
@@ -21,7 +25,7 @@ from ldpflow.study.entry import (
     read_value,
     read_values,
 )
-from ldpflow.study.plugins import load_plugins
+from ldpflow.study.plugins import SOURCES, load_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
 AXES = ("n", "level")
@@ -259,3 +263,51 @@ def literal_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:_}" if isinstance(value, int) else repr(value)
+
+
+def stored_mapping(store: RunStore) -> dict[str, Any] | None:
+    """Tables of RUN/study.toml, or None without one."""
+    text = store.read_study()
+    if text is None:
+        return None
+    place = store.full("study.toml")
+    mapping = parse_toml(text, "run", place)
+    try:
+        read_tables(mapping, stored=True)
+        for group in GROUPS.keys() & mapping.keys():
+            for name, value in chain(*(table.items() for table in entry_tables(group, mapping[group]))):
+                if value == []:
+                    raise InputError(f"{group}.{name}", value, "at least one value")
+    except InputError as error:
+        raise InputError("run", place, "a study as a sweep writes it", str(error)) from None
+    return mapping
+
+
+def check_plugins(store: RunStore, readable: bool) -> None:
+    """Compare a run's plug-ins with those that are loaded.
+
+    Parameters
+    ----------
+    store : RunStore
+        The run.
+    readable : bool
+        Whether all components of its study are known here.
+    """
+    here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
+    for name, digest in stored_plugins(stored_mapping(store) or {}):
+        copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
+        if name not in here and not readable:
+            raise InputError("plugin", None, f"the plug-in {name} of this run", f"Its copy: {copy}")
+        if here.get(name, digest) != digest:
+            warnings.warn(
+                f"the plug-in {name} is not the source that this run was made with (SHA-256 "
+                f"{here[name][:12]}, of the run {str(digest)[:12]}); that is in {copy}",
+                stacklevel=2,
+            )
+
+
+def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and digests of the plug-ins that the study of a run names."""
+    table = mapping.get("plugins", {})
+    names, digests = ([v] if isinstance(v, str) else v for v in map(table.get, ("names", "sha256"), ([], [])))
+    return list(zip(names, digests, strict=False))

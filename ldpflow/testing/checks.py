@@ -1,9 +1,9 @@
 """Checks of a plug-in, to run before a long sweep.
 
-Shapes, the true value and the unbiasedness of the private gradient by simulation, the sensitivity that a
-mechanism's noise rests on, and the contract on bits: equal for one replicate and for many, and in another
-process. Simulated means are tested at 1e-4 in all, so a correct component fails a check about once in ten
-thousand. A check is a function of a component that returns a remark or nothing, and raises :class:`Wrong`.
+They cover shapes, the true value and the unbiasedness of the private gradient (by simulation), the
+sensitivity that scales a mechanism's noise, and the contract on bits: equal for one replicate and for many,
+and in another process. Each test of simulated means fails a correct component about once in ten thousand.
+A check is a function of a component that returns a remark or nothing, and raises :class:`Wrong` if it fails.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
     Parameters
     ----------
     simulator : Simulator
-        Of problem, mechanism and one-pass algorithm.
+        Combination of a problem, a mechanism and a one-pass algorithm.
     seed : int
         The study's seed.
     replicate : int
@@ -126,7 +126,7 @@ def plane(state: Any, variate: Variate) -> Array:
         base = "uniform" if parts else variate.name if own is None else own.base
         SAMPLERS[base](state, variate.parameter, out)
     drawn = out.reshape(CHUNK, LANES)[:, 0]
-    if parts:  # of a mixture the component that a uniform says, all of them drawn
+    if parts:  # a mixture: all components are drawn, and a uniform selects one
         values = [part.law.location + part.law.scale * plane(state, part.law.variate) for part in parts]
         ends = np.cumsum([part.weight for part in parts]) / sum(part.weight for part in parts)
         return np.choose(np.searchsorted(ends[:-1], drawn, side="right"), values)
@@ -152,7 +152,7 @@ def planes(
 Check = Callable[[Any], str | None]
 
 AUDITED = 2000
-"""Outputs on either input of the audit that shows that there can be one."""
+"""Outputs for each input of the small audit, which shows only that the mechanism can be audited."""
 
 DRAWS = 8000
 TAUS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -202,7 +202,7 @@ def curvature(problem: Problem) -> str:
         below = gradients(problem, NoMechanism(), (*point[:j], point[j] - h, *point[j + 1 :]))
         slope = (above - below) / (2 * h)
         error = slope.std(axis=0, ddof=1) / math.sqrt(len(slope))
-        # Curvature of higher order moves a difference quotient by a little: ten percent is let pass.
+        # Derivatives of higher order change a difference quotient a little: ten percent is allowed.
         allowed = 5 * error + 0.1 * np.abs(matrix[:, j]) + 1e-9
         if (np.abs(slope.mean(axis=0) - matrix[:, j]) > allowed).any():
             shown = np.array2string(slope.mean(axis=0), precision=3)
@@ -211,7 +211,7 @@ def curvature(problem: Problem) -> str:
 
 
 def sensitivity(problem: Problem) -> str:
-    """No two gradients at one point are farther apart than declared."""
+    """Check that no two gradients at one point are farther apart than declared."""
     worst = {"l1": 0.0, "l2": 0.0}
     for scale in (0.0, 1.0, -3.0):
         g = gradients(problem, NoMechanism(), tuple(v + scale for v in truth_of(problem)))
@@ -233,7 +233,7 @@ def mechanism_runs(mechanism: Mechanism) -> str:
 
 
 def unbiased(mechanism: Mechanism) -> str:
-    """Noise has mean 0, on the same users with and without it."""
+    """Check that noise has mean 0, from gradients of equal users with and without it."""
     problem = Quantile()
     for point in (0.0, 1.0, -0.5):
         noise = gradients(problem, mechanism, (point,)) - gradients(problem, NoMechanism(), (point,))
@@ -259,13 +259,13 @@ def statement(mechanism: Mechanism) -> str:
 
 
 def audit(mechanism: Mechanism) -> str:
-    """The claim can be audited, and a small audit does not contradict it."""
+    """Check that the claim can be audited, and that a small audit does not contradict it."""
     if mechanism.privacy().notion == "none":
         return "nothing is claimed"
     found = audit_mechanism(mechanism, Quantile(), AUDITED)
     if not found.passed:
         raise Wrong(f"{found.parameter} = {found.claim:g} is claimed, and it is at least {found.bound:.4g}")
-    return f"can be audited; {AUDITED:,} outputs test no claim: ldpflow audit {mechanism.kind} --plugin FILE"
+    return f"can be audited, but {AUDITED:,} outputs are few: ldpflow audit {mechanism.kind} --plugin FILE"
 
 
 def declared_steps(algorithm: Algorithm) -> str:
@@ -312,7 +312,7 @@ def step_sizes_of(simulator: Any) -> Array:
 
 
 def method_times(method: Any) -> str:
-    """Times increase, lie within the run and are counted."""
+    """Check that times increase, lie within the run and are at most count_times()."""
     algorithm = LdpSgd()
     asked = {
         "times()": np.asarray(method.times(STEPS, algorithm)),
@@ -365,7 +365,7 @@ def reads_no_truth(method: Any) -> str:
 def limits_at(method: Any, origin: float, other: bool) -> Array:
     """Limits from paths of the median of N(0, 1), in a record without truth, shape (2, 1, 1, rows).
 
-    The record's sums are taken around ``origin``, and it names an ``other`` law as its source.
+    The record's sums are taken around ``origin``. If ``other``, its source names another law.
     """
     simulator = path_of(mechanism=Laplace())
     request = simulator.needs([Cell(STEPS, method, 0.9)], ())
@@ -461,7 +461,7 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
     ),
     Algorithm: (("runs", runs), ("declared steps are the realised ones", declared_steps)),
 }
-"""Checks by base class, in order; what has no base class here is run."""
+"""Checks by base class, in order. A component without a base class here is only run."""
 
 
 def checks_of(component: Any) -> dict[str, Check]:
@@ -548,7 +548,7 @@ def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFind
 
 
 def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
-    """Run a check and return its finding. An exception is a finding."""
+    """Run a check and return its finding. An exception counts as a failed check."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
     except Wrong as wrong:
@@ -558,7 +558,7 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
 
 
 def one_message(error: Exception, kind: type) -> str:
-    """An exception in one line: the last line of the author's that it passed, and what it says."""
+    """An exception in one line: the plug-in's last line in the traceback, type and message."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text

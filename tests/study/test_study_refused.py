@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ldpflow.errors import InputError
 from ldpflow.simulators.one_pass import BUDGET
 from ldpflow.study import Study, load_study
-from ldpflow.study.stored import line_of
+from ldpflow.study.study import line_of
 from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [

@@ -1,25 +1,25 @@
 """Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), in O(log N) per step.
 
-A gradient is split at the epoch's anchor A_e = w_{eN+1}:
+A gradient is split at the anchor A_e = w_{eN+1} of epoch e, which has N steps (M below, with batches):
 
     g_t = grad f(A_e, x_t)                            tree G,     sensitivity O(G)
     D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree Delta, sensitivity O(L eta N)
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
-With X[a, b] = sum of (1 - alpha)^(b - t) X_t read from noisy nodes, B = (1 - alpha)^N and the paper's
-gamma called ``cross`` here, the momentum is rebuilt as alpha (P_t + r[1, t]), where
+Let X[a, b] be the sum of (1 - alpha)^(b - t) X_t over t = a, ..., b, read from noisy nodes, let
+B = (1 - alpha)^N, and let ``cross`` be the paper's gamma. The momentum is alpha (P_t + r[1, t]), where
 
     t < N:        P_t = G[1, t]
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
     t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
 
-This recursion is ours. It equals the paper's sum over all earlier windows (Algorithm 4, corrected:
-its windows start at i = 1, and the second term needs q >= 1) and reads O(log N) nodes a step.
+This recursion is ours and reads O(log N) nodes a step. It equals the paper's sum over all earlier windows
+(Algorithm 4) with two corrections: windows start at i = 1, and the second term needs q >= 1.
 
-Without noise it is the momentum exactly if all epochs have one order (the paper's Lemma 17); with fresh
-orders, as printed, it is off by O((G + L) sqrt(alpha)). Signal and noise follow one recursion in both modes:
-otherwise a reshuffled momentum would be no function of the released nodes. The printed algorithm lacks L in
-the noise of Delta and r. The proof and this module have it.
+Without noise it gives the exact momentum if all epochs have one order (the paper's Lemma 17). With a fresh
+order for every epoch, as printed, the error is O((G + L) sqrt(alpha)). Signal and noise go through this one
+recursion for either order, so that the momentum is a function of the released nodes. The printed algorithm
+lacks L in the noise of Delta and r. The proof and this module have it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ from ldpflow.numerics.tree import (
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
     """Bounds of the number of nodes that one record enters: V1 up to step 2M, V2 in all.
 
-    V1 = max(3 log2 M, 2 floor(log2 M) + 3) (print: the first, too small for M < 6),
-    V2 = 4 ceil(T/M) log2 M (print: T/M).
+    V1 = max(3 log2 M, 2 floor(log2 M) + 3) (the paper has 3 log2 M alone, too small for M < 6),
+    V2 = 4 ceil(T/M) log2 M (the paper has T/M for ceil(T/M)).
     """
     with workdps(40):
         log2 = float(mp.log(batches, 2))
@@ -92,7 +92,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         v1, v2 = tree_variances(batches, steps)
         residual = v2 * self.difference_scale**2 / 4.0
         exact = self.calibration == "exact"
-        # No window is longer than M, so no node above its level is ever read, or drawn.
+        # No window is longer than M: nodes of more than M steps are neither read nor drawn.
         levels = batches.bit_length() if exact else None
         return [
             NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
@@ -153,7 +153,7 @@ class DpNsgdReduced(MomentumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """Sensitivity-reduced DP-NSGD of LANES replicates (see kernels.finite_sum)."""
+    """Sensitivity-reduced DP-NSGD of LANES replicates (see simulators.finite_sum_kernel)."""
     batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
     alpha, eta, cross = settings.alpha, settings.eta, settings.cross
     early, late, small = settings.early, settings.late, settings.small
@@ -228,7 +228,7 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             at_anchor[i] /= batch_size
             m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
             residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
-            # From here on: g_t in at_anchor, D_t in at_before, then sums of the nodes that end at t.
+            # From here on at_anchor holds g_t and at_before D_t, then both hold sums of nodes ending at t.
             at_before[i] = at_anchor[i] - at_before[i] / batch_size
         level = 0
         while level <= top:

@@ -1,4 +1,4 @@
-"""Base classes of algorithms that make one estimate of a least squares problem from one pass."""
+"""Base classes of algorithms that return one least squares estimate after one pass."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OnePassRegression(Algorithm):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if mechanism.kind != "none":
-            return f"{self.kind} sees raw records; its mechanism is none"
+            return f"{self.kind} needs the mechanism none: it reads raw records"
         if not isinstance(problem, LeastSquares):
             return f"{self.kind} is implemented for least_squares"
         return None
@@ -132,7 +132,7 @@ class MinibatchRegression(PrivateRegression):
         return horizon // self.iterations
 
     def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
-        """Every step. The last one has all users."""
+        """Numbers of users after every step. The last is n."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)
 
@@ -143,7 +143,7 @@ class MinibatchRegression(PrivateRegression):
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
-        """Records of a step that set the threshold, and that make the gradient."""
+        """Records per step: those for the threshold, and those for the gradient."""
 
     def scale(self, problem: LeastSquares) -> float:
         """R, the scale of ||x||."""
@@ -166,7 +166,7 @@ class MinibatchRegression(PrivateRegression):
         if self.iterations is None:
             found = found.model_copy(update={"iterations": found.enough_steps(problem, horizon)})
         if found.batches(horizon)[1] < 1:
-            raise InputError("grid.n", horizon, f"records for {found.iterations:,} steps")
+            raise InputError("grid.n", horizon, f"enough records for {found.iterations:,} steps")
         if self.eta is None:
             found = found.model_copy(update={"eta": found.largest_eta(problem, horizon)})
         reasons = found.infeasible(problem, horizon)
@@ -177,7 +177,7 @@ class MinibatchRegression(PrivateRegression):
         return found
 
     def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
-        """Smallest even T that forgets the start, with the step length of that T."""
+        """Smallest even T after which the start is forgotten, at the step length of that T."""
         with constants.workdps(30):
             ratio = mpf(1)
             if problem.error_variance() > 0.0:

@@ -6,23 +6,23 @@
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
     interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}],  q_a the type-7 quantile
 
-Given the path the replicates have mean 0 and variance sum_j D_j^2/(m l)^2, the method's own squared
-standard error.
+Given the path, the replicates have mean 0 and variance sum_j D_j^2/(m l)^2. This is the square of the
+method's standard error.
 
 **CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
 
     S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
 
 with thetabar*(1), ..., thetabar*(B) the first B replications of BB with equal blocks and multipliers.
-Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible. It
-shares BB's variance, and is too short where BB is.
+Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible.
+S2 estimates the variance that BB has: if BB's intervals are too short, so are these.
 
 **PB**, perturbed paths (Fang, Xu and Yang, 2018; see algorithm budget_split)
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too: its
-variance is E w^2 S_LDP = 2 S_LDP, that of the estimate S_LDP. S_LDP is that of the budget eps/(B + 1).
+With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too, so its
+variance is E w^2 S_LDP = 2 S_LDP, but that of the estimate is S_LDP (of the budget eps/(B + 1)).
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ def quantile(values: Array, p: float) -> Array:
 def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]
     """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B; x is coordinate and lane.
 
-    Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on: B = 500 is a prefix of B = 1000. One
-    multiplier serves all coordinates.
+    Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on, so the sums for B = 500 are the first of
+    those for B = 1000. One multiplier serves all coordinates.
     """
     size = out.shape[0]
     m = deviations.shape[0] // size
@@ -211,7 +211,7 @@ def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
     """Add eps_i D_i of ``kernel.BLOCKS`` blocks from block j on, in order.
 
-    Slices are indexed from 0: a test for negative indices would become a gather.
+    Slices are indexed from 0: a test for negative indices would turn loads into gathers.
     """
     first = total[:LANES]
     D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]

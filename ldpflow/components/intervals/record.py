@@ -43,7 +43,7 @@ class Record(ABC):
         """theta*, shape (d,), NaN if unknown."""
 
     def without_truth(self) -> Self:
-        """Equal record whose :attr:`truth` raises :class:`TruthRefused`."""
+        """Copy of the record whose :attr:`truth` raises :class:`TruthRefused`."""
         record = object.__new__(class_without_truth(type(self)))
         record.__dict__.update(self.__dict__)
         return cast("Self", record)
@@ -59,8 +59,8 @@ class TruthRefused(LdpflowError):
 
 def refuse_truth(record: Record) -> Array:
     raise TruthRefused(
-        "it reads record.truth, which no method has for data; let reads_truth() return True if it is a "
-        "yardstick: nothing recommends it then"
+        "it reads record.truth, which is unknown for real data. If the method is a yardstick, let "
+        "reads_truth() return True: then it is never recommended"
     )
 
 
@@ -84,7 +84,7 @@ class PathSource(Protocol):
 
     @property
     def randomiser(self) -> Mechanism:
-        """The mechanism as the algorithm uses it."""
+        """Mechanism of one path of the algorithm."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -111,7 +111,7 @@ class PathRecord(Record):
     times : ndarray of int64, shape (T,)
         Sorted step indices.
     origin : ndarray, shape (d,)
-        Fixed beforehand (theta*). Prefix sums are of theta_i - origin, against cancellation.
+        Fixed before the run (theta*). Prefix sums hold theta_i - origin, which avoids cancellation.
     prefix_sums : ndarray, shape (T, d, R)
         S(t) = sum_{i <= t} (theta_i - origin).
     iterates : ndarray, shape (T, d, R)
@@ -120,7 +120,7 @@ class PathRecord(Record):
         By name, at ``marked_times``.
     marked_times : ndarray of int64, shape (M,)
     extras : dict of str to ndarray, shape (T, R)
-        The algorithm's own numbers at the times, by their name in a trajectory.
+        Further numbers of the algorithm at ``times``, by their name in a trajectory.
     """
 
     words: ClassVar[str] = "the path of an algorithm"
@@ -163,7 +163,7 @@ class PathRecord(Record):
     def finite_at(self, time: int) -> NDArray[np.bool_]:
         """Mask of the replicates that have not diverged by a recorded time, shape (R,)."""
 
-        # An overflow in one coordinate reaches the replicate's others at the next step.
+        # All coordinates: an overflow reaches the others at the next step only.
         def finite() -> NDArray[np.bool_]:
             found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
             return found

@@ -1,12 +1,12 @@
 """One report for several quantiles: randomised response over the cells between the iterates.
 
-A user reports in which of the k = Q + 1 cells between theta_1 <= .. <= theta_Q the value lies, by
-generalised randomised response: the own cell with probability p' = e^eps q', every other with
-q' = 1/(e^eps + Q). With C_q = 1{the reported cell lies below theta_q}
+The iterates theta_1 <= .. <= theta_Q cut the line into k = Q + 1 cells. A user reports the cell of the
+value by generalised randomised response: the true cell with probability p' = e^eps q', every other
+with q' = 1/(e^eps + Q). With C_q = 1{the reported cell lies below theta_q}
 
     A_q = (C_q - q q')/(p' - q') - tau_q,   E A_q = F(theta_q) - tau_q.
 
-For Q = 1 it is randomised response, number by number.
+For Q = 1 all these numbers are those of randomised response.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Cells(Mechanism):
 
     def unsuitable(self, problem: Problem) -> str | None:
         if problem.levels() is None:
-            return "cells lie between the quantiles of one value"
+            return "cells needs a problem that estimates quantiles of one value"
         if self.sampling == "private_bit" and problem.bit_law() is None:
             return "sampling = 'private_bit' needs a law whose distribution function is implemented"
         return None
@@ -71,7 +71,7 @@ class Cells(Mechanism):
             levels = [mpf(tau) for tau in taus]
             return {
                 "keep": float(odds / total),
-                # A_q for a report below theta_q, and for another one.
+                # A_q for a report below theta_q, and for one above.
                 "below": tuple(float((1 - s) / gap - t) for s, t in zip(shifts, levels, strict=True)),
                 "above": tuple(float(-s / gap - t) for s, t in zip(shifts, levels, strict=True)),
             }
@@ -104,8 +104,8 @@ class Cells(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g), g holding the bits 1{X <= theta_q}: cell 0 lies below theta_1, cell Q above theta_Q.
 
-    One uniform U: the own cell if U < p'. Otherwise the number of the interval of length q' that holds U is
-    the distance to the reported cell, cyclically.
+    One uniform U decides. If U < p', the true cell is reported. Otherwise U lies in the m-th interval of
+    length q' above p', and the m-th cell after the true one is reported, cyclically.
     """
     cell = np.float64(kernel.D)
     for j in range(kernel.D):

@@ -49,14 +49,14 @@ class Gaussian(Mechanism):
     @model_validator(mode="after")
     def check_budgets(self) -> Self:
         if self.budgets is not None and (self.mu_min is not None or self.mu != 1.0):
-            raise ValueError("budgets is given instead of mu and mu_min")
+            raise ValueError("budgets excludes mu and mu_min")
         if self.mu_min is not None and not self.mu_min < self.mu:
             raise ValueError("mu_min must be below mu")
         return self
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """mu, if there is no list of budgets."""
+        """Settings that a study still has to give: mu, if it gives no list of budgets."""
         return (
             [] if "budgets" in given else [name for name in super().missing_settings(given) if name == "mu"]
         )
@@ -78,7 +78,7 @@ class Gaussian(Mechanism):
         return noise
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
-        """Delta/mu of the one budget or of every one in the list, or Delta and the law of budgets."""
+        """Delta/mu of every listed budget or the only one. For random budgets: Delta and their law."""
         sensitivity = problem.l2_sensitivity()
         if self.budgets is not None:
             return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
@@ -128,7 +128,7 @@ class Gaussian(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    The plane after the normals holds a uniform (a law of budgets) or the user's number (a list).
+    The plane after the normals holds a uniform (random budgets) or the user's number (list of budgets).
     """
     if len(mechanism.scales) == 1:
         scale = mechanism.scales[0]

@@ -4,10 +4,10 @@
 
 for u in the cell (p_j, p_{j+1}). Q' is linear in every cell, continuous and greater than 0, so the
 density 1/Q' is continuous and the distribution function takes one square root. Knots are dyadic: each
-octave of min(p, 1 - p) from 1/2 down to 2^-J, J = floor(log2(N/8)), has 16 equal cells, and the cell of
-a uniform is read off its exponent and four bits of its mantissa. The sparsities s_j = Q'(p_j) are
-differences of means of the sorted column over neighbouring stretches of 2h,
-h = t min(1, (N t)^(-1/5)) / 2 with t = min(p, 1 - p): ties are smoothed.
+octave of min(p, 1 - p) from 1/2 down to 2^-J, J = floor(log2(N/8)), has 16 equal cells. So the exponent
+and four bits of the mantissa of a uniform give its cell. The sparsities s_j = Q'(p_j) are difference
+quotients of the means of the sorted column over the stretches of length 2h before and after p_j, with
+h = t min(1, (N t)^(-1/5)) / 2 and t = min(p, 1 - p). This smooths ties.
 
 The table is made by additions, multiplications, divisions and correctly rounded roots in a fixed
 order: it has equal bits on every machine.
@@ -42,8 +42,8 @@ SMALLEST = 100
 class ColumnLaw(StandardLaw):
     """Law of a column of N = ``size`` values. ``dropped`` counts the records without a value.
 
-    ``sparsities`` are s_j, ``median`` is Q(1/2). ``spacing`` is that of a lattice of values, or 0 (see
-    :func:`lattice_spacing`).
+    ``sparsities`` are s_j, ``median`` is Q(1/2). ``spacing`` is the distance of values on a lattice, or 0
+    (see :func:`lattice_spacing`).
     """
 
     size: int
@@ -65,7 +65,7 @@ class ColumnLaw(StandardLaw):
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
         finite = all(map(math.isfinite, (spacing, median, *sparsities)))
         if not finite or min(law.size - SMALLEST, law.dropped, *sparsities) < 0 or 0.0 in sparsities:
-            raise ValueError("no law of a column")
+            raise ValueError("the numbers are not those of a law of a column")
         if law.size > 10**12 or len(sparsities) != len(law.p):
             raise ValueError(f"a law of {size} values has {len(law.p)} sparsities, not {len(sparsities)}")
         return law
@@ -98,7 +98,7 @@ class ColumnLaw(StandardLaw):
         return np.clip(found, 0, len(self.p) - 2)
 
     def quantiles(self, u: Floats) -> Floats:
-        """Q(u) for u in [0, 1], above 1/2 from the upper knot of the cell, as kernels draw."""
+        """Q(u) for u in [0, 1]. Above 1/2 it starts from the cell's upper knot, as kernels do."""
         j = self.cell(np.minimum(u, 1.0 - u))
         d = np.minimum(u, 1.0 - u) - self.p[j]
         k = len(self.p) - 2 - j
@@ -121,7 +121,7 @@ class ColumnLaw(StandardLaw):
 
         t = cell_edges()
         table = np.zeros((2 * HALF, WIDTHS["empirical"]))
-        # From u = t upwards in the lower half, from u = 1 - t downwards in the upper.
+        # Cells of the lower half start at u = t and run upwards, of the upper at u = 1 - t, downwards.
         j = self.cell(t)
         d = t - self.p[j]
         below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
@@ -142,7 +142,7 @@ class ColumnLaw(StandardLaw):
         return self.p[j] + 2.0 * d / (s + np.sqrt(s * s + 4.0 * d * self.r[j]))
 
     def sparsity(self, tau: float) -> float:
-        """Q'(tau) = 1/f(Q(tau)), unit of the column."""
+        """Q'(tau) = 1/f(Q(tau)), in the column's unit."""
         u = np.array([tau])
         j = self.cell(u)
         return float((self.s[j] + (u - self.p[j]) * (2.0 * self.r[j]))[0])
@@ -251,7 +251,7 @@ def lattice_spacing(values: Floats) -> float:
 
 
 def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
-    """Share of the records with the value at level tau, and the share 2h over which the law smooths."""
+    """Share of the records whose value is the tau-quantile, and the share 2h that the law smooths over."""
     x = np.sort(values)
     value = x[min(int(tau * len(x)), len(x) - 1)]
     t = np.array([min(tau, 1.0 - tau)])

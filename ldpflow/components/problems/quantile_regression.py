@@ -4,9 +4,9 @@ y = x' beta_tau + e with F_e(0) = tau, x = (1, X_1, ..., X_{d-1}), |X_j| <= boun
 g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. G = Sigma_X p_e(0), S_SGD = tau (1 - tau) Sigma_X
 with Sigma_X = E x x'.
 
-The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. With the intercept's column of ones
-the supremum of ||x||_1 is 1 + (d - 1) bound: equal at the paper's bound = 1, more below it (the printed scale
-would break the guarantee) and less above.
+The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. But the intercept's covariate is 1, so the
+supremum of ||x||_1 is 1 + (d - 1) bound. The two are equal at the paper's bound = 1. For a smaller bound
+the printed noise is too small for the guarantee, for a larger one it is larger than needed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class QuantileRegression(Problem):
         if (self.errors == "student_t") != (self.df is not None):
             raise ValueError("df must be given with errors = 'student_t' and with no other law")
         if not Law(self.errors, 0.0, self.error_scale, self.df).has_quantile(self.tau):
-            raise ValueError("tau must leave the quantile finite, where the density is not 0")
+            raise ValueError("tau must give a finite quantile at which the density is not 0")
         return self
 
     def error_law(self) -> Law:

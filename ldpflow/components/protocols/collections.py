@@ -1,4 +1,4 @@
-"""Simulation of protocols: F^ at the edges or local fits of replicates, and their intervals."""
+"""Simulation of protocols: replicates of F^ at the edges, or of local fits, and their intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
     """Compile and call a kernel function that fills arrays.
 
-    ``kernel.NAME`` in it is the part NAME. Arguments are arrays, numbers and named tuples of these.
+    ``kernel.NAME`` in its source is the part NAME. Arguments: arrays, numbers, named tuples of these.
     """
     signature = numba.void(*map(numba.typeof, arguments))
     compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
@@ -43,14 +43,14 @@ class Histograms:
 
     protocol: OneShot
     edges: Array  # shape (k + 1,)
-    values: Array  # F^ at the inner edges, not monotone nor within [0, 1], shape (replicates, k - 1)
+    values: Array  # raw F^ at the inner edges, shape (replicates, k - 1); need not be monotone
     received: Array  # reports, shape (replicates,)
     empty: Array  # questions that no user was asked, shape (replicates,)
 
     def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau.
 
-        ``z`` are normal quantiles of the intervals' levels, ``limits`` is as of the method ``inversion``.
+        ``z``: normal quantiles of the intervals' levels. ``limits``: the setting of method ``inversion``.
         """
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
@@ -71,7 +71,7 @@ class Searches:
 
     protocol: Rounds
     estimate: Array  # shape (replicates,)
-    fits: Array  # as of :func:`search_all`, shape (replicates, 7)
+    fits: Array  # filled by :func:`search_all`, shape (replicates, 7)
     received: Array  # reports, shape (replicates,)
     logit: float  # log(tau/(1 - tau))
 
@@ -87,7 +87,7 @@ class Searches:
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:
-    """F at the edges, 0 and 1 at the ends: values outside the range are moved to them."""
+    """F at the edges, 0 and 1 at the ends: values outside the range are moved to its ends."""
     values = np.empty(len(edges))
     call(cdf_at, values, population_of(law), edges)
     values[0], values[-1] = 0.0, 1.0
@@ -97,8 +97,8 @@ def edge_cdf(law: Law, edges: Array) -> Array:
 def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
     """Simulate replicates of a one-shot protocol from the exact law of its counts.
 
-    ``law`` is that of the values of n <= 2^52 users. ``tau`` is the level of the quantile at which liars aim
-    and the probability of an answer changes. ``keys``, shape (replicates, 2), are words of counter streams.
+    ``law`` is that of the values of n <= 2^52 users. Liars aim at the tau-quantile, and the probability of an
+    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)

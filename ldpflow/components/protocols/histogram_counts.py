@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.components.protocols.histograms import FAN_OUT
+from ldpflow.components.protocols.protocol import FAN_OUT
 from ldpflow.numerics.counts import binomial, multinomial
 from ldpflow.numerics.elementary import jit
 

@@ -9,12 +9,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ldpflow.components.protocols.protocol import Array, OneShot
+from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
 from ldpflow.numerics import Deferred
-
-FAN_OUT = 4
-"""Children of a node of ``tree``."""
-
 
 ThresholdDesign = namedtuple("ThresholdDesign", ("cdf", "lie"))
 """F at the inner edges, and the report of a liar (0 or 1)."""

@@ -23,19 +23,22 @@ BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
 
 MOST_BINS = 1024
 
+FAN_OUT = 4
+"""Children of a node of ``tree``."""
+
 
 class Budget(NamedTuple):
     """Epsilon of one answer, and its functions in formulas and kernels."""
 
     epsilon: float
-    odds: float  # e^eps, of the true answer in randomised response
+    odds: float  # e^eps, the odds of the true answer in randomised response
     excess: float  # e^eps - 1
     keep: float  # p = e^eps/(1 + e^eps)
     flip: float  # 1 - p
     gap: float  # 2p - 1 = tanh(eps/2)
     inflation: float  # c = 1/(2p - 1): length of a debiased bit
     noise: float  # v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit
-    answers: float  # of every user to one question
+    answers: float  # number of answers of every user to one question
 
 
 @lru_cache(maxsize=4096)
@@ -185,9 +188,9 @@ class OneShot(Protocol):
     def bins(self, n: int) -> int:
         """Bins for n users: k, or the number that the rule chooses.
 
-        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (four) from 4 to 512:
-        the squared worst bias inside a bin of width w plus the variance of an estimated median, both
-        for a law of scale s. It looks at no data and at no truth.
+        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (of ``bin_base``, if larger)
+        from 4 to 512. This is the squared worst bias inside a bin of width w plus the variance of an
+        estimated median, both for a law of scale s. The rule reads neither data nor truth.
         """
         if self.k is not None:
             return self.k
@@ -208,11 +211,11 @@ class OneShot(Protocol):
 
     @abstractmethod
     def middle_variance(self, k: int) -> float:
-        """Variance of F^ at the middle edge per user, values uniform over the bins."""
+        """Variance of F^ at the middle edge per user, if values are uniform over the bins."""
 
     @abstractmethod
     def design(self, cdf: Array, target: int) -> Any:
-        """Numbers of ``draw`` and ``spread``, by name.
+        """Named numbers that the kernel functions ``draw`` and ``spread`` read.
 
         ``cdf``, shape (k + 1,), is the responders' distribution function at the edges, 0 and 1 at the ends.
         ``target`` is the inner edge (1..k-1) at which liars move F^ most.

@@ -1,10 +1,10 @@
 """Audits of mechanisms, algorithms and protocols by name.
 
-A mechanism is audited on the gradients of two records that are as far apart as records can be. Its outputs
-are those of its own kernel function, compiled as in a sweep: the reports of a path of constant gradient.
+A mechanism is audited on two gradients that are as far apart as those of two records can be. Its outputs come
+from its own kernel function, compiled as in a sweep: they are the reports of a path of constant gradient.
 
-A protocol is audited on the report of a single user whose value lies in a given bin: F^ from one report
-tells which report it was. Of ``rounds`` it is the answer at one threshold.
+A protocol is audited on the report of a single user whose value lies in a given bin. The output is F^ from
+this report, which determines it. For ``rounds`` it is the answer at one threshold.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Floats = NDArray[np.float64]
 
 RECORDS = 30_000
 POINTS = (0.0, 1.0, -3.0)
-"""Where gradients of the problem are looked at."""
+"""Points theta at which gradients of the problem are drawn."""
 
 MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
-"""Sizes of gradients that a mechanism is tried on that promises the same for every gradient."""
+"""Sizes of gradients for a mechanism whose guarantee holds for every gradient."""
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
@@ -76,7 +76,7 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
     d = problem.dimension
     bits = problem.gradient_values()
     if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
-        # It promises the same for every gradient, however large.
+        # Its guarantee holds for every gradient, however large.
         unit = np.eye(d)[0]
         pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
         return [(a, b, {}) for a, b in pairs]
@@ -101,7 +101,7 @@ def audit_mechanism(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a local mechanism to its claim, on gradients of a problem whose sensitivities are part of it."""
+    """Audit the claim of a local mechanism on gradients of a problem, whose sensitivities it relies on."""
     reason = mechanism.unsuitable(problem)
     if reason is not None:
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
@@ -131,7 +131,7 @@ def vector_text(values: Floats) -> str:
 
 
 USERS = 10_000
-"""Users that the rule for the number of bins is asked with, where the protocol leaves them open."""
+"""Users for the rule that chooses the number of bins, if the protocol does not set it."""
 
 
 def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[no-untyped-def]
@@ -142,9 +142,9 @@ def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[
 
 
 def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: int) -> Audit:
-    """Hold one user's report to the protocol's claim.
+    """Audit a protocol's claim on the report of one user.
 
-    Every user answers, and honestly, whatever the settings: a liar's report depends on no value.
+    All users answer honestly, whatever the settings: a liar's report depends on no value.
     """
     protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
     if isinstance(protocol, Rounds):
@@ -198,7 +198,7 @@ def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
     return Neighbours("values below and above the threshold", draw, centres)
 
 
-# Name, settings, problem: quantile where a report is a number, a regression where it is a vector.
+# Name, settings, problem: a quantile if a report is a number, a regression if it is a vector.
 BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("randomized_response", {"epsilon": 0.5}, "quantile"),
     ("randomized_response", {"epsilon": 1.0}, "quantile"),
@@ -236,7 +236,7 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-3}
-"""Default of algorithms with their own noise: at a smaller delta a practical number shows little."""
+"""Default of algorithms with their own noise: a smaller delta would take too many outputs to test."""
 
 SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
 """Default of dp_ssgd: amplification by shuffling admits small budgets only."""
@@ -256,12 +256,12 @@ def audit(
     confidence: float = 0.999,
     seed: int = 1,
 ) -> Audit:
-    """Hold a mechanism, an algorithm or a protocol to its privacy claim.
+    """Audit the privacy claim of a mechanism, an algorithm or a protocol.
 
-    Settings of an algorithm without noise of its own have those of the mechanism too, whose kind is
-    ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. There are
-    ``samples`` outputs on each input, once to choose the test and once to count it: by default 500,000 of a
-    mechanism or protocol and 100,000 runs of an algorithm.
+    Settings of an algorithm without noise of its own include those of its mechanism, whose kind is
+    ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. ``samples``
+    outputs on each input choose the test, and as many count it: by default 500,000 of a mechanism or protocol
+    and 100,000 runs of an algorithm.
 
     Raises
     ------
@@ -290,7 +290,7 @@ def audit(
 
 
 def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | None]:
-    """A one-pass algorithm, and the mechanism under it unless it has noise of its own."""
+    """A one-pass algorithm, and the mechanism under it (None if it has noise of its own)."""
     kind = ALGORITHMS[name]
     if kind.carries_privacy:
         budget = SHUFFLED_BUDGET if name == "dp_ssgd" else BUDGET

@@ -7,15 +7,15 @@ If an event has probability p on one input and q on a neighbour, then
     mu-GDP            =>  Phi^-1(p) - Phi^-1(q) <= mu
 
 so that every event gives a lower bound of the parameter. p and q are replaced by one-sided
-Clopper-Pearson limits, each at half of what confidence leaves over: the bound then exceeds the true
-parameter with probability 1 - confidence at most, whatever the mechanism (Jagielski, Ullman and Oprea,
-2020, Auditing differentially private machine learning; for GDP Nasr and others, 2023, Tight auditing of
+Clopper-Pearson limits, each with error (1 - confidence)/2. Then the bound exceeds the true parameter
+with probability 1 - confidence at most, for any mechanism (Jagielski, Ullman and Oprea, 2020, Auditing
+differentially private machine learning; for GDP Nasr and others, 2023, Tight auditing of
 differentially private machine learning).
 
 A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Scores and
-thresholds are compared by the lower bound that they give on the outputs they are chosen on. A score that is
-learnt from a quarter of them is compared on the others, since it may know that quarter by heart. The bound
-that is reported is counted on fresh outputs, so that choosing costs no confidence.
+thresholds are chosen by the lower bound that they give on a first set of outputs. A score that is learnt
+from a quarter of them is compared on the other three, since it may overfit that quarter. The reported bound
+is counted on fresh outputs, so the choice costs no confidence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Claim:
-    """Claimed privacy parameter: mu of ``gaussian``, else epsilon; delta is 0 but for ``approximate``."""
+    """Claimed privacy parameter: mu if ``gaussian``, else epsilon. delta is 0 unless ``approximate``."""
 
     notion: Literal["pure", "approximate", "gaussian"]
     value: float
@@ -60,7 +60,7 @@ def claim_of(statement: PrivacyStatement) -> Claim:
 
 
 class OutcomeCounts(NamedTuple):
-    """Counts of an event, or arrays for several, and of all outputs, on two neighbouring inputs."""
+    """Counts of an event (or arrays, of several events) and of all outputs, on two neighbouring inputs."""
 
     first: Any
     of_first: int
@@ -69,7 +69,7 @@ class OutcomeCounts(NamedTuple):
 
 
 def lower_limit(count: Any, trials: int, error: float) -> Floats:
-    """One-sided Clopper-Pearson limit: below the probability but for a share ``error`` of samples."""
+    """One-sided Clopper-Pearson limit: above the probability in at most a share ``error`` of samples."""
     from scipy import special
 
     count = np.asarray(count, dtype=np.float64)
@@ -78,7 +78,7 @@ def lower_limit(count: Any, trials: int, error: float) -> Floats:
 
 
 def upper_limit(count: Any, trials: int, error: float) -> Floats:
-    """One-sided Clopper-Pearson limit: above the probability but for a share ``error`` of samples."""
+    """One-sided Clopper-Pearson limit: below the probability in at most a share ``error`` of samples."""
     return 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
 
 
@@ -86,7 +86,7 @@ def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floa
     """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most.
 
     The events must have been chosen without looking at these outputs. The claim's notion (and delta) is
-    used, not its value; -inf where an event gives no bound.
+    used, not its value; -inf if an event gives no bound.
     """
     from scipy import special
 
@@ -104,19 +104,19 @@ def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floa
 THRESHOLDS = 512
 BINS = 64
 SELECTION = 1e-4
-"""Events are compared at limits this much stricter: among thousands the luckiest is not the best."""
+"""Factor of the error with which events are compared: among thousands, the luckiest is not the best."""
 
 LINEAR = 64
 """Largest number of coordinates for which the best linear score is learnt."""
 
 COORDINATES = 16
-"""Largest number of coordinates that are each a score of their own."""
+"""Largest number of coordinates that are scores themselves."""
 
 REPORTS = 1024
 """Largest number of different outputs whose frequencies are learnt."""
 
 LEARNT = 4
-"""Every fourth output is learnt from, where a score is learnt."""
+"""A score is learnt from every fourth output."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class Neighbours:
     """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
     ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1; different stages use
-    different random numbers. ``centres`` are the outputs without noise, as far as they are known: their
-    difference is the natural direction to look in.
+    different random numbers. ``centres`` are the outputs without noise, if they are known: their difference
+    is the natural direction of a projection.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Pair:
 class Score(NamedTuple):
     """A number computed from an output: ``values`` maps shape (N, d) to shape (N,).
 
-    ``learnt``: from every fourth output.
+    ``learnt``: whether it was learnt from every fourth output.
     """
 
     name: str
@@ -172,8 +172,8 @@ class Score(NamedTuple):
 class Event:
     """Event score > threshold, or score <= threshold if not ``above``.
 
-    ``swapped``: p is its probability on the second input. ``bound`` is the lower bound on the outputs that
-    it was chosen on: not to be reported.
+    ``swapped``: p is its probability on the second input. ``bound`` comes from the outputs on which the event
+    was chosen and must not be reported.
     """
 
     pair: str
@@ -195,11 +195,11 @@ class Event:
 
 
 def scores_for(pair: Pair) -> list[Score]:
-    """Scores that tell common mechanisms apart, and some that are learnt from the outputs.
+    """Scores that distinguish the inputs of common mechanisms, and some that are learnt from the outputs.
 
     The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
-    difference of L1 distances that of Laplace noise; the ratio of histograms of the projection finds
-    what is not monotone, and that of frequencies what is discrete.
+    difference of L1 distances that of Laplace noise. The ratio of histograms of the projection serves
+    likelihood ratios that are not monotone, that of frequencies serves discrete outputs.
     """
     first, second = pair.centres
     d = len(first)
@@ -227,7 +227,7 @@ def scores_for(pair: Pair) -> list[Score]:
 def linear_score(pair: Pair) -> Score:
     """Fisher's linear discriminant, learnt from a quarter of the outputs.
 
-    The likelihood ratio where noise is Gaussian, whatever its covariance.
+    It is the likelihood ratio of Gaussian noise of any covariance.
     """
     first, second = pair.learnt()
     covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
@@ -238,7 +238,7 @@ def linear_score(pair: Pair) -> Score:
 
 
 def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, pair: Pair) -> Score:
-    """log ratio of the frequencies of classes of outputs, learnt from a quarter of them."""
+    """Log ratio of the frequencies of classes of outputs, learnt from a quarter of the outputs."""
     counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in pair.learnt()]
     ratios = np.log(counts[0] / counts[1])
     return Score(f"log ratio of {name}", lambda outputs: ratios[classes(outputs)], learnt=True)
@@ -253,9 +253,9 @@ def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
 
 
 def repeated_reports(pair: Pair) -> Floats:
-    """Different outputs that occur more than once among those that are learnt from, shape (K, d).
+    """Distinct outputs that occur more than once among those that are learnt from, shape (K, d).
 
-    None of continuous noise: how often its outputs were seen says nothing about further ones.
+    Empty for continuous noise, whose frequencies tell nothing about further outputs.
     """
     sample = pair.first[: 2 * REPORTS]
     if len(np.unique(sample, axis=0)) == len(sample):
@@ -265,7 +265,7 @@ def repeated_reports(pair: Pair) -> Floats:
 
 
 def frequency_score(reports: Floats, pair: Pair) -> Score:
-    """Classes of equal outputs, and one for all that are not among the reports."""
+    """Log ratio of the frequencies of equal outputs, with one class for all outputs not in ``reports``."""
     names = {report.tobytes(): place for place, report in enumerate(reports)}
 
     def places(outputs: Floats) -> NDArray[np.int64]:
@@ -292,7 +292,7 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
     second = np.sort(score.values(pair.second))
     both = np.unique(np.concatenate([first, second]))
     if len(both) > THRESHOLDS:
-        # Close together in the tails, where large ratios are.
+        # Thresholds lie closer in the tails, which have the large ratios.
         middle = np.linspace(0.0, 1.0, THRESHOLDS // 2)
         tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
         both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
@@ -314,9 +314,9 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
 class Audit:
     """Result of an audit: a lower bound of the parameter, ``epsilon`` or ``mu``, next to the claim.
 
-    ``samples`` outputs on each input are counted; as many chose the test. ``inputs`` and ``test`` are the
-    pair of inputs and the event in words, ``first`` and ``second`` the shares of outputs for which it
-    happened, on the input where it is the more frequent, and on the other.
+    ``samples`` outputs on each input are counted; the test was chosen on as many others. ``inputs`` and
+    ``test`` are the pair of inputs and the event in words. ``first`` is the share of outputs with the event
+    on the input where it is more frequent, ``second`` that on the other.
     """
 
     name: str
@@ -349,10 +349,10 @@ def run_audit(
     confidence: float,
     mechanism: Any = None,
 ) -> Audit:
-    """Choose the best test among all neighbours, then count it on as many fresh outputs.
+    """Choose the best test among all neighbours, then count its event on as many fresh outputs.
 
-    With a sound component ``bound`` exceeds the claim with probability 1 - confidence at most. ``mechanism``
-    is that under an algorithm without noise of its own.
+    If the claim is true, ``bound`` exceeds it with probability 1 - confidence at most. ``mechanism`` is that
+    under an algorithm without noise of its own.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence", confidence, "a number in (0, 1)")

@@ -14,7 +14,7 @@ from ldpflow.settings import Parameters, Setting
 
 
 class Given(Problem):
-    """Problem of which nothing is known but its gradients.
+    """Problem with known gradients and nothing else.
 
     ``values``: the gradient's coordinates, or the gradient of every user. ``bits``: the two values of a
     gradient that is a bit.
@@ -49,7 +49,7 @@ class Given(Problem):
 
 
 class GivenGradient(Given):
-    """A problem whose gradient is a given vector, whatever theta is.
+    """A problem whose gradient is a given vector for every theta.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from ldpflow.settings import Parameters
 
 
 class GivenGradients(Given):
-    """Records that are their own gradients, whatever theta is: one number each, in the order of the users."""
+    """Records that are their own gradients for every theta: one number each, in the order of the users."""
 
     kind: Literal["given_gradients"] = "given_gradients"
 

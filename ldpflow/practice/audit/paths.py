@@ -1,11 +1,11 @@
-"""Audits of algorithms: everything that a run releases about two neighbouring lists of users.
+"""Audits of algorithms: all outputs of a run on two neighbouring lists of users.
 
-The lists are hostile. All users but one have no gradient, so that a path stands still but for the noise and
-the one user who is replaced; this user has the largest gradient that clipping lets through, in opposite
-directions. An adversary knows the order of the users, but where the claim rests on a secret order.
+The lists are the worst case. All users but the replaced one have gradient 0, so only the noise and the
+replaced user move the path. That user has the largest gradient that clipping lets through, with opposite
+signs on the two lists. The adversary knows the order of the users, unless the claim rests on a secret order.
 
-Over a fixed data set the start is so far out that gradients do not change along the run. What is released
-moves as far as the sensitivity allows, step by step, and the test is the best linear one over all steps.
+Over a fixed data set the start is so far out that gradients do not change along the run. Every step moves
+the outputs as far as the sensitivity allows, and the test is the best linear one over all steps.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Row = tuple[float, float]
 Released = Callable[[PathRecord], Floats]
 
 STEPS = 2
-"""Steps of an algorithm whose number of steps is a setting."""
+"""Steps of the audited run, if their number is a setting."""
 
 HUGE = 1e9
 NOTHING: Row = (0.0, 0.0)
@@ -59,14 +59,14 @@ SLANT = 0.05
 
 
 def draw_batches(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
-    """Outputs of as many replicates, LANES at a time; every stage has its own."""
+    """Outputs of ``count`` replicates, LANES at a time. Every stage has replicates of its own."""
     starts = range(stage * 2**24, stage * 2**24 + count, LANES)
     return np.concatenate([run(range(start, start + LANES)) for start in starts])[:count]
 
 
 @jit
 def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
-    """Every epoch visits the records as they lie: order[position * LANES + lane] = position."""
+    """Every epoch visits the records in file order: order[position * LANES + lane] = position."""
     for i in range(count):
         for lane in range(LANES):
             order[i * LANES + lane] = i
@@ -75,8 +75,8 @@ def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 def neighbouring_records(n: int, which: int, position: int) -> Records:
     """n records in two coordinates; the one at ``position`` differs between the two data sets.
 
-    With w = (400, 0) that record is wrongly classified by far, so that its logistic gradient is -x,
-    with the second coordinate +-sqrt(1 - .05^2); the others are rightly classified by far and have none.
+    With w = (400, 0) that record is misclassified by a large margin: its logistic gradient is -x, with second
+    coordinate +-sqrt(1 - .05^2). All others are correct by a large margin: their gradient is 0.
     """
     rows = np.tile([1.0, 0.0], (n, 1))
     rows[position] = [-SLANT, np.sqrt(1.0 - SLANT**2) * (1.0 if which == 0 else -1.0)]
@@ -86,13 +86,13 @@ def neighbouring_records(n: int, which: int, position: int) -> Records:
 def audit_data_set(
     algorithm: FiniteSumAlgorithm, n: int, samples: int, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Hold an algorithm of private empirical risk minimisation to its claim, on n records.
+    """Audit the privacy claim of an algorithm of private empirical risk minimisation, on n records.
 
     Every step is a coordinate of the output, so epochs should be few.
     """
     problem = NonconvexLogistic(d=2, penalty=0.0)
     plan = plan_of(problem, algorithm, n)
-    # The accounting of trees holds for every order, so the audit may know it.
+    # The accounting of trees holds for every order, so the adversary may know it.
     ordered = hasattr(algorithm, "order")
     parts = {"draw_order": in_file_order} if ordered else {}
     times = range(1, plan.steps + 1)
@@ -119,7 +119,7 @@ def audit_data_set(
 
 
 class GivenRegression(LeastSquares):
-    """Least squares in one coordinate on given rows (x, y); what its theory needs is that of N(0, 1)."""
+    """Least squares in one coordinate on given rows (x, y); constants of its theory are those of N(0, 1)."""
 
     kind: Literal["given_regression"] = "given_regression"  # type: ignore[assignment]
     rows: tuple[Row, ...]
@@ -141,12 +141,12 @@ class GivenRegression(LeastSquares):
 def audit_path(
     algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
 ) -> Audit:
-    """Hold a one-pass algorithm to its claim; without a mechanism if it has its own noise.
+    """Audit the privacy claim of a one-pass algorithm; without a mechanism if it has its own noise.
 
     Raises
     ------
     InputError
-        If nothing is claimed, or the algorithm cannot be run on such lists.
+        If the algorithm claims no privacy, or cannot be run on such lists.
     """
     claim = claim_of(algorithm.privacy(mechanism or MECHANISMS["none"].model_validate({})))
     if isinstance(algorithm, DpSsgd):
@@ -160,7 +160,7 @@ def audit_path(
     else:
         raise InputError(
             "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
-            "Of others it knows those that use one record a step, with a mechanism under them.",
+            "It knows those of algorithms with a mechanism that use one record a step.",
         )  # fmt: skip
     return run_audit(algorithm, claim, neighbours, samples, confidence, mechanism)
 
@@ -174,10 +174,10 @@ def lists(
     secret_order: bool = False,
     perturbations: Sequence[int] = (0,),
 ) -> Neighbours:
-    """A pair of paths on neighbouring lists of users, looked at after some ``times``.
+    """A pair of paths on neighbouring lists of users, observed at some ``times``.
 
-    ``released`` maps a record to outputs, shape (replicates, numbers). Iterates of perturbed paths follow
-    those of the path itself in the record.
+    ``released`` maps a record to outputs, shape (replicates, numbers). In the record, iterates of perturbed
+    paths follow those of the path itself.
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -197,7 +197,7 @@ def lists(
 
 
 def in_list_order(count: int) -> NDArray[np.uint64]:
-    """State that users are drawn from in the order of the list, the same in every lane."""
+    """State from which users are drawn in the order of the list, in every lane."""
     order = np.repeat(np.arange(count, dtype=np.uint64), LANES)
     return np.concatenate([np.zeros(1, np.uint64), order])
 
@@ -213,7 +213,7 @@ def regression_paths(
 
 
 def moves(record: PathRecord) -> Floats:
-    """theta_t - theta_{t-1} of every step looked at, shape (replicates, steps)."""
+    """theta_t - theta_{t-1} of every observed step, shape (replicates, steps)."""
     return np.diff(record.iterates[:, 0, :], axis=0, prepend=0.0).T
 
 
@@ -222,7 +222,7 @@ def estimates(record: PathRecord) -> Floats:
 
 
 def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
-    """Mini-batches: a record of the gradient set of either step, and one of the first threshold set."""
+    """Neighbours that differ in a record of the gradient set of a step, or of the first threshold set."""
     algorithm = algorithm.model_copy(update={"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0})
     if algorithm.eta is None:
         algorithm = algorithm.model_copy(update={"eta": 0.01})
@@ -245,7 +245,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
         paths = regression_paths(algorithm, [NOTHING] * n, place, MIRRORED)
         found.append(lists(name, paths, (1, 2), released, seed))
     if s:
-        # As many small residuals as let DP-STAT stop or not, one more or one less.
+        # One small residual more or less decides whether DP-STAT stops.
         small: list[Row] = [NOTHING if place < level else (0.0, HUGE) for place in range(s)]
         name = f"{n} users, {level} of the first {s} with a small residual, or one less"
         paths = regression_paths(algorithm, small + [NOTHING] * (n - s), 0, (NOTHING, (0.0, HUGE)))
@@ -254,7 +254,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
 
 
 def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
-    """Single records in a secret order; with as few users as its theorem admits."""
+    """Neighbours in a secret order, with the fewest users (a power of two) that the theorem admits."""
     given = {"clip": algorithm.clip or 1.0, "eta": algorithm.eta or 0.01, "theta0": 0.0}
     algorithm = algorithm.model_copy(update=given)
 
@@ -272,11 +272,11 @@ def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
             continue
         name = f"{n} users, one of them replaced by its mirror image"
         return [lists(name, paths, (1, n - 1, n), released, seed, secret_order=True)]
-    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one for at most {MOST_USERS:,} users")
+    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one that needs at most {MOST_USERS:,} users")
 
 
 def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]:
-    """Noisy second moments: a response at either end of its range, and a record that is there or is 0."""
+    """Neighbours for noisy second moments: a response at either end of its range, or a record set to 0."""
     algorithm = algorithm.model_copy(update={"x_bound": 1.0, "y_bound": 1.0})
     n = 50
     pairs: dict[str, tuple[Row, Row]] = {
@@ -296,7 +296,7 @@ def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]
 
 
 def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> list[Neighbours]:
-    """One step under a mechanism: the first user's gradient at either end, those of a batch's others 0."""
+    """Neighbours for one step under a mechanism: the first user's gradient has either sign."""
     changed: dict[str, Any] = {"theta0": 0.0} | ({"eta": 0.01} if algorithm.step_exponent() == 0.0 else {})
     algorithm = algorithm.model_copy(update=changed)
     size = algorithm.records_per_step()
@@ -316,7 +316,7 @@ def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> lis
     released: Released = estimates
     perturbations = range(1)
     if isinstance(algorithm, BudgetSplit):
-        # Of a perturbed path's answer the weight is the collector's own: the sign is what the user said.
+        # The collector multiplies a perturbed path's answer by its own weight: the sign is the user's.
         name, perturbations = "all answers of the first user", range(algorithm.perturbed_paths() + 1)
         released = lambda record: np.sign(estimates(record))  # noqa: E731
     name = f"{name}: gradients of opposite signs"

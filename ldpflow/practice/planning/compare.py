@@ -1,9 +1,9 @@
 """Comparison of protocols for a quantile: accuracy, users, budget, bits and rounds of each.
 
-Users and budgets for a half width are the fewest and smallest for which the simulated median half width of a
-protocol's default interval is at most that. Of a histogram it falls in steps, since intervals end at edges
-and the number of bins is chosen for every n and epsilon. LDP-SGD takes a simulation of every user, so the
-length that its method has on such paths is corrected by few of them.
+For a wanted half width, a row has the fewest users and the smallest budget with which the simulated median
+half width of the protocol's default interval is at most that. For a histogram this median falls in steps:
+intervals end at edges, and the number of bins depends on n and epsilon. LDP-SGD has to be simulated user by
+user, so its expected length is corrected by few simulations.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 SHORT = 0.03  # coverage below the level that needs a caution
 AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
-PRECISE = 0.01  # Monte Carlo error of an RMSE, over the RMSE, that ends a simulation early
-FAR = 5.0  # an estimate this many standard errors of the bound away is lost
+PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
+FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
 EPSILONS: tuple[float, ...] = tuple(round(0.05 + 0.001 * i, 3) for i in range(11951))
-"""Budgets among which the smallest that is enough is looked for: .05, .051, .. 12."""
+"""Budgets that are searched for the smallest one that is enough: .05, .051, .. 12."""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
 )
-"""Numbers of users among which the fewest are looked for, 100 a decade: found to 2.3%."""
+"""Numbers of users that are searched for the fewest that are enough, 100 a decade: exact to 2.3%."""
 
-REPLICATES = 500  # of a search: a median length is known well with fewer than a coverage
+REPLICATES = 500  # of a search: a median length needs fewer than a coverage
 CORRECTIONS = 2
 CLOSE = 0.01
 
@@ -160,8 +160,8 @@ def compare_protocols(
     Returns
     -------
     list of dict
-        By quantile, and for each by users needed, or by half width at n if none is wanted. Every number of
-        a row is that of its interval. Keys:
+        Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
+        are those of its interval. Keys:
 
         * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
           them), epsilon (of a user, for all answers together);
@@ -169,15 +169,15 @@ def compare_protocols(
           histograms; None, and no number, for a path that does not arrive;
         * bins (k of a histogram, or None), rounds, bits (sent by a user), needs (to be known beforehand);
         * half_width: median of half the simulated lengths, an undefined interval being infinitely long;
-        * n_needed, interval_needed: fewest users asked for the half width wanted, and the interval with so
-          many; None if 10^12 are not enough;
+        * n_needed, interval_needed: fewest users to ask for the wanted half width, and the interval to use
+          then; None if 10^12 are not enough;
         * epsilon_needed: smallest budget in steps of .001 up to 12 with which n users reach it, or None;
         * efficiency: S/(n MSE f^2) of the estimate, simulated; 1 is the best possible;
-        * efficiency_formula: S/V from the asymptotic variance V, of LDP-SGD of the average;
+        * efficiency_formula: S/V from the asymptotic variance V (of the average, for LDP-SGD);
         * coverage, coverage_mcse: of the interval, simulated;
         * median_error: median of the absolute errors over the bound's standard error, .674 for normal
           errors at the bound;
-        * lost: share of estimates more than five of the bound's standard errors away;
+        * lost: share of estimates farther from the truth than five of the bound's standard errors;
         * range_end, undefined: shares of intervals that end at the range, and that are undefined;
         * cautions: in words, separated by semicolons.
     """
@@ -202,7 +202,7 @@ def compare_protocols(
             if bits_max is not None and row["bits"] > bits_max:
                 row["cautions"].append(f"bits > {bits_max:g}")
             rows.append(row | {"cautions": "; ".join(row["cautions"])})
-        # Fewest users first, what cannot reach the half width last; by half width if none is wanted.
+        # Fewest users first, rows that cannot reach the half width last. By half width if none is wanted.
         found += sorted(rows, key=lambda row: (row["n_needed"] or math.inf, row["half_width"] or math.inf))
     return found
 
@@ -258,7 +258,7 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
 def simulate_precisely(
     forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int
 ) -> Simulated | None:
-    """Replicates until the RMSE is precise, at most ``forecast.batches`` times as many as asked for."""
+    """Simulate until the RMSE is precise, with at most ``forecast.batches`` times ``replicates``."""
     found = forecast.simulate(n, epsilon, replicates, seed)
     for batch in range(1, forecast.batches):
         if found is None or found.rmse_error(forecast.target.truth) <= PRECISE:
@@ -271,7 +271,7 @@ def simulate_precisely(
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     half_width = found.half_width()
-    coverage = float(np.mean((found.lower <= t.truth) & (t.truth <= found.upper)))  # undefined ones miss it
+    coverage = float(np.mean((found.lower <= t.truth) & (t.truth <= found.upper)))  # undefined ones miss
     mcse = math.sqrt(coverage * (1.0 - coverage) / len(found.estimate))
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
     shares = {
@@ -290,7 +290,7 @@ def add_simulation(row: Row, t: Target, found: Simulated) -> None:
 
 
 def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> None:
-    """Add the users and the budget that a half width takes, and what is wrong with them."""
+    """Add the users and the budget that a half width needs, and cautions about them."""
     epsilon, cautions = row["epsilon"], row["cautions"]
     needed = find_users(forecast, epsilon, half_width, replicates, seed + 1)
     budget = find_budget(forecast, row["n"], half_width, replicates, seed + 3)
@@ -311,7 +311,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
         cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
     found = forecast.simulate(needed, epsilon, replicates, seed + 2)
     if found is None:
-        cautions.append(f"n = {needed:,} by the length that {interval} has on such paths")
+        cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
         cautions.append(
             f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again"
@@ -335,7 +335,7 @@ def find_users(
         if abs(ratio - 1.0) < CLOSE or corrected > MOST_USERS:
             break
         if corrected < users and forecast.method_at(corrected, epsilon) is None:
-            break  # so few would be too few for the method
+            break  # too few for the method
         users = corrected
     return users
 
@@ -362,17 +362,17 @@ def find_budget(forecast: Forecast, n: int, half_width: float, replicates: int, 
 def reaches(
     forecast: Forecast, n: int, epsilon: float, half_width: float, replicates: int, seed: int
 ) -> bool:
-    """Whether more than half of the simulated half widths are at most that wanted, by two standard errors.
+    """Whether half of the simulated half widths, and two standard errors more, are at most that wanted.
 
-    Half widths of histograms are multiples of half a bin: at a jump of the median other replicates would
-    have another one.
+    Half widths of histograms are multiples of half a bin: without the margin, other replicates could have
+    another median.
     """
     found = forecast.simulate(n, epsilon, replicates, seed)
     return found is not None and found.share_within(half_width) >= 0.5 + 1.0 / math.sqrt(replicates)
 
 
 def first_of(values: Sequence[T], enough: Callable[[T], bool]) -> T | None:
-    """First of ascending values that is enough, if those after it are; None if the last is not."""
+    """Smallest of ascending values that is enough, by bisection; None if the largest is not."""
     low, high = -1, len(values) - 1
     if not enough(values[high]):
         return None

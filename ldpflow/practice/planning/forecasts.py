@@ -1,4 +1,4 @@
-"""Accuracy of one protocol for one quantile, by simulation of the interval that it gives by default.
+"""Accuracy of one protocol for one quantile, by simulation of its default interval.
 
 The asymptotic variance of the estimate misses the bias inside bins, the gain of isotonic regression, the cost
 of steering and the length of an interval. Simulation of the exact law of the counts has them all and takes
@@ -62,7 +62,7 @@ MOST_STEPS = 2 * 10**9
 """Steps of a simulation of LDP-SGD, over all replicates: some seconds."""
 
 ROUNDS = 5  # of thresholds
-FEWEST = 100  # replicates that say something about a median length
+FEWEST = 100  # replicates that a median length needs
 
 LAWS_OF_SEVERAL: tuple[str, ...] = get_args(Quantiles.model_fields["law"].annotation)
 
@@ -78,7 +78,7 @@ class Target:
     response : float in (0, 1]
         Probability that a user answers, whatever the value.
     liars : float in [0, 1)
-        Share of those who answer that send the worst report.
+        Share of liars among those who answer. They send the worst report.
     together : tuple of float
         Levels of all quantiles that are wanted from the same users, in order, tau among them.
     answer_below, answer_above : float in (0, 1]
@@ -253,7 +253,7 @@ class Forecast(ABC):
         return self.default
 
     def method_at(self, n: int, epsilon: float) -> str | None:
-        """Name of the interval to use at n users, also if an average does not arrive."""
+        """Name of the interval to use at n users, even if an average does not arrive."""
         return self.interval(n, epsilon)
 
     def users(self, n: int) -> int:
@@ -332,7 +332,7 @@ class SgdForecast(Forecast):
         return self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
-        """Half width of the recommended method by its length on such paths; infinite without one."""
+        """Expected half width of the recommended method; infinite if none is recommended."""
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
         return math.inf if found is None else found.length * self.target.z * arrival.standard_error
@@ -435,7 +435,7 @@ class CellsForecast(SgdForecast):
 
 
 class RoundsForecast(Forecast):
-    """Rounds of thresholds: no formula of its own, so the bound's stands in and simulation corrects it."""
+    """Rounds of thresholds. The formula is that of the bound, which simulation corrects."""
 
     name = "rounds"
     default = "fieller"
@@ -458,14 +458,14 @@ class RoundsForecast(Forecast):
         if users < protocol.least_users():
             return None
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
-        return simulated(run.intervals([t.z]))
+        return take_limits(run.intervals([t.z]))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
 
 
 class OneShotForecast(Forecast):
-    """A histogram or its like, its bins chosen by rule for every n and epsilon."""
+    """A protocol of one round, with bins chosen by rule for every n and epsilon."""
 
     def __init__(self, target: Target, template: OneShot) -> None:
         super().__init__(target)
@@ -498,7 +498,7 @@ class OneShotForecast(Forecast):
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
-        return simulated(run.intervals([t.tau], [t.z], "outer"))
+        return take_limits(run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
@@ -523,7 +523,7 @@ class OneShotForecast(Forecast):
         return found
 
 
-@lru_cache(maxsize=4)  # every quantile of one comparison asks for the same
+@lru_cache(maxsize=4)  # all quantiles of one comparison share the intervals
 def path_intervals(
     path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Intervals:
@@ -537,6 +537,6 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
     return np.array(words, dtype=np.uint64)
 
 
-def simulated(limits: Intervals) -> Simulated:
+def take_limits(limits: Intervals) -> Simulated:
     assert limits.range_end is not None
     return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])

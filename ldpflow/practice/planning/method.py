@@ -1,14 +1,14 @@
 """Recommended interval method of a path: expected coverage and length, and users needed.
 
-Coverages and lengths come from a simulation study of ours: normal, exponential and lognormal laws, tau .5, .9
-and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor of 128: 384 paths of 400 replicates, 90% intervals
-(docs/pilot_to_plan.md has the whole table).
+Coverages and lengths of 90% intervals come from our simulation study of 384 paths with 400 replicates each:
+normal, exponential and lognormal laws, tau .5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor
+of 128 (docs/pilot_to_plan.md has the whole table).
 
-The bias of regression on the transcript is predicted without simulation. The Gaussian closure
-(ldpflow.results.arrival) gives mean and variance of the iterates along the run, so the sums that TR is made
-of have known expectations. TR's fit of them has a root. Its distance from theta*, in TR's standard errors, is
-the bias that remains if a polynomial of that degree does not fit the mean gradient. The digits that the fit
-loses are known too: it is undefined if they are too many.
+The bias of regression on the transcript (TR) is predicted without simulation. The Gaussian closure
+(ldpflow.results.arrival) gives mean and variance of the iterates along the run, and so the expected sums that
+TR fits. If a polynomial of its degree does not fit the mean gradient, the root of the expected fit is not
+theta*. The distance, in TR's standard errors, is the bias. The digits that the fit loses are known too. With
+too few digits left it is undefined.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from ldpflow.results.arrival import (
 )
 from ldpflow.simulators.approach import Approach
 
-RATIO = 1.08  # of the times between which the iterates count as one normal law
+RATIO = 1.08  # of consecutive times: the iterates between them get one normal law
 NODES = 40
-MARGIN = 10.0  # a digit to spare: the runs of a path differ
+MARGIN = 10.0  # one spare digit: replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Bias of TR's root in its standard errors, NaN without one, and whether the fit has enough digits."""
+    """Bias of TR's root in standard errors (NaN if there is none), and whether the fit has enough digits."""
 
     bias: float
     defined: bool
@@ -46,7 +46,7 @@ class ExpectedFit(NamedTuple):
 def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     """Fit the expected sums of a quantile's path.
 
-    Of the method degree and burn-in are used.
+    The fit has the degree and the burn-in of ``method``.
     """
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
@@ -62,7 +62,7 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
     points = centre[:, None] + spread[:, None] * equal_probability(NODES)
     gradient = case.law.cdf_values(truth + points / density) - case.tau
     weights = np.diff(times)[:, None] / NODES
-    with np.errstate(all="ignore"):  # a path that is lost has no fit
+    with np.errstate(all="ignore"):  # no fit if the path diverges
         powers = [weights * points**k for k in range(1, 2 * order + 1)]
         crossed = [weights * gradient * points**k for k in range(order + 1)]
         squares = weights * (gradient**2 + case.variance())
@@ -91,10 +91,10 @@ TABLE = (
     (math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
     (math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
-"""Of paths with K and |b| up to the first two: what TR of degree 2 and of degree 3 have there."""
+"""Upper limits of K (relaxation times) and |b| (bias), then results of TR of degree 2 and of degree 3."""
 
 TR_LENGTH = 1.12
-"""Length of TR's intervals over the oracle's, of long runs."""
+"""Length of TR's intervals over the oracle's, in long runs."""
 
 RECOMMENDED: dict[str, dict[str, Any]] = {
     "TR": {"degree": 2},
@@ -103,14 +103,14 @@ RECOMMENDED: dict[str, dict[str, Any]] = {
 """Settings of the methods that a plan recommends, all of kind TR."""
 
 FEWEST_TIMES = {"TR": 25.0, "TR3": 45.0}
-"""Relaxation times that a run needs for each."""
+"""Relaxation times that a run needs for each method."""
 
 MOST_BIAS = 0.25
-"""SE of TR's own predicted bias up to which it is recommended.
+"""Largest predicted bias of TR, in its standard errors, at which it is recommended.
 
 Chosen on 620 random paths (13 laws, tau .1 to .9, eps .5 to 2, n = 1e4 to 1e5, 400 replicates of 90%
 intervals) and checked on 300 others: TR covers .87 or more in the 184 of them where it is recommended, TR3
-.865 or more in 155. In the paths that this bound alone excludes the least are .66 and .13.
+.865 or more in 155. In the paths that only this bound excludes, coverage is as low as .66 and .13.
 """
 
 PER_DOUBLING = 4
@@ -122,10 +122,10 @@ MOST_USERS = 10**12
 def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | None:
     """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
-    Averages (BB, BM, SN) are too short for want of relaxation times long before they are biased, and
-    below :func:`ldpflow.results.arrival.feasible_n` no steps make them honest; transcript regression
-    does not inherit the average's bias, but has one of its own where its polynomial does not fit the
-    law of ``case``.
+    Intervals around averages (BB, BM, SN) need many relaxation times: with fewer they are too short, even
+    without bias. Below :func:`ldpflow.results.arrival.feasible_n` no step length gives them coverage.
+    Transcript regression does not inherit the average's bias, but has one of its own if its polynomial
+    does not fit the law of ``case``.
     """
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     long = k >= FEWEST_TIMES["TR3"]
@@ -163,11 +163,11 @@ def users_with_method(
     level: float,
     first: int,
 ) -> tuple[int, str] | None:
-    """Fewest users, and the method recommended for them, whose median half width is at most ``half_width``.
+    """Fewest users for a median half width of at most ``half_width``, and their recommended method.
 
-    Lengths are those of paths with as many relaxation times and as much bias in the study. Users are found
-    to 2%, from the ``first`` that the oracle's interval takes; None if 16,000 times as many are not enough.
-    ``path`` and ``method`` give the path of so many users, and the method that is recommended for it.
+    Lengths are those of the study, at equal relaxation times and bias. The search starts at ``first``, the
+    users that the oracle's interval needs, and ends at 16,000 times as many: None if these are too few. The
+    result is exact to 2%. ``path`` makes the path of n users, ``method`` recommends a method for a path.
     """
     z = constants.normal_quantile(0.5 + level / 2)
 

@@ -83,19 +83,19 @@ class Plan:
     Parameters
     ----------
     rows : list of dict
-        One per tau, budget, n, level and coordinate; None where nothing may be said.
+        One per tau, budget, n, level and coordinate. None: not predicted.
     cautions : list of str
-        About the data, the design and every row that does not arrive, with what would do.
+        About the data, the design and every row that does not arrive, with advice.
     refused : bool
         Whether a path does not arrive.
     studies : list of Study
-        What ``check`` runs.
+        Studies that ``check`` runs.
     checked : list of dict
         Rows of the summaries of a check.
     simulators : list of Simulator
         The path of every row.
     others : dict of str to tuple of str
-        Further paths that a row must hold on, by its own: those under the other laws of a guess.
+        Further paths on which a row must hold, by the row's path: those under the other laws of a guess.
     """
 
     rows: list[dict[str, Any]]
@@ -113,19 +113,19 @@ class Plan:
         return pa.Table.from_pylist(self.rows)
 
     def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
-        """Settings with which ``analyse`` reads reports that are collected as a row says.
+        """Settings of ``analyse`` for reports that are collected by the design of a row.
 
-        The problem, the mechanism, steps and start at full precision, and the recommended method, if any.
+        They are problem, mechanism, steps and start at full precision, and the recommended method, if any.
 
         Parameters
         ----------
         row : int, optional
-            Place of the row; may be left out where there is one.
+            Index of the row. Not needed if there is only one.
 
         Raises
         ------
         InputError
-            If there are several rows and none is named, or such reports cannot be analysed.
+            If there are several rows and ``row`` is None, or such reports cannot be analysed.
         """
         from ldpflow.practice.transcripts.collection import read_collection
 
@@ -148,7 +148,7 @@ class Plan:
         return found
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
-        """Simulate every row with the recommended methods beside those asked for.
+        """Simulate every row with the recommended methods and those asked for.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Plan:
 
 
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
-    """Predict lengths and arrival, and what reaching a target takes; or compare protocols.
+    """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ plan.__signature__ = Signature(  # type: ignore[attr-defined]
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
-    """The plan of a study, or of rows from a pilot or bounds: a check has a study for each of these."""
+    """The plan of a study, or of rows from a pilot or bounds, which a check makes a study each."""
     complete(rows, given)
     paths = [(row.simulator, *row.source.others(row.simulator, row.case)) for row in rows]
     checks = [study] if study is not None else []
@@ -247,7 +247,7 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 
 
 def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with equal columns: null for a setting that a problem does not have."""
+    """Give all rows equal columns, with None for a setting that a problem does not have."""
     settings: dict[str, None] = {}
     measures: dict[str, None] = {}
     for row in rows:

@@ -1,9 +1,9 @@
-"""Rows of a plan: predicted lengths and arrival, the method to use, what a goal takes, and advice.
+"""Rows of a plan: predicted lengths and arrival, the method to use, users and budgets for a goal, and advice.
 
 An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2}
-(Dette and Graw, Theorem 3.1). The oracle's interval has it, and others approach it as n grows. Bias is not
-in it: the arrival of a path is predicted separately (ldpflow.results.arrival), and a path that does not
-arrive has no length.
+(Dette and Graw, Theorem 3.1). The oracle's interval has it, and others approach it as n grows. It leaves out
+bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length is predicted for
+a path that does not arrive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law,
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
 
-EPSILONS = (1e-6, 30.0)  # where budgets are looked for
+EPSILONS = (1e-6, 30.0)  # smallest and largest budget of the search
 
 NEEDED = ("n_needed", "arrival_needed", "epsilon_needed", "n_with_method", "method_needed")
 PER_GROUP = ("n_per_group", "arrival_per_group")
@@ -35,21 +35,21 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 class PlanRow:
     """One row of a plan: a path at n users, a level, a coordinate.
 
-    ``settings`` are the columns that say which row it is. ``arrival`` is that under the law itself, ``worst``
-    the worst that the source allows for; None if nothing is predicted. What follows is None without a target,
-    and, but for the users with a method, for a path that does not arrive.
+    ``settings`` are the columns that identify the row. ``arrival`` is under the law itself, ``worst`` is the
+    worst that the source allows for. Both are None if nothing is predicted. The numbers below are None
+    without a target. For a path that does not arrive all are None but those with a method.
 
     Parameters
     ----------
     n_needed, arrival_needed
-        Fewest users whose predicted length is at most the target, and the verdict with so many.
+        Fewest users whose predicted length is at most the target, and the verdict at that n.
     epsilon_needed : float, optional
-        Smallest budget with which n users reach the target, to three digits upwards; infinite if none does,
-        None for a mechanism without a budget.
+        Smallest budget with which n users reach the target, rounded up to three digits. Infinite if none
+        does, None for a mechanism without a budget.
     n_with_method, method_needed
-        Fewest users for the target with the method that is recommended there.
+        Fewest users for the target with the method that is recommended at that n, and this method.
     n_per_group, arrival_per_group
-        Users per group that find the difference, and the verdict with so many.
+        Users per group that are needed to find the difference, and the verdict at that n.
     """
 
     simulator: Simulator[Any, Any]
@@ -71,7 +71,7 @@ class PlanRow:
 
     @cached_property
     def undeclared(self) -> str | None:
-        """Kind of an algorithm, of a plug-in, that does not declare its steps as c i^-gamma."""
+        """Kind of an algorithm that does not declare steps c i^-gamma (one of a plug-in), or None."""
         algorithm = self.simulator.parts().get("algorithm")
         if not isinstance(algorithm, Algorithm):
             return None
@@ -149,7 +149,7 @@ class PlanRow:
         }
 
     def ranges(self) -> dict[str, Any]:
-        """Columns of what a pilot, or bounds, leave open."""
+        """Columns with the ranges that a pilot, or bounds, leave open."""
         if not isinstance(self.source, OwnSteps):
             return {}
         assert self.case is not None and self.worst is not None
@@ -212,7 +212,7 @@ def source_rows(
 
 
 def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
-    """Fill in the arrivals of rows and what the goal takes."""
+    """Fill in the arrivals of rows, and users and budgets for the goal."""
     judge(rows)
     for row in rows:
         add_needs(row, given)
@@ -238,7 +238,7 @@ def judge(rows: Sequence[PlanRow]) -> None:
 
 
 def add_needs(row: PlanRow, given: PlanOptions) -> None:
-    """Fill in what the goal takes, but for its verdicts."""
+    """Fill in users and budgets for the goal, without their verdicts."""
     law, half_width = row.law, given.target
     if law is None:
         return
@@ -258,7 +258,7 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
-    """The smallest budget with which the predicted standard error is at most this."""
+    """Smallest budget with which the predicted standard error is at most ``error``."""
     if with_epsilon(row.simulator, EPSILONS[1]) is None:
         return None
 
@@ -275,7 +275,7 @@ def epsilon_for(row: PlanRow, error: float) -> float | None:
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
-    # Upwards, so that the number printed does reach the target.
+    # Rounded up, so that the printed number reaches the target.
     digits = 2 - math.floor(math.log10(high))
     return float(math.ceil(high * 10.0**digits) / 10.0**digits)
 
@@ -287,13 +287,13 @@ def answers_of(simulator: Simulator[Any, Any]) -> int:
 
 
 MOST_PATHS = 2000
-"""Paths up to which a sweep looks whether they arrive before it runs."""
+"""Largest number of paths whose arrival a sweep predicts before it runs."""
 
 NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
-"""Settings that people call a path by."""
+"""Settings that name a path in messages."""
 
 FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
-"""Of the rule's c, between which a range of good ones is looked for."""
+"""Factors of the rule's c that are tried for a range of good ones."""
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
@@ -308,7 +308,7 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
 
 
 def sentences(row: PlanRow) -> list[str]:
-    """Why a row is refused or doubtful, and what would do; what bounds were tried with."""
+    """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
     settings = row.settings
     own = isinstance(row.source, OwnSteps)
     head = (
@@ -354,7 +354,7 @@ def sentences(row: PlanRow) -> list[str]:
 
 
 def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
-    """What would do for a path that does not clearly arrive, and from which n on averages can be honest."""
+    """Advice for a path that does not clearly arrive, and the n below which no average covers."""
     better = None if isinstance(row.source, OwnSteps) else better_design(row, case)
     if better is None and row.method is None:
         better = "no interval is recommended: ask more users, or take a larger epsilon"
@@ -368,7 +368,7 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
 
 
 def better_design(row: PlanRow, case: Approach) -> str | None:
-    """Steps and a start that would do, by the rule for the law and n; None where the path's are as good."""
+    """Advice on better steps and start, by the rule for the law and n; None if the path's are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
@@ -396,7 +396,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
 
 
 def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
-    """What a design from bounds was tried with, and which law is the worst for its method."""
+    """Number of laws that a design from bounds was tried with, and the worst one for its method."""
     bias = (
         "too few digits for its fit"
         if math.isinf(worst_law.size)
@@ -424,7 +424,7 @@ def with_length(arrival: Arrival, method: str, level: float) -> str:
 
 
 def upwards(n: float) -> str:
-    """A number of users with two digits, not less than n."""
+    """A number of users, rounded up to two digits."""
     if n <= 0:
         return "1"
     unit = 10.0 ** (math.floor(math.log10(n)) - 1)
@@ -434,7 +434,7 @@ def upwards(n: float) -> str:
 def arrival_cautions(study: Study) -> list[str]:
     """A line for every path of a study with intervals that does not arrive, or whose values are too coarse.
 
-    Nothing is said, and nothing computed, for more than :data:`MOST_PATHS` paths.
+    There is none, and nothing is computed, for more than :data:`MOST_PATHS` paths.
     """
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
@@ -475,7 +475,7 @@ def coarse(row: PlanRow) -> list[str]:
 
 
 def describe_simulator(simulator: Simulator[Any, Any]) -> str:
-    """The settings of a simulator that people call it by."""
+    """Settings that name a simulator, in words."""
     columns = simulator.columns()
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

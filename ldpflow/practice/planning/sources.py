@@ -1,8 +1,8 @@
 """Options of a plan, and its sources: a study, a pilot's column, or public bounds of the data.
 
-Without a study c and theta0 follow from the law for every tau and n. A verdict from a pilot is the worst but
-5% of those under resampled pilots, at best ``doubtful`` if fewer than 50 of its values lie beyond the
-quantile. One from bounds is that of the worst law of a family.
+Without a study c and theta0 follow from the law for every tau and n. The verdict of a pilot is the 95%
+quantile, from good to bad, of those under resampled pilots. It is at best ``doubtful`` if fewer than 50
+values lie beyond the quantile. The verdict of bounds is that of the worst law of a family.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ from ldpflow.simulators.one_pass import OnePass
 Floats = NDArray[np.float64]
 
 RELAXATION_TIMES = 60.0
-"""Relaxation times that the rule for c aims at: four times too few or too many is what it survives."""
+"""Relaxation times that the rule for c aims at, which may turn out four times fewer or more."""
 
 GAMMA = 0.51
 RESAMPLES = 200
-BLOCKS = 20_000  # of neighbouring values: columns with more values are resampled by blocks
+BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
 SURE_BIAS = 0.5
-"""SE of predicted bias up to which TR of degree 2 is good enough with steps from a pilot."""
+"""Largest predicted bias, in standard errors, at which a pilot's steps are used with TR of degree 2."""
 
 SURE_VALUES = 200
-"""Values of a pilot from which on its own law is trusted with that."""
+"""Fewest values of a pilot whose own law is trusted for this."""
 
-FIELDS = ("pilot", "column")  # what messages call the source and its column
+FIELDS = ("pilot", "column")  # names of the source and its column in messages
 FEWEST_CODES = 3  # records that share a value before it may be a code for no value
 LEAST_CODES = 0.001
 
@@ -96,7 +96,7 @@ class Source:
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
-        """Users from which on averages can be honest, whatever their steps."""
+        """Users below which no interval around an average covers, for any steps."""
         return feasible_n(case.law, case.tau, case.noise) * case.records
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
@@ -104,7 +104,7 @@ class Source:
         return ()
 
     def worst_law(self, case: Approach) -> WorstLaw | None:
-        """The law of a guess that asks most of the method."""
+        """The law of a guess that is worst for the method."""
         return None
 
     def cautions(self, path: Any, case: Approach) -> list[str]:
@@ -116,7 +116,7 @@ class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
     judged_by: str
-    share: float  # of the laws tried, for which a range and a verdict hold
+    share: float  # share of the laws tried for which a range and a verdict hold
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile:
@@ -225,7 +225,7 @@ class Pilot(OwnSteps):
         return found, verdict, worst
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """TR where the bias is small, TR3 above that and for small pilots; None where neither does."""
+        """TR if the bias is small, TR3 if it is larger or the pilot small; None if neither suffices."""
         method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
@@ -243,10 +243,10 @@ class Pilot(OwnSteps):
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
-    """Values that look like codes for no value, with their shares: the smallest or the largest, repeated, and
+    """Values that look like codes for no value, with their shares.
 
-    * the only negative one, or written with nines alone (99, 9999, -99), or
-    * farther from the next one than that is from the other end.
+    A repeated smallest or largest value looks like one if it is the only negative value, is written with
+    nines alone (99, 9999, -99), or is farther from the next value than that is from the other end.
     """
     found = []
     for value in (float(values.min()), float(values.max())):
@@ -286,17 +286,17 @@ def percentile_range(values: list[float], share: float) -> tuple[float, float]:
 
 
 def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
-    """The worst but (1 - share)/2 of the arrivals of paths, by verdict and then by coverage."""
+    """The (1 + share)/2 quantile of the arrivals of paths, from good to bad by verdict, then by coverage."""
     found = sorted(predict_arrivals(cases), key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
 
 class WorstLaw(NamedTuple):
-    """Method, number of laws tried, and the law that asks most of it.
+    """Method, number of laws tried, and the law that is worst for it.
 
-    ``size`` is at most 1 if the method covers in all laws: the larger of the relaxation times that it needs
-    over those of the run, and its predicted bias over the bias allowed. ``bias`` is the method's own, in its
-    standard errors.
+    ``size`` is the larger of two ratios: relaxation times that the method needs over those of the run, and
+    its predicted bias over the largest allowed. At most 1: the method covers in all laws. ``bias`` is the
+    method's own, in its standard errors.
     """
 
     method: str
@@ -352,8 +352,8 @@ class Guess(OwnSteps):
     def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
 
-        theta0 is the middle for tau in [.25, .75], else a quarter of the range from the end that travel
-        starts fast from (the lower for a high quantile).
+        theta0 is the middle of the range for tau in [.25, .75]. Otherwise it is a quarter of the range away
+        from the end from which iterates travel fast (the lower one for a high quantile).
         """
         share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
         theta0 = self.lower + (self.upper - self.lower) * share
@@ -393,7 +393,7 @@ class Guess(OwnSteps):
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
-        """The worst law of TR, or of TR3 where that one covers in more of the family."""
+        """The worst law for TR. If TR does not cover in it, that for TR3, unless it is worse still."""
         first = self.worst_for(case, "TR")
         if first.size <= 1.0:
             return first
@@ -434,14 +434,14 @@ OF_A_COMPARISON = (
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of :func:`plan`; None for what is not given.
+    """Options of :func:`plan`. None: not given.
 
     Parameters
     ----------
     pilot : path, data frame, pyarrow.Table or mapping of columns
         A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
     column : str
-        Its column; may be left out where one column is numeric and no other one mostly numbers.
+        Its column. Not needed if one column is numeric and no other one consists mostly of numbers.
     missing : str
         ``drop`` leaves out records without a value, which are an error otherwise.
     missing_value : number or sequence of numbers
@@ -453,30 +453,30 @@ class PlanOptions:
     tau, epsilon, n, level : number or sequence of numbers
         Replace the study's; all but the level (.9) are needed with a pilot or bounds.
     length, half_width : float
-        Wanted of the interval, unit of the data: one of them.
+        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them.
     response_rate : float
         Share of invited users who answer.
     difference, power : float
         Difference between two groups that is to be found, and the probability of finding it.
     seed : int
-        Of the resampled pilots.
+        Seed of the resampled pilots.
     compare : bool
-        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. What follows goes with it.
+        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. Needed by all options below.
     range : (float, float)
-        Public range of the values; that of the study's protocols unless given.
+        Public range of the values. Default: that of the study's protocols.
     scale_guess : float
         Public guess of the law's scale, for the number of bins.
     rounds_max, bits_max
         Protocols beyond them carry a caution.
     liars : float in [0, 1)
-        Share of those who answer that send the worst report.
+        Share of liars among those who answer. They send the worst report.
     answer_below, answer_above : float in (0, 1]
-        Probability, beside the response rate, that a user answers whose value is at most the quantile,
-        or above it.
+        Probability that an invited user whose value is at most the quantile, or above it, answers. It is
+        multiplied by the response rate.
     answers : int in [1, 64]
         Answers of every user, each with epsilon/answers.
     replicates : int
-        Of the simulations of a comparison.
+        Replicates of every simulation of a comparison.
     """
 
     pilot: Any = None

@@ -1,21 +1,21 @@
-"""Privacy page: what a mechanism and a design promise, in every notion that follows, with sources.
+"""Privacy page: guarantees of a mechanism in a design, in every notion that follows, with sources.
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
 design: several reports about one user, users who do not answer, a secret random sample of users, reports in
-a secret random order. Every step names what it assumes and where it is proved; a step without a proof says so
-and gives no number. What is promised is the guarantee of the mechanism on paper: it says nothing about an
+a secret random order. Every step names its assumptions and its proof. A step without a proof says so and
+gives no number. The guarantees are those of the mechanism on paper: they say nothing about an
 implementation, and the noise that ldpflow simulates protects no data.
 
-A guarantee of what is computed from a set of n records, for replacing one of them, is worth more to the N
-people from whom the n were drawn at random if the sample stays secret (Balle, Barthe and Gaboardi, 2018,
+Let n of N people be drawn at random, and let a function of the set of their records be private for replacing
+one record. If the sample stays secret, the guarantee for all N is stronger (Balle, Barthe and Gaboardi, 2018,
 Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
 
     (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
 
-The theorem is about sets: what is computed depends on which records were drawn and not on their order.
+The theorem is about sets: the function depends on which records were drawn and not on their order.
 It is false for reports that are seen in the order of invitation, or in any order that an observer knows
-something about: with three people invited in a known order, a uniform two of whom respond with epsilon = 3,
-an observer gains 2.956 and the formula gives 2.619.
+something about. Example: three people are invited in a known order, and two of them, drawn uniformly, respond
+with epsilon = 3. The observer's epsilon is 2.956, but the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, no
 
 
 def amplify(epsilon: float, rate: float) -> float:
-    """epsilon of pure DP for one of N people of whom a random share ``rate`` in (0, 1) is used, in secret.
+    """Epsilon of pure DP for one of N people, of whom a secret random share r = ``rate`` in (0, 1) is used.
 
-    log(1 + r (e^epsilon - 1)), with epsilon that of what is released, for replacing one record of the sample.
+    log(1 + r (e^epsilon - 1)), with ``epsilon`` that of the release for replacing one record of the sample.
     """
-    if epsilon > 700:  # log(r e^epsilon), without leaving floating point
+    if epsilon > 700:  # log(r e^epsilon), without overflow
         return epsilon + math.log(rate)
     return math.log1p(rate * math.expm1(epsilon))
 
 
 def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, rate: float) -> float | None:
-    """epsilon at delta for one of N people of whom a random share is used; see :func:`amplify`.
+    """Epsilon at delta for one of N people, of whom a secret random share is used; see :func:`amplify`.
 
     ``epsilon_at`` gives the epsilon of the sample at a delta, or None if none is proved.
     """
-    if delta >= rate:  # not even drawn with a larger probability
+    if delta >= rate:  # a record is in the sample with probability rate only
         return 0.0
     epsilon = epsilon_at(delta / rate)
     return None if epsilon is None else amplify(epsilon, rate)
@@ -67,16 +67,16 @@ class CollectionDesign:
     Parameters
     ----------
     reports : int >= 1
-        Reports about one user that an adversary may link, k; of a mechanism by which a user answers several
-        times, how often the user does.
+        Reports about one user that an adversary may link, k. If the mechanism has every user answer several
+        times, these answers count as one report.
     response_rate : float in (0, 1]
         Share of the invited who respond. By itself it promises nothing.
     secret_sample : bool
         Whether the observer knows nothing that tells responders apart:
 
-        * order: reports are seen without order, or in a uniformly random order that is secret. The steps of
-          SGD are an order: it must be that of a shuffler, and not that of invitations or arrivals;
-        * who answered: every set of that many of the invited is equally likely to respond, whatever the
+        * order: reports are seen without order, or in a uniformly random order that is secret. SGD sees them
+          in the order of its steps: a shuffler must make it, not invitations or arrivals;
+        * who answered: all sets of the invited of that size are equally likely to respond, whatever the
           values are, and who responded and who did not is secret;
         * how often: the number of responders was fixed beforehand, and all of them send k reports.
 
@@ -86,7 +86,7 @@ class CollectionDesign:
     users : int, optional
         n, for ``shuffled``.
     delta : float in (0, 1)
-        At which (epsilon, delta) pairs are given.
+        Delta of the (epsilon, delta) pairs.
     """
 
     reports: int = 1
@@ -115,9 +115,9 @@ class CollectionDesign:
 class Guarantee:
     """One line of the page: a release, an adversary, and the guarantee in several notions.
 
-    ``release`` and ``against`` say what is seen, and by whom. epsilon, mu and rho are of pure DP, Gaussian DP
-    and zero-concentrated DP, ``epsilon_at_delta`` is the least epsilon proved at delta, and ``renyi`` has the
-    Renyi divergence by order. ``unproved`` says why there is no number.
+    ``release`` is seen by ``against``. epsilon is of pure DP, mu of Gaussian DP and rho of zero-concentrated
+    DP. ``epsilon_at_delta`` is the least epsilon proved at delta, and ``renyi`` has the Renyi divergence by
+    order. ``unproved`` says why there is no number.
     """
 
     scope: Scope
@@ -138,8 +138,8 @@ class Guarantee:
 class PrivacyPage:
     """Privacy guarantee of a mechanism (or a central algorithm) in a design.
 
-    Notion and unit are those of the guarantee that the page starts from. ``local``: it holds against the
-    collector of the reports too. There are no guarantees if nothing is protected.
+    ``notion`` and ``unit`` are those of the guarantee that the page starts from. ``local``: it holds against
+    the collector of the reports too. There are no guarantees if nothing is protected.
     """
 
     name: str
@@ -151,14 +151,14 @@ class PrivacyPage:
     guarantees: tuple[Guarantee, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The page as plain values, for JSON: no value is infinite or undefined, None is none."""
+        """The page as plain values, for JSON. No value is infinite or NaN: None is a missing one."""
         result = asdict(self)
         for guarantee in result["guarantees"]:
             guarantee["renyi"] = {f"{order:g}": value for order, value in guarantee["renyi"].items()}
         return result
 
     def text(self) -> str:
-        """The page in words, 78 columns, ready to be filed."""
+        """The page as text of 78 columns, ready to be filed."""
         import jinja2
 
         environment = jinja2.Environment(
@@ -185,7 +185,7 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def odds(epsilon: float) -> tuple[str, str]:
-    """e^epsilon, and how sure an observer can be of one of two values that were equally likely."""
+    """e^epsilon, and the largest posterior probability of one of two values that were equally likely."""
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
     sure = 1.0 / (1.0 + math.exp(-epsilon))
     return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%"
@@ -301,16 +301,16 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
 SECRET_SAMPLE = (
     "the number of responders was fixed beforehand, and every set of that many of the invited is equally "
     "likely to respond, whatever the values are",
-    "who responded and who did not stays secret: people who know that somebody responded learn what is said "
-    "above",
+    "who responded and who did not stays secret: against people who know that somebody responded only the "
+    "guarantees above hold",
     "reports are seen without order, or in a uniformly random order that stays secret, not in that of "
     "invitations or arrivals",
     "all responders send equally many reports",
 )
 
 NO_SECRET_SAMPLE = (
-    "a response rate promises nothing where somebody knows something about the order of the reports, as of "
-    "the steps of LDP-SGD, or where the number of responders is left to chance. If the number was fixed "
+    "a response rate promises nothing if an observer knows something about the order of the reports, as in "
+    "the steps of LDP-SGD, or if the number of responders is left to chance. If the number was fixed "
     "beforehand, and both the random set of responders and the order are secret, set `secret_sample`"
 )
 
@@ -348,7 +348,7 @@ SECRET_ORDER = (
 def shuffled_releases(
     release: Release, count: int, design: CollectionDesign, local: bool, uneven: bool
 ) -> list[Guarantee]:
-    """All reports, in a secret random order, and the same for one of the invited."""
+    """Guarantees for all reports in a secret random order: of a responder, and of one of the invited."""
     n, reason = design.users or 0, ""
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
@@ -359,7 +359,7 @@ def shuffled_releases(
     central = None if reason else release.shuffled(n, design.delta)
     if central is None and not reason:
         largest = largest_local_epsilon(n, design.delta / 2)
-        limit = f"no epsilon of one report at most {largest:.4g}, the theorem's limit with {n:,} users"
+        limit = f"no epsilon of one report up to {largest:.4g}, the theorem's limit with {n:,} users"
         reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
     first = Guarantee(
         scope="shuffled",

@@ -1,13 +1,13 @@
 """Guarantees of a release, by notion: pure DP, Gaussian DP, one pair (epsilon, delta).
 
-A release knows what k of it about one user promise together, and what a secret order adds. None stands for
-what does not follow: Gaussian noise has no pure epsilon, one pair no mu.
+A release gives the guarantee of k such releases about one user together, and that in a secret order. None
+stands for a parameter that does not follow: Gaussian noise has no pure epsilon, one pair has no mu.
 
-An eps-DP release reveals no more than randomised response with the same eps, whose k-fold composition is
-known exactly (Kairouz, Oh and Viswanath, 2015). Laplace noise of scale sensitivity/eps reveals less. So do
-vectors whose L1 distance is at most the sensitivity: the loss of shifts a and b together has at least the
-density of that of one shift a + b inside (-(a + b), a + b) and less mass at both ends, so that the two
-distribution functions cross once and the shift in one coordinate dominates.
+An eps-DP release reveals no more than randomised response with this eps, whose k-fold composition is known
+exactly (Kairouz, Oh and Viswanath, 2015). Laplace noise of scale sensitivity/eps reveals less. For it a
+shift of one coordinate is the worst case among vectors of equal L1 distance. Compare the privacy losses of
+shifts a and b of two coordinates and of one shift a + b: the first has at least the density of the second
+inside (-(a + b), a + b) and less mass at both ends, so that their distribution functions cross once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEAST_DELTA = 1e-10
 
 
 def count_of(reports: int) -> int:
-    """Refuse a number of reports that is no whole number, or too large for a sum over all outcomes."""
+    """Refuse a number of reports that is not a whole number, or too large for a sum over all outcomes."""
     if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= LARGEST_COUNT:
         raise InputError("reports", reports, f"a whole number from 1 to {LARGEST_COUNT:,}")
     return int(reports)
@@ -43,7 +43,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
     """The smallest delta for which k eps-DP reports are (at, delta)-DP together.
 
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
-    A sum over outcomes, since privacy loss distributions are rounded to a grid.
+    The sum over outcomes is exact, whereas privacy loss distributions are rounded to a grid.
 
     ``epsilon`` is the budget of one report, k = ``reports``, and ``at`` the epsilon of the pair.
     """
@@ -66,7 +66,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
 def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
     """The smallest epsilon for which k eps-DP reports are (epsilon, delta)-DP together.
 
-    The inverse of :func:`composed_delta`, by bisection; k eps where delta is 0.
+    The inverse of :func:`composed_delta`, by bisection; k eps if delta is 0.
     """
     low, high = 0.0, count_of(reports) * epsilon
     if delta == 0.0:
@@ -82,15 +82,15 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
 
 
 def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
-    """epsilon of the outcome of an invitation: no answer, or answers that are eps-DP together.
+    """Epsilon of the outcome of an invitation: no answer, or answers that are eps-DP together.
 
-    With r_1 and r_0 the probabilities that a user answers whose value lies below or above a point,
+    Let r_1 and r_0 be the probabilities of an answer if the user's value lies below or above a point. Then
 
-        max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|),
+        max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|)
 
-    the largest logarithm of a ratio of probabilities over all outcomes: an answer, by the side that answers
-    more and by the other one, or none. Exact for randomised response, whose answer may lie on the other side
-    of its question for every value, and valid for all others.
+    is the largest log ratio of probabilities over all outcomes: an answer of either side, or silence. It is
+    exact for randomised response, which gives both answers to its question for every value, and an upper
+    bound for all others.
 
     ``epsilon`` is that of all answers together; the result is infinite if silence, or an answer, comes from
     one side alone.
@@ -108,7 +108,7 @@ class Release:
     """Release about one record, with its privacy guarantee."""
 
     def pure(self, count: int) -> float | None:
-        """epsilon of pure DP of ``count`` releases about one user."""
+        """Epsilon of pure DP of ``count`` releases about one user."""
         return None
 
     def epsilon_at(self, delta: float, count: int) -> float | None:
@@ -122,11 +122,11 @@ class Release:
         return None
 
     def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
-        """Renyi divergence by order; empty where none is known."""
+        """Renyi divergence by order; empty if none is known."""
         return {}
 
     def shuffled(self, users: int, delta: float) -> float | None:
-        """epsilon at delta of the reports of all users in a secret random order; None where unproved."""
+        """Epsilon at delta of the reports of all users in a secret random order; None if unproved."""
         return None
 
     def sources(self, count: int) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Release:
 
 @dataclass(frozen=True)
 class PureRelease(Release):
-    """An eps-DP release; ``laplace`` where it is Laplace noise, of which more is known."""
+    """An eps-DP release. ``laplace``: it is Laplace noise, of which more is known."""
 
     epsilon: float
     laplace: bool = False
@@ -168,18 +168,18 @@ class PureRelease(Release):
         event: Any
         if self.laplace:
             relation, event = "ADD_OR_REMOVE_ONE", dp_accounting.LaplaceDpEvent(1.0 / self.epsilon)
-        else:  # the chance of a fresh fair coin
+        else:  # probability that a fair coin replaces the answer
             coin = 2.0 * float(special.expit(-self.epsilon))
             relation, event = "REPLACE_ONE", dp_accounting.RandomizedResponseDpEvent(coin, 2)
         accountant = dp_accounting.rdp.RdpAccountant(orders, dp_accounting.NeighboringRelation[relation])
         accountant.compose(event, count)
-        # No more than pure DP allows, which is what a coin too rare for floating point amounts to.
+        # Capped by pure DP, the value if the coin's probability underflows.
         return {o: min(float(r), self.pure(count)) for o, r in zip(orders, accountant.rdp, strict=True)}
 
     def shuffled(self, users: int, delta: float) -> float | None:
         if self.epsilon > largest_local_epsilon(users, delta):
             return None
-        # What the users' own reports promise holds whatever the shuffler does.
+        # The guarantee of a single report holds for any shuffler.
         return min(shuffled_guarantee(self.epsilon, 0.0, users, delta)[0], self.epsilon)
 
     def sources(self, count: int) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class GaussianRelease(Release):
         return {order: order * self.rho(count) for order in orders}
 
     def shuffled(self, users: int, delta: float) -> float | None:
-        """The least over the pairs (eps_0, delta_0) of one report; half of delta is for delta_0."""
+        """The least epsilon over pairs (eps_0, delta_0) of one report; half of delta is for delta_0."""
         largest = largest_local_epsilon(users, delta / 2)
         if largest <= 0:
             return None
@@ -236,7 +236,7 @@ class PairRelease(Release):
 
 
 def release_of(name: str, statement: PrivacyStatement) -> Release | None:
-    """One of the reports that a privacy statement is about; None where nothing is protected.
+    """One of the reports that a privacy statement is about; None if nothing is protected.
 
     Raises
     ------

@@ -36,7 +36,7 @@ TRACE_POINTS = 240
 """Steps at which the estimates along the run are kept."""
 
 LARGEST_USERS = 10**7
-"""Rows up to which users are compared."""
+"""Largest number of rows whose users are compared."""
 
 
 def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK) -> Analysis:
@@ -47,7 +47,7 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     Parameters
     ----------
     source : path, pyarrow.Table, data frame or mapping of columns
-        Columns ``report`` and ``theta`` (what the user was asked), or ``report_0, ...`` and ``theta_0, ...``;
+        Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         optional ``step``, ``epsilon``, ``round``, ``user``. Files are read in chunks.
     settings : mapping, optional
         As in TOML: ``{"problem": {"kind": "quantile", "tau": 0.9}, "mechanism": {"kind":
@@ -273,7 +273,7 @@ class ReportReader:
 
 
 def dimension_of(source: Transcript, collection: Collection) -> int:
-    """Coordinates of theta, of which the columns and the settings must agree."""
+    """Number of coordinates of theta, on which columns and settings must agree."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:
@@ -289,7 +289,7 @@ def dimension_of(source: Transcript, collection: Collection) -> int:
 
 
 def answers_of(path: CollectedPath) -> Floats | None:
-    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None where the report is A_i itself."""
+    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None if the report is A_i itself."""
     mechanism = path.mechanism
     if mechanism.kind not in ("randomized_response", "cells"):
         return None
@@ -303,7 +303,7 @@ def answers_of(path: CollectedPath) -> Floats | None:
 
 
 def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:
-    """What the reports of the mechanism look like, if that is known."""
+    """Test of whether reports look like the mechanism's, or None if their law is not known."""
     mechanism = path.mechanism
     if answers is not None:
         parameters: Any = mechanism.kernel_parameters(path.problem)

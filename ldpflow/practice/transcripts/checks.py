@@ -1,15 +1,15 @@
-"""Checks of a transcript: the first row that cannot be right is named, with what is wrong with it.
+"""Checks of a transcript: the error names the first row that cannot be right, and its fault.
 
 Of a row, in this order: reports in the mechanism's range; round; epsilon; step; theta. A row's theta must
 follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the value that stands for the
 report. That finds a lost, doubled, moved or edited row at once, and files that were sorted or joined. One
 pass; it ends at the first fault.
 
-Whether reports look like those of the mechanism is no fault but the flag ``odd_reports``. Whatever the users'
-values are, a report of randomised response is 1 with probability in [1 - p, p] given all before it, a report
-of one of k cells is each cell with probability in [(1 - p)/(k - 1), p], and a report with additive noise
-varies at least as much as the noise. What lies five standard deviations outside, or a run of equal reports
-that is that improbable, says that the devices have another mechanism, or that somebody made reports up.
+Reports that do not look like the mechanism's are no fault: they raise the flag ``odd_reports``. For any
+values of the users, a report of randomised response is 1 with probability in [1 - p, p] given all before it,
+a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p], and a report with additive
+noise varies at least as much as the noise. A share five standard deviations outside, or a run of equal
+reports that is as improbable, means that the devices have another mechanism or that reports were made up.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Checks:
     Parameters
     ----------
     answers : ndarray or None
-        As of :func:`gradients_of`.
+        As in :func:`gradients_of`.
     epsilon : float or None
-        The mechanism's, from which no value of a column ``epsilon`` may differ.
+        The mechanism's epsilon. Every value of a column ``epsilon`` must be equal to it.
     c, gamma : float
         Of the steps eta_i = c i^-gamma.
     batch_size : int
         Reports to a step.
     start, final : tuple of float or None
-        theta_0 and theta_n, if they are given beside the file.
+        theta_0 and theta_n, if the settings give them.
     ordered : bool
         Whether theta is put in order after every step.
     """
@@ -69,8 +69,8 @@ class Checks:
     final: tuple[float, ...] | None = None
     ordered: bool = False
     theta: Floats | None = field(default=None, init=False)
-    """theta of the next step, which ``slack`` may differ from it by rounding; ``partial`` sums the gradients
-    of a round that is not complete yet."""
+    """theta of the next step. That of the next row may differ by ``slack`` (rounding). ``partial`` sums the
+    gradients of a round that is not complete yet."""
     slack: Floats = field(default_factory=lambda: np.zeros(1), init=False)
     partial: Floats = field(default_factory=lambda: np.zeros(1), init=False)
 
@@ -92,7 +92,7 @@ class Checks:
     def finish(self, rows: int, theta: Floats) -> None:
         """Compare theta after the last report with the one that was given.
 
-        ``theta`` is as it follows from the reports, shape (d,).
+        ``theta`` is the one that follows from the reports, shape (d,).
         """
         if self.final is None:
             return
@@ -114,7 +114,7 @@ class Checks:
         return first_error(chunk, "report", values, bad, allowed)
 
     def rounds(self, chunk: Chunk, numbers: NDArray[np.int64]) -> RowError | None:
-        """Rounds that do not count up by one, every ``batch_size`` rows."""
+        """Error of the first row at which rounds do not count up by one every ``batch_size`` rows."""
         if chunk.rounds is None:
             return None
         bad = chunk.rounds != numbers
@@ -138,7 +138,7 @@ class Checks:
         return first_error(chunk, "step", chunk.steps, bad, allowed)
 
     def recursion(self, chunk: Chunk, numbers: NDArray[np.int64], etas: Floats) -> RowError | None:
-        """Values of theta that do not follow from the rows before; moves on to the end of the chunk."""
+        """Error of the first theta that does not follow from the row before. Updates the state."""
         thetas, size = chunk.thetas, self.batch_size
         if thetas is None:
             return None
@@ -147,11 +147,11 @@ class Checks:
             self.theta = np.sort(first) if self.ordered else np.array(first)
             self.slack, self.partial = np.zeros((2, thetas.shape[1]))
         etas = etas if chunk.steps is None else chunk.steps
-        starts = np.flatnonzero(np.diff(numbers, prepend=0))  # of the rounds, the first of which may go on
+        starts = np.flatnonzero(np.diff(numbers, prepend=0))  # of rounds; the first may continue
         last = np.append(starts[1:], len(thetas)) - 1
         sums = np.add.reduceat(gradients_of(chunk.reports, self.answers), starts, axis=0)
         sums[0] += self.partial
-        # From the theta that was asked, so that errors do not add up.
+        # Computed from the theta that was asked, so that errors do not add up.
         after, near = self.take_step(thetas[last], etas[last, None] * (sums / size))
         place = numbers - numbers[0]
         wanted = np.concatenate([self.theta[None], after])[place]
@@ -165,7 +165,7 @@ class Checks:
         )
 
     def take_step(self, asked: Floats, moves: Floats) -> tuple[Floats, Floats]:
-        """theta after steps from what was asked, and how far from it is still rounding."""
+        """theta after steps from the theta that was asked, and how far off rounding may be."""
         wanted = asked - moves
         slack: Floats = TOLERANCE * np.abs(moves)
         if self.ordered:
@@ -240,7 +240,7 @@ class AnswerCounts:
         high = min(1.0, self.p + DEVIATIONS * math.sqrt(self.p * (1.0 - self.p) / self.rows))
         shares = (np.asarray(self.reported) / self.rows).tolist()
         for answer, share in enumerate(shares):
-            # Of two answers one says what the other does.
+            # Of two answers one determines the share of the other.
             if low <= share <= high or (self.count == 2 and answer == 0):
                 continue
             name = "ones" if self.count == 2 else f"reports {answer}"
@@ -262,7 +262,7 @@ class Moments:
     variance: float
     rows: int = 0
     sums: Floats | float = 0.0
-    """Of the reports, their squares and their fourth powers, shape (3, d)."""
+    """Sums of the reports, their squares and their fourth powers, shape (3, d)."""
 
     def add(self, chunk: Chunk) -> None:
         values = chunk.reports

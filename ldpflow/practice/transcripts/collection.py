@@ -1,6 +1,6 @@
 """Description of a collection of reports: problem, mechanism and steps, from TOML or single settings.
 
-Nothing here is about the people's values: a transcript has private reports and what each user was asked.
+It has nothing on the users' values: a transcript has private reports and the question to each user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ldpflow.settings import closest, nearest
 from ldpflow.study.entry import read_component, read_group
 
 VERSION = 2
-"""Of the schema: 1 has a report per step, 2 rounds of several reports per theta as well."""
+"""Version of the schema: 1 has a report per step, 2 also has rounds of several reports per theta."""
 
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 KNOWN = (
@@ -38,7 +38,7 @@ LEVELS = (0.01, 0.999999999)
 MOST_METHODS = 200
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
-"""Settings of a problem in a study that describe the users' values: their values are not repeated."""
+"""Settings of a study's problem that describe the users' values: messages do not show them."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Collection:
     planned : IntervalMethod or None
         The method whose interval is reported; None for the rule of the documentation.
     origin : tuple of float or None
-        Around which sums are taken, against cancellation; theta0 by default.
+        Point around which sums are taken, to avoid cancellation; theta0 by default.
     seed, replicate : int
         Address of the multipliers of BB.
     path : str or None
         Key of the path that a simulated transcript was written from.
     n : int or None
-        Users: reports that the file must have. The last ones of a simulated path may fill no round.
+        Users, the number of reports of the file. A simulated path may have a few more, which fill no round.
     """
 
     problem: str
@@ -205,7 +205,7 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
             raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
         if other not in ("kind", name):
             hint = "The law of the values is not known here and not needed."
-            value = "what describes users' values" if other in OF_THE_DATA else table[other]
+            value = "a description of users' values" if other in OF_THE_DATA else table[other]
             raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
     if name is None:
         return kind, ()
@@ -242,7 +242,7 @@ def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
 def read_algorithm(
     table: Mapping[str, object],
 ) -> tuple[Algorithm | None, tuple[float, ...] | None, tuple[float, ...] | None]:
-    """The algorithm, theta0 where it is given, and the final theta where it is given."""
+    """The algorithm, and theta0 and the final theta if they are given."""
     own = dict(table)
     final = own.pop("final_theta", None)
     start = None if "theta0" not in own else read_numbers("algorithm.theta0", own.pop("theta0"))

@@ -1,9 +1,9 @@
 """Fold of a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
 
-A loop over the rows calls the parts by which a recursion keeps its record (S, the sums that follow S, the
-sums over the transcript), in one lane: a transcript that ldpflow wrote gives the record of the simulated
-path, bit for bit, whatever the size of the chunks. The state lies in arrays between chunks, so that memory
-does not grow with the transcript.
+A loop over the rows calls the kernel functions with which a recursion keeps its record (S, the sums that
+follow S, the sums over the transcript), in one lane. So a transcript that ldpflow wrote gives the record of
+the simulated path, bit for bit, for any size of the chunks. The state lies in arrays between chunks, so
+memory does not grow with the transcript.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 class UnknownLaw(Problem):
-    """A problem of which the gradient's range may be known, and neither the law nor the truth.
+    """A problem with unknown law and truth, whose gradient's range may be known.
 
     ``d`` is the dimension of theta. ``taus`` are levels if the coordinates are quantiles of one value, and
     ``several`` says that the problem is ``quantiles``, of however many levels. ``slopes`` are the estimated
@@ -88,7 +88,7 @@ class UnknownLaw(Problem):
     def gradient_covariance(self) -> Matrix:
         if not self.taus:
             return nan_matrix(self.d)
-        if not self.several:  # the same number, rounded as in a study of one quantile
+        if not self.several:  # equal to the last line, but rounded as in a study of one quantile
             return [[self.taus[0] * (1.0 - self.taus[0])]]
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
 
@@ -147,11 +147,11 @@ def fold_rows(  # type: ignore[no-untyped-def]
     gradients : array of shape (m, d)
         A of every row.
     asked : array of shape (m, d), or (0, d)
-        theta of every row; where it is not known it follows from the steps.
+        theta of every row. If empty, it follows from the steps.
     etas : array of shape (m,), or empty
-        eta of every row's step; c i^-gamma where empty.
+        eta of every row's step. If empty, c i^-gamma.
     last : bool
-        Whether no row follows: theta as it stands is recorded.
+        Whether no row follows: then the current theta is recorded.
     theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
         The state; lane 0 is used.
     counts : steps made, steps recorded, times reached, steps in the tile, rows in the round
@@ -244,7 +244,7 @@ class Fold:
     def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
         """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
-        Without theta it follows from the steps, without eta it is c i^-gamma. ``last``: no row follows.
+        Without thetas they follow from the steps. Without steps, eta is c i^-gamma. ``last``: no row follows.
         """
         asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps

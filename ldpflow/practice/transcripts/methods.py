@@ -21,7 +21,7 @@ from ldpflow.simulators.one_pass import check_budget, recorded_times
 Row = dict[str, Any]
 
 PLANE_OR_SPACE = 3
-"""Coordinates up to which the quadratic fit is made without being asked for: compiling it takes long."""
+"""Largest number of coordinates with a quadratic fit by default: compiling it takes long."""
 
 OF_THE_TRUTH = ("joint_covered", "joint_size")
 """Diagnostics that say how an interval relates to the truth, which no transcript has."""
@@ -66,7 +66,7 @@ class Methods:
         return list(dict.fromkeys([*self.asked, *self.fits]))
 
     def defaults(self) -> list[IntervalMethod]:
-        """Every interval method that a transcript is enough for, in the settings that are recommended.
+        """Every interval method that a transcript is enough for, with its recommended settings.
 
         A method without default settings is not among them.
         """
@@ -95,7 +95,7 @@ class Methods:
         if missing:
             return f"It needs {missing[0]}, which has to be chosen before the reports come."
         if not method.applies(self.source):
-            return "It needs what no transcript has."
+            return "It needs data that no transcript has."
         if any(method.runs(level) > 1 for level in self.collection.levels):
             return "It needs several runs."
         return method.impossible(self.source.problem)
@@ -109,7 +109,7 @@ class Methods:
         check_budget(total, largest, self.source.dimension)
 
     def notes(self) -> list[str]:
-        """What was done that was not asked for, and what methods warn of."""
+        """Choices that were not requested, and warnings of the methods."""
         warnings = [one.unsuitable(self.source) for one in self.asked]
         found = [warning for warning in dict.fromkeys(warnings) if warning is not None]
         if not self.separate and not knows_variance(self.source):
@@ -122,7 +122,7 @@ class Methods:
         return found
 
     def cautions(self, slopes: Sequence[float], users: int) -> list[str]:
-        """What methods warn of at so many users, with estimated slopes in the place of the curvature."""
+        """Warnings of the methods at ``users``, with estimated slopes in the place of the curvature."""
         problem = self.source.problem.model_copy(update={"slopes": tuple(slopes)})
         source = replace(self.source, problem=problem)
         texts = [one.unsuitable_at(source, users) for one in self.asked]
@@ -139,9 +139,9 @@ def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
 
 
 def by_quantile(method: IntervalMethod) -> IntervalMethod:
-    """A regression of each of several quantiles by itself.
+    """The regression of each of several quantiles by itself.
 
-    S of a report that names a cell belongs to all of them together, so the variance is that of the fit.
+    The known variance of a report that names a cell is joint over them, so the residual one is taken.
     """
     known = {"variance": "residual"} if takes_known(method) else {}
     return method.model_copy(update={"separate": True, **known})
@@ -152,10 +152,10 @@ def method_of(kind: str, **settings: object) -> IntervalMethod:
 
 
 def with_available_variance(method: IntervalMethod, source: CollectedPath) -> IntervalMethod:
-    """A method with a variance of A that can be known here.
+    """The method, with the residual variance of the fit if that of A is not known.
 
-    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response; under
-    other mechanisms and for other problems the residual variance of the fit takes its place.
+    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is not
+    available for other mechanisms and problems.
     """
     if knows_variance(source) or not takes_known(method):
         return method

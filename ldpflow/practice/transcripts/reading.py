@@ -1,9 +1,9 @@
 """Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
-Columns ``report`` and ``theta`` (what the user was asked, theta_{i-1}), or ``report_0, report_1, ...`` and
+Columns ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1, ...`` and
 ``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round`` and ``user``. CSV is in UTF-8 with a
-header, one report a line, lines of at most 1 MiB. Memory is that of a chunk and of what the file format reads
-at once. A file is opened without waiting and must be a regular one.
+header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the file format
+reads at once. Only regular files are read, and opening never blocks.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class RowError(InputError):
         From 1, the header of a CSV file not counted.
     column : str
     value : object
-        What was found there.
+        Value found there.
     allowed : str
-        What was expected.
+        Values expected, in words.
     hint : str, optional
     """
 
@@ -109,7 +109,7 @@ class Columns:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Names in a message, of which there may be many, of any length."""
+    """Names in a message, shortened: there may be many, of any length."""
     shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
@@ -139,7 +139,7 @@ class Chunk:
     ----------
     first : int
         Number of its first row, from 1.
-    reports : ndarray, shape (m, d), or (m, 1) where a report is a cell
+    reports : ndarray, shape (m, d), or (m, 1) if a report is a cell
     thetas : ndarray, shape (m, d), or None
     steps, epsilons, rounds : ndarray, shape (m,), or None
     users : pyarrow.Array, or None
@@ -221,12 +221,12 @@ def as_numbers(texts: pa.Array) -> pa.Array | None:
 
 
 def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
-    """The Arrow table of a data frame or a mapping of columns; ``column``: of that one alone.
+    """The Arrow table of a data frame or a mapping of columns, or of one ``column`` of it.
 
     Raises
     ------
     InputError
-        With ``field``, if it is none of them, or Arrow cannot read it.
+        If it is neither, or Arrow cannot read it. Names ``field``.
     """
     if isinstance(source, pa.Table):
         return source
@@ -264,7 +264,7 @@ class Transcript:
 
     @classmethod
     def of(cls, source: object) -> Transcript:
-        """From a path, a pyarrow table, or what pyarrow makes one of (pandas, polars, a mapping)."""
+        """From a path, a pyarrow table, or data that pyarrow converts (pandas, polars, a mapping)."""
         if isinstance(source, Transcript):
             return source
         if isinstance(source, (str, bytes, os.PathLike)):
@@ -282,7 +282,7 @@ class Transcript:
         raise self.error("a file that does not change while it is read", "Take a copy.")
 
     def for_arrow(self) -> pa.NativeFile:
-        """The file, opened by Arrow: it reads ahead in threads, which must not need Python."""
+        """The file, opened by Arrow itself: its threads read ahead and must not call Python."""
         with self.open() as file:
             return pa.OSFile(f"/proc/self/fd/{file.fileno()}")
 
@@ -350,7 +350,7 @@ class Transcript:
         if self.table is not None:
             yield from self.table.select(names).to_batches(max_chunksize=CHUNK)
         elif self.parquet:
-            # A text that stands in the file once may be the user of all rows: it is not repeated.
+            # Texts are read as codes: one long text may be the user of all rows.
             texts = "user" in names and is_text(self.schema.field("user").type)
             try:
                 self.check_row_groups()
@@ -380,9 +380,9 @@ class Transcript:
         )
 
     def parquet_file(self, coded: tuple[str, ...] = ()) -> Any:
-        """The opened file; page checksums are verified where it has them.
+        """The opened file; page checksums are verified if it has them.
 
-        Texts of the columns ``coded`` are read as codes and the different texts, each once.
+        Columns ``coded`` are read as codes and a dictionary of their texts.
         """
         import pyarrow.parquet as pq
 
@@ -399,7 +399,7 @@ class Transcript:
 
     def check_row_groups(self) -> None:
         metadata = self.parquet_file().metadata
-        # Not by column: pyarrow ends the process where the metadata of one is damaged.
+        # Not by column: pyarrow ends the process if the metadata of one is damaged.
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
         if max(sizes, default=0) > LARGEST_ROW_GROUP:
             allowed = f"row groups of at most {LARGEST_ROW_GROUP:,} bytes"
@@ -432,7 +432,7 @@ class Transcript:
         return [name.strip() for name in names]
 
     def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of some columns, up to a line with too few or too many values, or one that is no number."""
+        """Batches of some columns, up to a line with the wrong number of values, or one that is no number."""
         from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
 
         if os.path.getsize(self.place) == len(self.header):
@@ -444,7 +444,7 @@ class Transcript:
             ragged.append(RowError(row.number, "number of values", row.actual_columns, allowed))
             return "error"
 
-        # Texts at first, so that the row of the first one that is no number is known.
+        # Read as texts first, to find the row of the first one that is no number.
         conversion = ConvertOptions(
             column_types=dict.fromkeys(columns, pa.binary()),
             include_columns=columns,

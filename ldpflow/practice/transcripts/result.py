@@ -1,9 +1,9 @@
 """Result of an analysed transcript: rows, flags, verdicts, words and JSON.
 
 There is no truth to compare with. Instead the average, which inherits the bias of the start and of the
-curvature, is held against the root of the degree 3 fit, which does not: z = (average - root)/se. With K >= 25
-relaxation times z has standard deviation .5 to .65 where the average has no bias, so that |z| > 2 almost
-never happens by chance and |z| <= 1 leaves a bias of about one standard error possible.
+curvature, is compared with the root of the degree 3 fit, which does not: z = (average - root)/se. With
+K >= 25 relaxation times and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost
+never happens by chance, and |z| <= 1 does not exclude a bias of about one standard error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ROOTS = ("TR", "TR-BM")
 """Methods around the root of the regression; all others are around an average of iterates."""
 
 SHORT, TOO_SHORT = 25.0, 15.0
-"""Relaxation times."""
+"""Relaxation times below which a run is short, or has not arrived."""
 
 SIGNIFICANT = 2.576
-MOVED = 1.0  # standard errors by which the first steps move an estimate that they do not suit
+MOVED = 1.0  # shift of an estimate by the first steps, in standard errors, that raises early_steps
 CLEAR, DOUBTFUL = 1.0, 2.0
 
 ARRIVAL = {
@@ -75,9 +75,9 @@ NAMED = ("base", "beta", "degree", "separate")
 class Verdict:
     """Diagnosis of a transcript for one coordinate.
 
-    ``relaxation_times`` is K from TR's slope, ``distance`` is (average - root of the fit of the highest
-    degree that has one)/se, and ``start`` the part of it that a linear run from theta0 would have. Each is
-    NaN if it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report.
+    ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree
+    whose fit has a root, and ``start`` the part of it that the start makes in a linear run. Each is NaN if
+    it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report.
     """
 
     arrival: Arrival
@@ -89,7 +89,7 @@ class Verdict:
     words: tuple[str, ...] = field(default=())
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
-        """0, or 1 where no interval that was asked for can be used."""
+        """0, or 1 if no requested interval can be used."""
         flags = set(self.flags)
         if {"undefined", "poor_fit_3"} & flags or {"poor_fit", "undefined_3"} <= flags:
             return 1
@@ -111,8 +111,8 @@ def verdict_of(
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
-    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row that
-    the settings want to have reported; ``odd``: the reports look odd.
+    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
+    that the settings ask to report; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
     k = nan_for_none(low["relaxation_times"])
@@ -201,13 +201,13 @@ class EstimatesAlongRun:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Intervals from a transcript, and what it says about its own soundness.
+    """Intervals from a transcript, and diagnostics of its soundness.
 
     Parameters
     ----------
     rows : list of dict
         One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
-        upper, relaxation_times, condition, lack_of_fit, status; ``asked`` for what was asked for.
+        upper, relaxation_times, condition, lack_of_fit, status; ``asked``: whether it was requested.
     verdicts : list of Verdict
         By coordinate, at the first level.
     users, steps : int
@@ -218,7 +218,7 @@ class Analysis:
     file : str
     sha256 : str or None
     oddities, notes : list of str
-        What is odd about the reports; what was done that was not asked for.
+        Oddities of the reports; notes on choices that were not requested.
     progress : Progress
     users_compared : bool
         Whether a column of users showed that no user has two reports.
@@ -248,7 +248,7 @@ class Analysis:
         return list(dict.fromkeys(flag for verdict in self.verdicts for flag in verdict.flags))
 
     def exit_code(self, strict: bool = False) -> int:
-        """0, or 1 where what was asked for cannot be used (see Verdict)."""
+        """0, or 1 if the requested intervals cannot be used (see Verdict)."""
         methods = [method.model_dump() for method in self.collection.methods]
         averages = any((method.get("base") or method["kind"]) not in ROOTS for method in methods)
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
@@ -259,7 +259,7 @@ class Analysis:
         return None if place is None else self.rows[place]
 
     def coordinate_name(self, j: int) -> str:
-        """The estimand of a coordinate, where there are several; else empty."""
+        """The estimand of a coordinate; empty if there is only one."""
         if len(self.verdicts) == 1:
             return ""
         taus = self.collection.taus
@@ -302,7 +302,7 @@ class Analysis:
         return f"{mechanism.kind.replace('_', ' ')} with {budget} ({statement.notion} {per}; {once})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON; what is undefined is None."""
+        """Everything as plain values for JSON; None if undefined."""
         statement = self.collection.mechanism.privacy()
         theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
         return {

@@ -1,6 +1,6 @@
-"""Transcript of a simulated replicate: what its users were asked, and what they answered.
+"""Transcript of a simulated replicate: the questions to its users, and their answers.
 
-The streams, gradient, randomiser and recursion are those of a sweep, in one lane, with every row kept:
+Streams, gradient, randomiser and recursion are those of a sweep, run in one lane with every row kept. So
 theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
 """
 
@@ -59,7 +59,7 @@ def transcript_settings(
     mechanism = path.mechanism.model_dump(exclude_none=True)
     mechanism.pop("sampling", None)
     if isinstance(path.mechanism, RandomizedResponse):
-        # Liars and people who do not answer are no part of what the honest devices do.
+        # The settings are those of honest devices: without liars and missing answers.
         mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     algorithm = path.algorithm
     steps: dict[str, Any] = {
@@ -93,7 +93,7 @@ def transcript_settings(
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
-    """Rows as a table: round, theta and report, by coordinate where there are several."""
+    """Rows as a table: round, theta and report, by coordinate if there are several."""
     d = thetas.shape[1]
     size = path.algorithm.records_per_step()
     rounds = 1 + (np.arange(first - 1, first - 1 + len(thetas)) // size)
@@ -105,7 +105,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
         one = parameters["one"] if "one" in parameters else parameters["values"][1]
         columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
     elif path.mechanism.kind == "cells":
-        # The value is said to lie above as many thetas as the cell's number.
+        # The number of the reported cell is the number of thetas below it.
         above = np.array(path.randomiser.kernel_parameters(path.problem)["above"])
         columns["report"] = pa.array((gradients == above).sum(axis=1).astype(np.int8))
     else:
@@ -124,8 +124,8 @@ def write_transcript(
 ) -> int:
     """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
 
-    Of n users the last ones that fill no round are left out. The settings of a CSV file go into FILE.toml.
-    ``methods`` and ``levels`` are those that `analyse` is to ask for.
+    The last of n users are left out if they do not fill a round. Settings of a CSV file go into FILE.toml.
+    They name the ``methods`` and ``levels`` that `analyse` computes by default.
 
     Returns
     -------
@@ -178,9 +178,9 @@ def stored_transcript(
     file: str | os.PathLike[str],
     n: int | None = None,
 ) -> int:
-    """Write what the users of a stored replicate were asked and answered; see :func:`write_transcript`.
+    """Write the transcript of a stored replicate; see :func:`write_transcript`.
 
-    ``path_key`` is with or without the p of the folder's name; n is by default the path's largest.
+    ``path_key`` may start with the p of the folder's name. Default of ``n``: the largest of the path.
 
     Returns
     -------
