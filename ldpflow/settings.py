@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -504,7 +505,8 @@ def class_page(cls: Any, kind: str) -> str:
         meaning = cls.setting(name).meaning
         meaning = parameter_entry(cls, name) or f"{meaning[:1].upper()}{meaning[1:]}."
         settings.append(f"{name} : {', '.join(words)}\n{indent(fill(meaning, 84), '    ')}")
-    formula = inspect.cleandoc(import_module(cls.__module__).__doc__ or "")
+    # A class of a plug-in that came by cloudpickle has no module.
+    formula = inspect.cleandoc(getattr(sys.modules.get(cls.__module__), "__doc__", None) or "")
     paragraphs = formula.partition(f"**{kind}**")
     if paragraphs[1]:
         formula = f"{kind}{paragraphs[2]}".partition("\n\n**")[0]
