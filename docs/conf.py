@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow import __version__
-from ldpflow.settings import Settings
 
 ROOT = str(Path(__file__).parents[1])
 sys.path.insert(0, ROOT)
-# Pages run `ldpflow`, which stands beside this interpreter, and show tables of up to 120 columns.
+# Pages run `ldpflow`, which stands beside this interpreter, and show tables as wide as a page.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-os.environ["COLUMNS"] = "120"
+os.environ["COLUMNS"] = "88"
 
 project = "ldpflow"
 author = "The ldpflow authors"
@@ -45,6 +44,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "model_config, model_post_init, count, index"}
 numpydoc_show_class_members = False
 
+highlight_language = "none"  # formulas and commands
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["wrap.css"]
@@ -53,22 +53,8 @@ html_show_sourcelink = False
 html_copy_source = False
 
 
-def signature(
-    app: Any, what: str, name: str, found: Any, options: Any, text: str | None, returns: str | None
-) -> tuple[str, str] | None:
-    """The signature of a component: its settings with their defaults."""
-    if not (isinstance(found, type) and issubclass(found, Settings)):
-        return None
-    fields = {name: field for name, field in found.model_fields.items() if name != "kind"}
-    shown = [
-        name if field.is_required() else f"{name}={field.get_default()!r}" for name, field in fields.items()
-    ]
-    return f"({', '.join(shown)})", ""
-
-
 def setup(app: Any) -> None:
     """Generate the reference before pages are read."""
     from docs.reference import write_pages
 
     write_pages()
-    app.connect("autodoc-process-signature", signature)

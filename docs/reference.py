@@ -103,11 +103,16 @@ def slug(title: str) -> str:
 
 def contents() -> str:
     """The page that lists the pages of the Python interface."""
-    titles = [title for title, _ in KINDS.values()]
-    pages = "\n".join(slug(title) for title in [*list(NOUNS)[:4], *titles, *list(NOUNS)[4:]])
+    names = {title: [name.removeprefix("ldpflow.") for name in found] for title, found in NOUNS.items()}
+    names |= {title: [kind.__name__ for kind in kinds.values()] for title, kinds in KINDS.values()}
+    titles = [*list(NOUNS)[:4], *(title for title, _ in KINDS.values()), *list(NOUNS)[4:]]
+    rows = [(f"[{title}]({slug(title)}.md)", ", ".join(f"`{n}`" for n in names[title])) for title in titles]
+    pages = "\n".join(map(slug, titles))
     return (
         "# Python interface\n\n`import ldpflow as lf` offers all names that are not shown with a module of "
-        f"their own, and loads each when it is first used.\n\n```{{toctree}}\n:maxdepth: 2\n\n{pages}\n```\n"
+        "their own, and loads each when it is first used. The page of a component has its settings with "
+        "units and defaults, its formula, references and an example. `help(lf.Quantile)` prints the same.\n\n"
+        f"{table(('noun', 'names'), rows)}\n\n```{{toctree}}\n:maxdepth: 1\n:hidden:\n\n{pages}\n```\n"
     )
 
 

@@ -40,6 +40,8 @@ WANTED = {
     "R": ("run_directory",),
     "pandas": ("run_directory",),
     "cluster": ("tutorials/cluster",),
+    "dashboard": ("tutorials/dashboards",),
+    "Quarto": ("tutorials/dashboards",),
 }
 """Pages of which one has to be found, by query."""
 

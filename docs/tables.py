@@ -32,7 +32,9 @@ Type, unit and meaning of each column, table by table. Every table of a run is P
 
 ## replicates/: a row per replicate, cell and coordinate
 
-Partitioned by `path` (string `p<key>`, Hive style), a column in the exported table. One row takes some 30 to
+Partitioned by `path` (string `p<key>`, Hive style). `run.rows()` and the view `replicates` of an exported
+file put the [columns of the path](#columns-of-a-path) and its settings before these. Other readers join the
+rows with `paths.parquet` ([one line](run_directory.md#rows-with-their-settings)). One row takes some 30 to
 50 bytes on disk. The summary takes less than a gigabyte of memory for any number of rows, if each cell has
 at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
@@ -43,6 +45,11 @@ diagnostics. In rows of other methods they are null. Unit and meaning are stored
 field.
 
 {further}
+
+## paths.parquet: a row per path
+
+The [columns of the path](#columns-of-a-path) and its settings, written with the summary. An exported file
+calls this table `paths`.
 
 ## summary.parquet: a row per cell and coordinate
 

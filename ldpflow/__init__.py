@@ -59,7 +59,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *MODULE_OF, *component_classes()})
+    """Public names alone, for completion."""
+    return __getattr__("__all__")  # type: ignore[no-any-return]
 
 
 def component_classes() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""TOML and JSON of limited size and depth: study files, settings, metadata of runs and transcripts.
+"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. And BibTeX.
 
 Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
 they are read.
@@ -12,7 +12,9 @@ import os
 import re
 import stat
 import tomllib
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 from ldpflow.errors import InputError
 
@@ -158,3 +160,33 @@ def verify_checksum(text: str, place: str) -> str:
         hint = "It was edited or damaged. The sweep with its study file writes it again."
         raise InputError("run", place, "a study.toml as a sweep wrote it", hint)
     return text
+
+
+class Reference(NamedTuple):
+    """An entry of a .bib file: its type, its fields and its text."""
+
+    kind: str
+    fields: dict[str, str]
+    text: str
+
+
+def read_bib(text: str) -> dict[str, Reference]:
+    """Entries of BibTeX by key. A field stands on a line of its own, and the last line is a brace."""
+    found = {}
+    for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
+        found[match[2]] = Reference(match[1], fields, match[0])
+    return found
+
+
+@cache
+def references() -> dict[str, Reference]:
+    """The papers whose methods are bundled, by key."""
+    return read_bib(files("ldpflow").joinpath("results", "references.bib").read_text(encoding="utf-8"))
+
+
+def label(reference: Reference) -> str:
+    """Name of a reference in a text: ``Dette and Graw, 2024``."""
+    names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
+    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
+    return f"{who}, {reference.fields['year']}"

@@ -38,6 +38,11 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     ------
     InputError
         If there is no run.
+
+    Examples
+    --------
+    >>> lf.open_run("runs/mine").out
+    'runs/mine'
     """
     from ldpflow.store.run_store import RunStore
 
@@ -104,6 +109,24 @@ class Run:
     Returned by :func:`ldpflow.sweep` and :func:`ldpflow.open_run`. Every number is read from the run's
     Parquet files on demand. Without the packages of the extra ``report``, :meth:`plot` and :meth:`report`
     raise MissingExtra.
+
+    Examples
+    --------
+    >>> run = lf.open_run("runs/mine")
+    >>> run.summary("method == 'SN'", short=True).column_names[:4]
+    ['n', 'method', 'coverage', 'coverage_mcse']
+    >>> rows = run.rows(method="SN", columns=["epsilon", "law", "covered", "length"])
+    >>> rows.to_pandas().groupby(["epsilon", "law"])["covered"].size().to_dict()
+    {(1.0, 'normal'): 40}
+    >>> run.compare(by="method", baseline="SN")["vs"].to_pylist()
+    ['SN']
+    >>> run.explain().num_rows, run.trajectories().num_rows, run.verify().passed
+    (2, 0, False)
+    >>> run.replay(replicate=7), run.check()
+    (Replay: 2 rows, equal, bit for bit, 1 parts, 80 rows: all is well)
+    >>> run.plot("coverage", x="n").save("coverage.json")
+    >>> run.report("report.html")
+    'report.html'
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
@@ -144,7 +167,12 @@ class Run:
         return read_sessions(self.store)
 
     def summary(
-        self, where: str | None = None, sort: Names = None, columns: Names = None, best: bool = False
+        self,
+        where: str | None = None,
+        sort: Names = None,
+        columns: Names = None,
+        best: bool = False,
+        short: bool = False,
     ) -> pa.Table:
         """Summarise coverage, length, bias and all other measures by cell and coordinate.
 
@@ -160,6 +188,10 @@ class Run:
             Only the best row of every problem, mechanism, n, level and coordinate, among all algorithms, step
             sizes and methods, with ``level_state`` and ``candidates``
             (:func:`ldpflow.results.arena.best_rows`).
+        short : bool
+            Only the settings that differ between rows, coverage, mean length and bias with their errors, and
+            ``level_state``: whether the method holds its level, failures counted as misses. Then ``sort`` and
+            ``columns`` take these.
 
         Raises
         ------
@@ -177,10 +209,14 @@ class Run:
             from ldpflow.results.arena import best_rows
 
             table = best_rows(self.store, table)
+        if short:
+            from ldpflow.results.arena import short_rows
+
+            table = short_rows(table)
         return select_rows(table, sort=sort, columns=columns)
 
     def rows(self, where: str | None = None, columns: Names = None, **settings: Any) -> pa.Table:
-        """Rows of single replicates.
+        """Rows of single replicates, each with the settings of its path: epsilon, tau, law, gamma, ...
 
         Parameters
         ----------
@@ -188,6 +224,12 @@ class Run:
             As of :meth:`summary`.
         **settings
             Values of columns, or lists of values: ``run.rows(method="BB", n=1_000_000)``.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per replicate, cell and coordinate, with the columns of docs/tables.md. Of a large run ask
+            for few ``columns``.
 
         Raises
         ------

@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
+from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ldpflow.columns import Column
+from ldpflow.documents import label, read_bib, references
 from ldpflow.errors import InputError
 
 
@@ -105,8 +108,9 @@ def type_text(kind: Any, bounds: dict[str, Any]) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(repr(value) for value in get_args(kind))
     if get_origin(kind) is tuple:
-        least, most = bounds.get("min_length", 0), bounds.get("max_length", "any number of")
-        return f"a list of {least} to {most} values, each {type_text(*bare_type(get_args(kind)[0]))}"
+        count = f"{bounds.get('min_length', 0)} to {bounds.get('max_length', 'any number of')}"
+        count = count if get_args(kind)[-1] is ... else f"{len(get_args(kind))}"
+        return f"a list of {count} values, each {type_text(*bare_type(get_args(kind)[0]))}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "a table of " + ", ".join(f"{name} ({allowed(kind, name)})" for name in kind.model_fields)
     if kind is bool:
@@ -216,11 +220,67 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-class InputModel(BaseModel):
+def signature_of(cls: type[BaseModel]) -> inspect.Signature:
+    """Signature of a component's class: settings with their types and defaults, without bounds."""
+    found = []
+    for name, field in cls.model_fields.items():
+        kind = field_type(cls, name)[0]
+        if get_origin(kind) is tuple:
+            parts = tuple(part if part is ... else bare_type(part)[0] for part in get_args(kind))
+            kind = tuple.__class_getitem__(parts)
+        default = inspect.Parameter.empty if field.is_required() else field.get_default()
+        kind = kind | None if default is None else kind
+        if name != "kind":
+            found.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            )
+    return inspect.Signature(found)
+
+
+if TYPE_CHECKING:
+    DocumentedModel = BaseModel  # a type checker knows the classes by their fields
+else:
+
+    class DocumentedClass(type(BaseModel)):
+        """Class of settings as ``help()`` and editors show it: without the methods of pydantic.
+
+        The docstring of a component has all settings with units, the formula, references and an example.
+        """
+
+        def __dir__(cls) -> list[str]:
+            own = [vars(base) for base in cls.__mro__ if base not in InputModel.__mro__]
+            shown = (types.FunctionType, classmethod, property)
+            members = ((name, value) for names in own for name, value in names.items())
+            named = {name for name, value in members if isinstance(value, shown) and value.__doc__}
+            return sorted(name for name in named if not name.startswith(("_", "model_")))
+
+        @property
+        def __doc__(cls) -> str | None:
+            kind = cls.__dict__.get("__pydantic_fields__", {}).get("kind")
+            component = kind is not None and isinstance(kind.default, str)
+            return class_page(cls, kind.default) if component else cls.__dict__.get("__doc__")
+
+        @__doc__.setter
+        def __doc__(cls, text: str) -> None:
+            type.__dict__["__doc__"].__set__(cls, text)  # cloudpickle restores the attributes of a class
+
+    class DocumentedModel(BaseModel, metaclass=DocumentedClass):
+        """Base of models with a docstring made from their fields."""
+
+
+class InputModel(DocumentedModel):
     """Base of models that raise an InputError for invalid values.
 
     Numbers may be NumPy's, arrays are read as lists, and a text is no number.
     """
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        cls.__signature__ = signature_of(cls)
+
+    def __dir__(self) -> list[str]:
+        return [*type(self).model_fields, *dir(type(self))]
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -251,6 +311,12 @@ class Settings(InputModel):
 
     group: ClassVar[str] = ""
     """Table of a study file for these components: problem, mechanism, ..."""
+
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Papers: keys of ldpflow/results/references.bib, or entries of BibTeX."""
+
+    example: ClassVar[Mapping[str, Any]] = {}
+    """Settings without a default that an example needs."""
 
     if not TYPE_CHECKING:
 
@@ -400,8 +466,8 @@ def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
             yield from settings_in(get_args(annotation))
 
 
-def parameter_text(cls: type, name: str) -> str:
-    """First sentence of a parameter's entry in the docstring of a class or of the nearest base.
+def parameter_entry(cls: type, name: str) -> str:
+    """A parameter's entry in the docstring of a class or of the nearest base.
 
     ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line. Several names may share
     an entry.
@@ -409,13 +475,62 @@ def parameter_text(cls: type, name: str) -> str:
     for base in cls.__mro__:
         entry = re.search(
             rf"^(?:\w+, )*{name}(?:, \w+)*(?: :.*)?\n((?:    .*\n?)+)",
-            inspect.cleandoc(base.__doc__ or "").partition("Parameters\n---")[2],
+            written_doc(base).partition("Parameters\n---")[2],
             re.MULTILINE,
         )
         if entry is not None:
-            text = " ".join(entry[1].split())
-            return re.split(r"\.(?: (?=[A-Z(])|$)", text)[0].replace("``", "`")
+            return " ".join(entry[1].split())
     return ""
+
+
+def parameter_text(cls: type, name: str) -> str:
+    """First sentence of a parameter's entry."""
+    return re.split(r"\.(?: (?=[A-Z(])|$)", parameter_entry(cls, name))[0].replace("``", "`")
+
+
+def written_doc(cls: type) -> str:
+    """Docstring of a class as its module has it, without that of a base."""
+    return inspect.cleandoc(vars(cls).get("__doc__") or "")
+
+
+def class_page(cls: Any, kind: str) -> str:
+    """Docstring of a component: settings with units and defaults, formula, references, an example."""
+    settings = []
+    for name in (name for name in cls.model_fields if name != "kind"):
+        unit = cls.setting(name).unit
+        words = [allowed(cls, name) + ("" if unit in "-1" else f" [{unit}]")]
+        default = cls.model_fields[name].get_default()
+        needed = cls.model_fields[name].is_required() or name in cls.missing_settings({})
+        words += ["required in a study"] if needed else [] if default is None else [f"default {default!r}"]
+        meaning = cls.setting(name).meaning
+        meaning = parameter_entry(cls, name) or f"{meaning[:1].upper()}{meaning[1:]}."
+        settings.append(f"{name} : {', '.join(words)}\n{indent(fill(meaning, 84), '    ')}")
+    # A class of a plug-in that came by cloudpickle has no module.
+    formula = inspect.cleandoc(getattr(sys.modules.get(cls.__module__), "__doc__", None) or "")
+    paragraphs = formula.partition(f"**{kind}**")
+    if paragraphs[1]:
+        formula = f"{kind}{paragraphs[2]}".partition("\n\n**")[0]
+    papers = [paper for key in cls.cites for paper in (read_bib(key) or {key: references()[key]}).values()]
+    prose = (p if p.startswith(" ") else fill(p, 76) for p in formula.split("\n\n"))
+    sections = {
+        "Parameters": "\n".join(settings),
+        "Notes": f"Kind ``{kind}`` of a study file. ::\n\n" + indent("\n\n".join(prose), "    "),
+        "References": "\n".join(f"{label(paper)}: {paper.fields['title']}." for paper in papers),
+        "Examples": f">>> import ldpflow as lf\n>>> {cls.group} = lf.{cls.__name__}({example_of(cls)})",
+    }
+    head = written_doc(cls).partition("Parameters\n---")[0].strip()
+    shown = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join([head, *shown]) + "\n"
+
+
+def example_of(cls: Any) -> str:
+    """Settings of an example: what is needed, and up to three further ones at their defaults."""
+    given = dict(cls.example)
+    for name, field in cls.model_fields.items():
+        default = field.get_default()
+        if name != "kind" and len(given) < 3 and isinstance(default, (int, float)):
+            given[name] = default
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())
 
 
 def is_vector(annotation: Any) -> bool:

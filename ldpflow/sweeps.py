@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -42,7 +43,7 @@ def sweep(
     retries: int = 3,
     fresh: bool = False,
     allow_failures: bool = False,
-    progress: bool = False,
+    progress: bool | None = None,
     verbose: bool = False,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
@@ -86,8 +87,8 @@ def sweep(
         Move an old run aside and start over.
     allow_failures : bool
         Return a run even if batches failed. They are listed in ``run.result.failed_batches``.
-    progress : bool
-        Show a live display.
+    progress : bool, optional
+        Show a live display. Default: in a notebook.
     verbose : bool
         Print Ray's log lines.
     on_plan : callable, optional
@@ -112,6 +113,16 @@ def sweep(
     KeyboardInterrupt
         As :class:`SweepInterrupted`, after an orderly stop. Finished rows are kept. A batch in compiled
         code continues in its thread, and the interpreter waits for it.
+
+    Examples
+    --------
+    >>> study = lf.Study(
+    ...     problem=lf.Quantile(tau=0.5), mechanism=lf.RandomizedResponse(epsilon=1.0),
+    ...     algorithm=lf.LdpSgd(gamma=0.51), methods=[lf.BlockBootstrap(B=50), lf.SelfNormalization()],
+    ...     n=[1e3], replicates=40, name="mine",
+    ... )
+    >>> lf.sweep(study, "runs/mine", executor="serial")
+    Run('runs/mine'): 2 cells, 40 replicates or more
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
@@ -143,7 +154,7 @@ def run_sweep(
     study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str] | None,
     options: SweepOptions,
-    progress: bool = False,
+    progress: bool | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
@@ -200,13 +211,15 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
 
 
-def display(progress: bool, study: Study, until_precise: bool, continued: str | None) -> Any:
+def display(progress: bool | None, study: Study, until_precise: bool, continued: str | None) -> Any:
     """Display of a sweep's events, or an empty one. ``continued``: an existing run, if any."""
-    if not progress:
+    if progress is False or (progress is None and "IPython" not in sys.modules):
         return nullcontext(lambda event: None)
-    from ldpflow.cli.progress import reporter
+    from ldpflow.cli.progress import in_notebook, reporter
     from ldpflow.store.run_store import RunStore
 
+    if progress is None and not in_notebook():
+        return nullcontext(lambda event: None)
     store = None if continued is None else RunStore(continued)
     simulators = study.simulators()
     return reporter(
@@ -237,6 +250,13 @@ def simulate(
     methods : sequence of IntervalMethod
         Methods for which the record keeps times and running sums. Then
         ``method.intervals(record, n, [0.9])`` gives the intervals.
+
+    Examples
+    --------
+    >>> (simulator, *_), method = lf.Study.load("quickstart").simulators(), lf.SelfNormalization()
+    >>> record = lf.simulate(simulator, seed=1, replicates=range(8), n=[1e3], methods=[method])
+    >>> method.intervals(record, 1000, [0.9]).lower.shape
+    (1, 1, 8)
     """
     from ldpflow.components.intervals import IntervalMethod
     from ldpflow.components.intervals.variance import Oracle

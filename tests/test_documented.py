@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import doctest
+import inspect
 import re
 import subprocess
 import sys
@@ -10,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+import ldpflow as lf
 from ldpflow.results.columns import COLUMNS
 from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import parameter_text
+from ldpflow.study import GROUPS
 from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
@@ -73,3 +77,36 @@ def test_every_method_that_an_author_has_to_write_stands_in_the_page(heading, ba
     part = text[start : text.index("## In a package")] if base == "DataLaw" else text[start:].split("\n**")[0]
     for name in getattr(ldpflow, base).__abstractmethods__:
         assert f"`{name}" in part or f"def {name}" in part, name
+
+
+ON_PAGES = {
+    "analyse": "tutorials/collected_reports",
+    "register": "own_component",
+    "load_plugin": "own_component",
+}
+"""Functions with an example on a page that other tests run."""
+
+USED = {
+    "Run": "summary rows compare explain trajectories verify replay check plot report",
+    "Study": "replace from_toml to_toml simulators left_out load",
+}
+"""Methods in the examples of a class."""
+
+
+def test_every_public_function_has_an_example_that_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kinds = [kind for group in GROUPS.values() for kind in group.values()]
+    components = {kind.__name__ for kind in kinds if kind.__module__.startswith("ldpflow.")}
+    functions = [name for name in lf.__all__ if inspect.isfunction(getattr(lf, name))]
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for name in sorted([*functions, "Run", "Study", *components], key=lambda name: (name != "sweep", name)):
+        found = getattr(lf, name)
+        if name in ON_PAGES:
+            page = (PAGE.parent / f"{ON_PAGES[name]}.md").read_text()
+            assert f"lf.{name}" in page, name
+            continue
+        test = doctest.DocTestParser().get_doctest(inspect.getdoc(found), {"lf": lf}, name, None, 0)
+        assert test.examples, name
+        assert all(f".{used}(" in found.__doc__ for used in USED.get(name, "").split()), name
+        runner.run(test, clear_globs=False)
+    assert runner.summarize(verbose=False).failed == 0

@@ -28,7 +28,7 @@ from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.published import Comparison, compare
-from ldpflow.results.summary import stored_summary, stored_trajectory_summary
+from ldpflow.results.summary import stored_settings, stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
@@ -266,10 +266,12 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         warnings.simplefilter("ignore")
         findings += [] if study is None else gap_findings(store, study)
         findings += summary_findings("summary.parquet", store.read_summary, stored_summary, store, whole)
+        everything = [*whole, *followed]
+        findings += summary_findings("paths.parquet", store.read_paths, stored_settings, store, everything)
         read = store.read_trajectory_summary
         findings += summary_findings("trajectories.parquet", read, stored_trajectory_summary, store, followed)
     if recompute is not None:
-        findings += [Finding(what) for what in recompute_share(store, [*whole, *followed], recompute)]
+        findings += [Finding(what) for what in recompute_share(store, everything, recompute)]
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
 
 

@@ -39,7 +39,12 @@ from ldpflow.errors import EngineLost, InputError, address_limit
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.options import SweepOptions
-from ldpflow.results.summary import names_of_summary, stored_summary, stored_trajectory_summary
+from ldpflow.results.summary import (
+    names_of_summary,
+    stored_settings,
+    stored_summary,
+    stored_trajectory_summary,
+)
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
 from ldpflow.simulators.simulator import Simulator
@@ -457,7 +462,14 @@ def executor_for(
 
 
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
-    """Write the summary and that of trajectories; both, and the parts whose rows are unreadable."""
+    """Write the summaries and the settings of the paths.
+
+    Returns
+    -------
+    summary, trajectories : pyarrow.Table
+    damaged : list of UnreadablePart
+        Parts whose rows are unreadable.
+    """
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
     summary = stored_summary(store, damaged=damaged)
@@ -465,6 +477,7 @@ def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[Unreadabl
         # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
         store.replicates.compact(paths_to_compact(parts))
     store.write_summary(summary)
+    store.write_paths(stored_settings(store, damaged=[]))
     followed = stored_trajectory_summary(store, damaged=damaged)
     if followed.num_rows:
         store.write_trajectory_summary(followed)

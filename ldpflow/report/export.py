@@ -15,6 +15,7 @@ from ldpflow.errors import InputError
 from ldpflow.report.page import asset, load_template
 from ldpflow.report.results import Results, labels
 from ldpflow.results.arena import judge, settings_of, why_barred
+from ldpflow.results.summary import stored_settings
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys
 from ldpflow.study.stored import stored_left_out
@@ -71,7 +72,8 @@ def cautions(results: Results) -> list[str]:
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
     """Write the tables and the views of views.sql.
 
-    Tables: ``summary``, ``replicates``, ``paths``, ``trajectories``, ``trajectory_summary``, ``sessions``.
+    Tables: ``summary``, ``stored_replicates``, ``paths``, ``trajectories``, ``trajectory_summary``,
+    ``sessions``. The view ``replicates`` has the stored rows with the settings of their path.
     The summary has five more columns: ``setting`` and ``series`` say what tells its rows apart,
     ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended, ``place``
     its place in its setting (see ldpflow.results.arena).
@@ -112,10 +114,10 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
         connection.execute(f"CREATE TABLE {name} AS FROM new_rows")
 
     create("summary", in_words(results))
-    create("replicates", results.store.replicates.read(within=(0, 0), damaged="refuse"))
+    create("stored_replicates", results.store.replicates.read(within=(0, 0), damaged="refuse"))
     for rows in results.store.replicates.iterate(damaged="refuse"):
         connection.register("new_rows", rows)
-        connection.execute("INSERT INTO replicates FROM new_rows")
+        connection.execute("INSERT INTO stored_replicates FROM new_rows")
     create("trajectories", read_trajectories(results.store, damaged="refuse"))
     create("trajectory_summary", results.trajectories)
     connection.execute(
@@ -127,8 +129,9 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
         words += [entry.get("wall_seconds"), entry.get("engine")]
         words += [json.dumps(entry.get(name)) for name in ("machine", "versions")]
         connection.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(words))})", words)
-    settings = path_settings(results)
-    create("paths", pa.table({"path": [*settings], "setting": [*settings.values()]}))
+    setting, paths = path_settings(results), stored_settings(results.store, damaged="refuse")
+    texts = [setting.get(path) for path in paths["path"].to_pylist()]
+    create("paths", paths.add_column(1, "setting", pa.array(texts, pa.string())))
     keys = ["path", *cell_keys(results.table.schema), "coordinate"]
     named = {"cell": keys, "others": [key for key in keys if key != "beta"]}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}

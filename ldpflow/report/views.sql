@@ -5,6 +5,10 @@
 -- say', by the rule of all that is ranked, which counts a replicate without interval as a miss; `barred` says why a
 -- method is not recommended whatever it covers; `place` counts the others of its path, n, level and coordinate.
 
+-- Rows of replicates, each with the settings of its path.
+CREATE VIEW replicates AS
+SELECT * FROM paths JOIN stored_replicates USING (path);
+
 -- Coverage beside its nominal level, with the question that everybody asks.
 CREATE VIEW coverage AS
 SELECT setting, series, {cell},
@@ -31,7 +35,7 @@ QUALIFY row_number() OVER (PARTITION BY {others} ORDER BY place NULLS LAST, beta
 -- Where replicates are lost.
 CREATE VIEW lost AS
 SELECT setting, {cell}, status, count(*) AS replicates
-FROM replicates JOIN paths USING (path)
+FROM replicates
 WHERE status NOT IN ('ok', 'range_end')
 GROUP BY ALL;
 
@@ -39,5 +43,5 @@ GROUP BY ALL;
 CREATE VIEW running_coverage AS
 SELECT setting, {cell}, replicate,
        avg(coalesce(covered, false)::INTEGER) OVER w AS coverage, count(covered) OVER w AS finished
-FROM replicates JOIN paths USING (path)
+FROM replicates
 WINDOW w AS (PARTITION BY {cell} ORDER BY replicate ROWS UNBOUNDED PRECEDING);

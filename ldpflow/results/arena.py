@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ldpflow.columns import distinguishing_columns
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
 from ldpflow.results.measures import Z95, wilson
@@ -195,6 +196,28 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     states = pa.array([entry.state for entry, _ in chosen], pa.string())
     counts = pa.array([count for _, count in chosen], pa.int64())
     return table.append_column("level_state", states).append_column("candidates", counts)
+
+
+SHORT = (
+    "coverage", "coverage_mcse", "level_state", "length_mean", "length_mcse", "bias", "bias_mcse",
+    "replicates", "failures", "candidates",
+)  # fmt: skip
+"""Measures of the short view of a summary."""
+
+
+def short_rows(summary: pa.Table) -> pa.Table:
+    """Short view of a summary: settings that differ between its rows, and few measures (:data:`SHORT`).
+
+    ``level_state`` tells by :func:`judge` whether the method holds its level.
+    """
+    rows = summary.to_pylist()
+    if "level_state" not in summary.column_names:
+        summary = summary.append_column("level_state", pa.array(map(judge, rows), pa.string()))
+    names = summary.column_names
+    settings = names[1 : names.index("truth")]
+    differing = distinguishing_columns(settings, rows, implied=True)
+    shown = [name for name in settings if name in differing or name in ("n", "method")]
+    return summary.select([*shown, *(name for name in SHORT if name in names)])
 
 
 def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:

@@ -7,11 +7,9 @@ a plug-in is executed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import pyarrow as pa
@@ -20,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
+from ldpflow.documents import Reference, label, read_bib, references
 from ldpflow.results.design import RunDesign
 from ldpflow.settings import Settings, is_vector
 from ldpflow.study import GROUPS
@@ -44,28 +43,6 @@ OWN_VARIANTS = (
     (("LUG",), "base", "BM", "the batch means"),
 )
 """Published kinds of methods, a setting and its unpublished value, and the words for it."""
-
-
-class Reference(NamedTuple):
-    """An entry of a .bib file: its type, its fields and its text."""
-
-    kind: str
-    fields: dict[str, str]
-    text: str
-
-
-def read_bib(text: str) -> dict[str, Reference]:
-    """Entries of BibTeX by key. A field stands on a line of its own, and the last line is a brace."""
-    found = {}
-    for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
-        fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
-        found[match[2]] = Reference(match[1], fields, match[0])
-    return found
-
-
-@cache
-def references() -> dict[str, Reference]:
-    return read_bib(files("ldpflow.results").joinpath("references.bib").read_text(encoding="utf-8"))
 
 
 def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
@@ -114,13 +91,6 @@ def bibtex(study: Mapping[str, Any]) -> str:
         f"  version = {{{__version__}}},\n  year = {{2026}},\n  note = {{Computer software, Apache-2.0}},\n}}"
     )
     return "\n\n".join([own, *(reference.text for reference in references_of(study).values())]) + "\n"
-
-
-def label(reference: Reference) -> str:
-    """Name of a reference in a text: ``Dette and Graw, 2024``."""
-    names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
-    who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
-    return f"{who}, {reference.fields['year']}"
 
 
 def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:

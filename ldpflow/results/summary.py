@@ -364,6 +364,14 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
     return found
 
 
+def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
+    """Settings of the paths that have rows: the columns of a path in the summary, one row per path."""
+    paths: dict[str, Simulator[Any, Any]] = {}
+    for dataset in store.datasets():
+        paths |= stored_paths(dataset, damaged=damaged)
+    return with_parameters(pa.table({"path": pa.array(sorted(paths), pa.string())}), paths)[0]
+
+
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
     """The summary of a run, computed from its stored rows, some cells at a time.
 

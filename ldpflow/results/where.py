@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
+from ldpflow.results.summary import stored_settings
 from ldpflow.settings import nearest
 from ldpflow.store.run_store import RunStore
 
@@ -191,23 +192,49 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
     return found
 
 
+def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
+    """Iterate over the rows of all replicates, part by part, with the settings of their path in front."""
+    paths = stored_settings(store, damaged="refuse")
+    settings = {row["path"]: row for row in paths.to_pylist()}
+    shared: dict[tuple[str, str], pa.Array] = {}
+
+    def repeat(field: pa.Field, value: Any, count: int) -> pa.Array:
+        # Parts share the memory of equal settings, which are constants of a path.
+        known = shared.get((field.name, repr(value)))
+        if known is None or len(known) < count:
+            known = shared[field.name, repr(value)] = pa.repeat(pa.scalar(value, field.type), count)
+        return known.slice(0, count)
+
+    for rows in store.replicates.iterate(damaged="refuse"):
+        if rows.num_rows:
+            own = settings[rows["path"][0].as_py()]
+            rows = rows.drop_columns("path")
+            columns = [repeat(field, own[field.name], rows.num_rows) for field in paths.schema]
+            schema = pa.schema([*paths.schema, *rows.schema])
+            yield pa.Table.from_arrays([*columns, *rows.columns], schema=schema)
+
+
 def stored_rows(
     store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
 ) -> pa.Table:
-    """Rows of single replicates that meet a condition and have these settings."""
+    """Rows of single replicates, with their settings, that meet a condition and have these values."""
     found = []
-    for table in store.replicates.iterate(damaged="refuse"):
+    for table in iterate_rows(store):
+        chosen = None if where is None else condition(where, table.schema)
         for name, value in settings.items():
             check_column(name, table.schema, name)
             values = value if isinstance(value, (list, tuple)) else [value]
-            table = table.filter(is_among(name, values, table.schema))
-        found.append(table if where is None else table.filter(condition(where, table.schema)))
+            among = is_among(name, values, table.schema)
+            chosen = among if chosen is None else chosen & among
+        if chosen is not None:
+            table = table.filter(chosen)
+        found.append(select_rows(table, columns=columns))
     if not found:
         raise InputError("run", store.root, "a run with rows of replicates", "Nothing finished there.")
     rows = pa.concat_tables(found)
     if not rows.num_rows and (where is not None or settings):
         named = [*dict.fromkeys((*settings, *columns_named(where)))]
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
-        held = store.replicates.iterate(columns=named, damaged="refuse")
+        held = (table.select(named) for table in iterate_rows(store))
         raise InputError(field, value, SOME_ROW, describe_values(named, held))
-    return select_rows(rows, columns=columns)
+    return rows

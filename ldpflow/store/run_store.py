@@ -2,7 +2,8 @@
 
 ::
 
-    RUN/study.toml, provenance.json, summary.parquet, trajectories.parquet
+    RUN/study.toml, provenance.json
+    RUN/summary.parquet, trajectories.parquet, paths.parquet
     RUN/replicates/, trajectories/   parts of rows, see ldpflow.store.dataset
     RUN/tmp/        unfinished files (local disk only)
     RUN/set_aside/  unusable parts
@@ -113,7 +114,7 @@ class RunStore(RunFiles):
         """Write study.toml with its checksum in the last line."""
         self.publish("study.toml", append_checksum(text).encode())
 
-    def read_table(self, name: str, expected: Mapping[str, Expected], dataset: Dataset) -> pa.Table | None:
+    def read_table(self, name: str, expected: Mapping[str, Expected], *datasets: Dataset) -> pa.Table | None:
         """Read and verify a summary of the run; None if there is none.
 
         Raises
@@ -143,7 +144,7 @@ class RunStore(RunFiles):
             if found is None or not (fits(found) or pa.types.is_null(found)):
                 column_text = f"column {column}: {found or 'absent'}"
                 raise DamagedRun(self.full(name), column_text, "the columns of a summary", again)
-        stored = {f"p{key}" for key in dataset.path_keys()}
+        stored = {f"p{key}" for dataset in datasets for key in dataset.path_keys()}
         if stored and (unknown := sorted({*table["path"].unique().to_pylist()} - stored, key=str)):
             raise DamagedRun(self.full(name), f"path {unknown[0]}", "paths that have rows", again)
         return table.replace_schema_metadata()
@@ -178,6 +179,13 @@ class RunStore(RunFiles):
 
     def write_summary(self, table: pa.Table) -> None:
         self.publish("summary.parquet", self.sealed_summary(table))
+
+    def read_paths(self) -> pa.Table | None:
+        """Settings by path, as plain readers join them with the rows; None if there is no such file."""
+        return self.read_table("paths.parquet", {"path": pa.types.is_string}, *self.datasets())
+
+    def write_paths(self, table: pa.Table) -> None:
+        self.publish("paths.parquet", self.sealed_summary(table))
 
     def read_trajectory_summary(self) -> pa.Table | None:
         table = self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS, self.trajectories)

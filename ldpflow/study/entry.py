@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, allowed, closest, field_type, input_error, nearest, setting_error
+from ldpflow.settings import Axes, Settings, allowed, closest, field_type, input_error, nearest, setting_error
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
@@ -90,18 +90,28 @@ GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_M
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind and the values of each of its settings, defaults included: their full product.
-
-    Its display leaves out the values of a pilot.
-    """
+    """A kind and the values of each of its settings, defaults included: their full product."""
 
     group: str
     kind: str
     axes: dict[str, tuple[Any, ...]]
 
     def __repr__(self) -> str:
-        axes = {name: values for name, values in self.axes.items() if name != PILOT_VALUES}
-        return f"Entry(group={self.group!r}, kind={self.kind!r}, axes={axes!r})"
+        """Python expression: ``Quantile(tau=[0.5, 0.9])``."""
+        values = {
+            name: values[0] if len(values) == 1 else list(values) for name, values in self.chosen().items()
+        }
+        return repr(Axes(GROUPS[self.group][self.kind], values))
+
+    def chosen(self) -> dict[str, tuple[Any, ...]]:
+        """Axes without defaults that need not be said, and without the values of a pilot."""
+        component = GROUPS[self.group][self.kind]
+        asked = component.missing_settings({})
+        return {
+            name: values
+            for name, values in self.axes.items()
+            if name != PILOT_VALUES and (name in asked or values != (component.model_fields[name].default,))
+        }
 
     @classmethod
     def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import ldpflow
+from ldpflow.columns import short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
@@ -57,6 +59,7 @@ MOST_FILES = 20
 """Most files that a hint names."""
 
 Entries = tuple[Entry, ...]
+Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
@@ -196,11 +199,17 @@ class Study:
     The design is the product of problems, what acts on them (algorithms under mechanisms, and protocols),
     interval methods, n and level. A list is an axis, a scalar one value:
 
-    >>> Study(
-    ...     problem=Quantile(tau=[0.5, 0.9]), mechanism=RandomizedResponse(epsilon=[0.5, 1.0]),
-    ...     algorithm=LdpSgd(gamma=0.51), methods=[BlockBootstrap(beta=0.75), SelfNormalization()],
+    >>> study = lf.Study(
+    ...     problem=lf.Quantile(tau=[0.5, 0.9]), mechanism=lf.RandomizedResponse(epsilon=[0.5, 1.0]),
+    ...     algorithm=lf.LdpSgd(gamma=0.51), methods=[lf.BlockBootstrap(beta=0.75), lf.SelfNormalization()],
     ...     n=[1e5, 1e6], replicates=500, seed=1, name="mine",
-    ... )  # doctest: +SKIP
+    ... )
+    >>> study.replace(epsilon=2.0, n=[1e4]).mechanism
+    (RandomizedResponse(epsilon=2.0),)
+    >>> lf.Study.from_toml(study.to_toml()) == study, len(study.simulators()), study.left_out()
+    (True, 4, [])
+    >>> lf.Study.load("quickstart").name
+    'quickstart'
 
     Parameters
     ----------
@@ -251,14 +260,14 @@ class Study:
 
     def __init__(
         self,
-        problem: object,
-        mechanism: object = None,
-        algorithm: object = None,
-        methods: object = (),
-        n: object = (),
+        problem: Components,
+        mechanism: Components | None = None,
+        algorithm: Components | None = None,
+        methods: Components = (),
+        n: float | Sequence[float] = (),
         *,
-        protocol: object = None,
-        level: object = 0.9,
+        protocol: Components | None = None,
+        level: float | Sequence[float] = 0.9,
         replicates: float = 200,
         seed: int = 0,
         name: str = "study",
@@ -285,6 +294,33 @@ class Study:
             self.fill(read_study(mapping))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
+
+    def __repr__(self) -> str:
+        """The study as its constructor, without defaults."""
+        given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
+        given |= {
+            "methods": items_text(self.method),
+            "n": items_text(self.n),
+            "level": items_text(self.level),
+        }
+        given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
+        given |= {"independent_n": "True"} if self.independent_n else {}
+        for name, table in (("trajectory", self.trajectory), ("monitor", self.monitor)):
+            given |= {name: repr(table.model_dump(exclude_none=True))} if table else {}
+        given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
+        return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
+
+    def _repr_html_(self) -> str:
+        """The design as a table, for notebooks."""
+        rows = []
+        for entry in (entry for group in GROUPS for entry in self.entries(group)):
+            axes = (f"{k} = {values_text(v)}" for k, v in entry.axes.items() if k != PILOT_VALUES)
+            rows.append((entry.group, entry.kind, "; ".join(axes)))
+        rows += [("users", "n", values_text(self.n)), ("level", "nominal coverage", values_text(self.level))]
+        cells = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows]
+        counts = f"{len(self.plans()):,} paths, {sum(len(plan.cells) for plan in self.plans()):,} cells"
+        more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
+        return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
     def fill(self, values: Mapping[str, Any]) -> None:
         for own in fields(self):
@@ -527,6 +563,14 @@ class Study:
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
 
 
+def items_text(items: tuple[Any, ...]) -> str:
+    return repr(items[0]) if len(items) == 1 else repr([*items])
+
+
+def values_text(values: Iterable[Any]) -> str:
+    return ", ".join(map(short, values))
+
+
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
 
@@ -549,7 +593,11 @@ def enumerate_some(names: Iterable[str]) -> str:
 
 
 def bundled_studies() -> dict[str, Path]:
-    """The study files that come with the package, by name, whatever their folder."""
+    """The study files that come with the package, by name, whatever their folder.
+
+    >>> sorted(lf.bundled_studies())[:2]
+    ['arena', 'arena-regression']
+    """
     package = Path(ldpflow.__file__).parent
     # In a source checkout they lie next to the package.
     root = package if (package / "workflows").is_dir() else package.parent

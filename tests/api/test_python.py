@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import pickle
+import pydoc
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
 from ldpflow.simulators.one_pass import OnePass
 
 ROOT = Path(__file__).parents[2]
+KEYS = ("epsilon", "law", "n", "replicate")
 
 
 def small(**changes):
@@ -43,7 +52,8 @@ def run(tmp_path_factory):
 def test_names_are_listed_and_unknown_ones_refused():
     for name in ("Study", "Quantile", "LdpSgd", "BlockBootstrap", "sweep", "open_run", "register", "Run"):
         assert name in dir(lf) and getattr(lf, name) is not None
-    assert {"Study", "Run", "sweep", "Quantile", "BlockBootstrap"} <= set(lf.__all__) <= set(dir(lf))
+    assert {"Study", "Run", "sweep", "Quantile", "BlockBootstrap"} <= set(lf.__all__)
+    assert dir(lf) == sorted(lf.__all__)
     with pytest.raises(AttributeError, match="Quantilez"):
         lf.Quantilez  # noqa: B018
 
@@ -53,6 +63,30 @@ def test_a_study_in_python_is_the_study_of_its_toml():
     assert lf.Study.from_toml(study.to_toml()) == study
     assert lf.Study.load(study.to_toml()).hash() == study.hash()
     assert len(study.simulators()) == 4 and isinstance(study.simulators()[0], OnePass)
+
+
+def test_a_study_shows_as_its_constructor_and_as_a_table():
+    study = small(monitor={"first_n": 500})
+    names = {name: getattr(lf, name) for name in lf.__all__}
+    assert eval(repr(study), names) == study
+    assert "RandomizedResponse(epsilon=[0.5, 1.0])" in repr(study) and "gamma" not in repr(study)
+    for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
+        assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
+    page = small()._repr_html_()
+    assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
+    for cell in ("tau = 0.5, 0.9; law = normal", "epsilon = 0.5, 1", "gamma = 0.51", "beta = 0.65, 0.75"):
+        assert cell in page, cell
+
+
+def test_help_of_a_component_is_its_page():
+    found = pydoc.render_doc(lf.Quantile, renderer=pydoc.plaintext)
+    assert len(found.splitlines()) < 250 and "model_" not in found and "pydantic_" not in found
+    for text in ("tau : a number in (0, 1) [share]", "g(x, theta) = -tau", "Dette and Graw, 2024", ">>> "):
+        assert text in found, text
+    assert str(inspect.signature(lf.BlockBootstrap)).startswith("(*, beta: float = 0.75, B: int = 500,")
+    assert "theta0 : a finite number" in lf.LdpSgd.__doc__ and "B perturbed" not in lf.LdpSgd.__doc__
+    assert "truth" in dir(lf.Quantile(tau=0.5)) and "tau" in dir(lf.Quantile(tau=0.5))
+    assert not [name for name in dir(lf.Quantile(tau=0.5)) if name.startswith("model_")]
 
 
 def test_lists_are_axes_and_scalars_are_scalars():
@@ -73,10 +107,47 @@ def test_summary_rows_and_their_conditions(run):
     assert rows.num_rows == 40 * 2 * 2 * 2 and set(rows["n"].to_pylist()) == {1000}
     assert run.rows(where="replicate < 3 and method == 'SN'").num_rows == 3 * 4 * 2
     assert run.summary(columns="coverage").column_names == ["coverage"]
+    short = run.summary(short=True, sort="-coverage")
+    assert short.column_names[:5] == ["epsilon", "tau", "n", "method", "beta"] and short.num_columns < 16
+    assert short.num_rows == summary.num_rows * 4 and "fails" in short["level_state"].to_pylist()
     with pytest.raises(lf.InputError, match="Did you mean 'method'"):
         run.summary(where="mehtod == 'BB'")
     with pytest.raises(lf.InputError, match="epsilonn"):
         run.rows(epsilonn=1.0)
+
+
+def test_rows_have_the_settings_of_their_path(run):
+    rows, summary = run.rows(), run.summary()
+    settings = summary.column_names[: summary.column_names.index("n")]
+    assert {"epsilon", "tau", "law", "gamma"} < set(settings) < set(rows.column_names)
+    keys = ["epsilon", "law", "tau", "n", "method", "beta"]
+    expected = summary.to_pandas().fillna({"beta": 0.0}).set_index(keys)["coverage_failures_as_misses"]
+    groups = rows.to_pandas().fillna({"beta": 0.0}).groupby(keys)["covered"]
+    shares = groups.agg(lambda covered: (covered == True).mean())  # noqa: E712 - null where there is no interval
+    assert shares.index.sort_values().equals(expected.index.sort_values())
+    assert (shares - expected).abs().max() < 1e-12
+    lazily = pl.from_arrow(rows).group_by(keys).agg(pl.col("covered").fill_null(False).mean())
+    assert lazily.height == summary.num_rows and abs(lazily["covered"].mean() - expected.mean()) < 1e-12
+    few = run.rows("epsilon == 0.5 and method == 'SN'", ["law", "n", "tau"], tau=[0.9])
+    assert few.column_names == ["law", "n", "tau"] and few.num_rows == 2 * 40
+    with pytest.raises(lf.InputError, match="epsilon has 0.5, 1.0"):
+        run.rows(epsilon=3.0)
+
+
+def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):
+    text = (ROOT / "docs" / "run_directory.md").read_text().partition("## Rows with their settings")[2]
+    shown = ast.parse(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1])
+    lines = [ast.unparse(statement) for statement in shown.body]
+    modules = {name: import_module(name) for name in ("duckdb", "polars", "pandas", "pyarrow")}
+    expected = sorted(zip(*(run.rows()[name].to_pylist() for name in KEYS), strict=True))
+    assert [line.partition(".")[0] for line in lines] == ["duckdb", "polars", "pandas", "pyarrow"]
+    for line in lines:
+        found = eval(line.replace("runs/t1", run.out), modules)
+        frame = found.df() if line.startswith("duckdb") else found.to_pandas() if "pyarrow" in line else found
+        assert sorted(zip(*(frame[name] for name in KEYS), strict=True)) == expected, line
+    (Path(run.out) / "paths.parquet").rename(Path(run.out) / "away")
+    assert ["paths.parquet: absent" in finding.what for finding in run.check().findings] == [True]
+    (Path(run.out) / "away").rename(Path(run.out) / "paths.parquet")
 
 
 def test_what_a_run_offers(run, tmp_path):
@@ -160,6 +231,17 @@ def test_a_record_in_memory_gives_the_stored_intervals(run):
     assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
 
 
+def test_a_notebook_shows_progress_by_default(tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setitem(sys.modules, "IPython", sys.modules[__name__])
+    monkeypatch.setattr("ldpflow.cli.progress.reporter", lambda *given: nullcontext(events.append))
+    study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
+    for in_notebook, progress, shown in ((False, None, False), (True, False, False), (True, None, True)):
+        monkeypatch.setattr("ldpflow.cli.progress.in_notebook", lambda found=in_notebook: found)
+        lf.sweep(study, tmp_path / f"{in_notebook}-{progress}", executor="serial", progress=progress)
+        assert bool(events) == shown
+
+
 def test_an_interrupted_sweep_stops_in_order(tmp_path):
     study = small(n=[1e6], replicates=4000)
 
@@ -189,9 +271,16 @@ def test_the_types_are_those_that_users_need(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_types_have_every_public_name():
-    """Components have any type, since they take values and lists of values."""
+def bundled_names():
+    """Public names without components that other tests registered."""
+    modules = {name: getattr(getattr(lf, name), "__module__", "ldpflow.") for name in lf.__all__}
+    return {name for name, module in modules.items() if module.startswith("ldpflow.")}
+
+
+def test_the_types_are_those_of_the_components_and_public_names():
+    code = "from docs.stubs import page; print(page(), end='')"  # alone: other tests register components
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     text = (Path(lf.__file__).parent / "__init__.pyi").read_text()
-    names = set(re.findall(r" as (\w+)$", text, re.MULTILINE))
-    bases = {base for base, _ in vars(lf)["REGISTRIES"].values()}
-    assert names == {name for names in vars(lf)["EXPORTS"].values() for name in names} | bases
+    assert done.stdout == text, f"run python docs/stubs.py {done.stderr}"
+    imported, defined = (re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) (\w+)"))
+    assert {*imported, *defined, "__version__"} == bundled_names()

@@ -21,4 +21,7 @@ rows: pa.Table = run.rows(method="BB", n=1_000_000)
 passed: bool = run.verify("dette-graw").passed and run.check().passed
 equal: bool = run.replay(path="p0123456789abcdef", replicate=17).equal
 place: str = run.report("report.html")
+level: float = lf.Quantile(tau=0.9).tau
+unknown = lf.LdpSgd(gama=0.51)  # type: ignore[call-arg]
+predicted: lf.Plan = lf.plan("quickstart", half_width=0.1)
 record = lf.simulate(study.simulators()[0], seed=1, replicates=range(32), n=[1e4])

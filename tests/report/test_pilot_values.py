@@ -74,8 +74,8 @@ def test_files_for_others_are_without_it(
     with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
         for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             assert not HEXADECIMAL.search(repr(db.execute(f"FROM {name}").fetchall())), name
-    summary = Path(run.out) / "summary.parquet"
-    assert not HEXADECIMAL.search(summary.read_bytes().decode("latin-1"))
+    for name in ("summary.parquet", "paths.parquet"):
+        assert not HEXADECIMAL.search((Path(run.out) / name).read_bytes().decode("latin-1")), name
 
 
 def test_the_study_of_the_report_reads_the_file_again(run: lf.Run, tmp_path: Path) -> None:

@@ -37,9 +37,6 @@ class BaseAlgorithm(Settings):
 
     group: ClassVar[str] = "algorithm"
 
-    cites: ClassVar[tuple[str, ...]] = ()
-    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
-
     family: ClassVar[str]
     """Family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 

@@ -114,7 +114,6 @@ class IntervalMethod(Settings):
     the path does not arrive. With None the bias of a run decides."""
 
     record: ClassVar[type[Record]]
-    cites: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str] = ""
     diagnostics: ClassVar[tuple[Column, ...]] = ()
 

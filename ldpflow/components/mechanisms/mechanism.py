@@ -79,9 +79,6 @@ class Mechanism(Settings):
 
     group: ClassVar[str] = "mechanism"
 
-    cites: ClassVar[tuple[str, ...]] = ()
-    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
-
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
 

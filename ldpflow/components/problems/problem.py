@@ -69,9 +69,6 @@ class BaseProblem(Settings):
 
     group: ClassVar[str] = "problem"
 
-    cites: ClassVar[tuple[str, ...]] = ()
-    """Keys of papers in ldpflow/results/references.bib, or whole BibTeX entries."""
-
     @property
     @abstractmethod
     def dimension(self) -> int:

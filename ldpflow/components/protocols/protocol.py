@@ -81,14 +81,12 @@ class Protocol(Settings):
     """
 
     group: ClassVar[str] = "protocol"
+    example: ClassVar = {"range": (-4.0, 4.0)}
 
     family: ClassVar[str] = "counts"
     """Family of the simulators that run it."""
 
     carries_privacy: ClassVar[bool] = True
-
-    cites: ClassVar[tuple[str, ...]] = ()
-    """Keys of the papers that the protocol follows."""
 
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
     range: tuple[float, float] | None = None

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.engine.run import run_study
@@ -188,6 +189,12 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     ------
     InputError
         For settings that do not go together, or a fault of the file.
+
+    Examples
+    --------
+    >>> plan = lf.plan("quickstart", n=1e5, half_width=0.1)
+    >>> plan.table().select(["epsilon", "n", "recommended"]).num_rows
+    3
     """
     for name, value in options.items():
         if name not in OPTIONS:
@@ -212,6 +219,14 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
     cautions = [text.format_map(row) for row in rows if row["cautions"]]
     return Plan(rows, cautions, refused=False)
+
+
+plan.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        Parameter("study", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(PlanOptions).parameters.values()),
+    ]
+)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
