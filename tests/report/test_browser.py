@@ -40,7 +40,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
     for width in (1280, 390):
         resize(page, width)
         opened(page, file.as_uri())
-        charts = page.find_elements(By.CSS_SELECTOR, ".chart")
+        charts = page.find_elements(By.CSS_SELECTOR, ".chart[role]")
         assert len(charts) >= 7
         for chart in charts:
             marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
@@ -86,7 +86,7 @@ def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
     file.write_text(report_html(Results.load(tmp_path / "run")), encoding="utf-8")
     resize(page, 390)
     opened(page, file.as_uri())
-    fits = "return [...document.querySelectorAll('.chart')].map(c => c.scrollWidth <= c.clientWidth)"
+    fits = "return [...document.querySelectorAll('.chart[role]')].map(c => c.scrollWidth <= c.clientWidth)"
     assert page.execute_script(fits) == [True, True]
     assert complaints(page) == []
     assert requests(page) == [file.as_uri()]

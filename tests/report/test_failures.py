@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldpflow.engine.run import run_study
-from ldpflow.report.page import diverged_counts, failures, glance, why_failed
+from ldpflow.report.answers import diverged_counts, failures, glance, why_failed
 from ldpflow.report.pictures import FIGURES
 from ldpflow.report.results import Results
 from ldpflow.results.arena import settings_of
@@ -95,13 +95,13 @@ def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
         assert "left_out" not in FIGURES[name].chart(results, "n").usermeta
 
 
-def test_a_figure_says_which_variants_it_leaves_out(results: Results) -> None:
+def test_a_figure_has_every_line_and_the_page_begins_with_some(results: Results) -> None:
     model = next(row for row in results.rows if row["method"] == "BB" and row["beta"] == 0.6)
     betas = (0.1, 0.2, 0.3, 0.4, 0.5)
     crowded = [model | {"beta": beta, "series": f"BB, β = {beta}"} for beta in betas]
     more = dataclasses.replace(results, rows=results.rows + crowded)
     chart = FIGURES["coverage"].chart(more)
-    left = chart.usermeta["left_out"]
-    assert left.startswith("Left out: 4 lines (BB, β = ") and "(where)" in left
-    assert chart.to_dict()["title"]["subtitle"] == left
-    assert "left_out" not in FIGURES["coverage"].chart(results).usermeta
+    drawn = {row["series"] for row in values(chart.to_dict())}
+    assert len(drawn) == chart.usermeta["lines"] == 11
+    assert len(chart.usermeta["few"]) == 7 and set(chart.usermeta["few"]) < drawn
+    assert "left_out" not in chart.usermeta and "few" not in FIGURES["coverage"].chart(results).usermeta
