@@ -283,7 +283,7 @@ class Run:
             Rows to draw, as in :meth:`summary`.
         rows, cols, color : str or sequence of str, optional
             Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
-            color="method"``. Factors without a place go to the rows. Default: chosen by the design.
+            color="method"``. The other factors get rows or columns too. Default: chosen by the design.
         width, height : float or str, optional
             Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
 

@@ -380,7 +380,7 @@ def plot(
         typer.Argument(
             metavar="FIGURE",
             help="coverage, explanation, coverage-difference, length-ratio, choice, length, relative-length, "
-            "protocols, zip, heat-map, bias, standard-error or paper; for trajectories distance, "
+            "protocols, zip, bias, standard-error or paper; for trajectories distance, "
             "excess-loss, loss, gradient-norm, gradient-error, clipped, threshold, rates or risk.",
         ),
     ],
@@ -421,7 +421,7 @@ def plot(
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
-    A file has every panel and line; factors that have no place go to the rows of panels.
+    A file has every panel and line: factors that are not named get rows or columns too.
 
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """

@@ -32,6 +32,7 @@ from ldpflow.store.schema import cell_id, cell_keys
 
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
+COVERAGE = "coverage_failures_as_misses"
 MOST_NAMED = 2
 """Most groups of methods that a sentence names."""
 
@@ -73,32 +74,22 @@ def findings(results: Results) -> Findings:
 
     def clauses(state: str) -> list[str]:
         """Clauses on the methods that are in a state in most cells. Methods with equal words share one."""
-        found: dict[str, list[str]] = {}
-        lowest: dict[str, Row] = {}
+        found: dict[str, dict[str, list[Row]]] = {}
         members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
-        members = {name: chosen for name, chosen in members.items() if chosen}
         for name in sorted(members, key=lambda name: -len(members[name]) / len(groups[name])):
-            chosen = members[name]
-            words = where(results, groups[name], chosen)
-            found.setdefault(words, []).append(name)
-            worst = min(chosen, key=lambda row: with_misses(row)["coverage"])
-            kept = lowest.setdefault(words, worst)
-            if with_misses(worst)["coverage"] < with_misses(kept)["coverage"]:
-                lowest[words] = worst
+            if members[name]:
+                found.setdefault(where(results, groups[name], members[name]), {})[name] = members[name]
         texts = []
-        for words, names in list(found.items())[:MOST_NAMED]:
-            row = lowest[words]
-            cells.append((f"{state}, lowest coverage", row))
-            at = results.names.settings(row, [*(["series"] if len(names) > 1 else []), *results.varying()])
-            chosen = [row for name in names for row in members[name]]
+        for words, alike in list(found.items())[:MOST_NAMED]:
+            chosen = [row for own in alike.values() for row in own]
+            lowest = min(chosen, key=lambda row: row[COVERAGE])
+            cells.append((f"{state}, lowest coverage", lowest))
+            at = results.names.settings(lowest, [*["series"] * (len(alike) > 1), *results.varying()])
+            coverage = f"{lowest[COVERAGE]:.3f}" + (f": {at}" if at else "")
             reason = f", {main_cause(chosen)}" if state == FAILS else ""
-            at = f": {at}" if at else ""
-            texts.append(
-                f"{join(name_series(names))} {words}{reason} (lowest coverage {with_misses(row)['coverage']:.3f}{at})"
-            )
+            texts.append(f"{join(name_series([*alike]))} {words}{reason} (lowest coverage {coverage})")
         others = sum(map(len, list(found.values())[MOST_NAMED:]))
-        more = [f"{others} other method{'s' if others > 1 else ''} in some settings"] if others else []
-        return [*texts, *more]
+        return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
 
     held, failed = clauses(HOLDS), clauses(FAILS)
     first = f"Shown to hold {level}: {'; '.join(held)}."
@@ -108,8 +99,7 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         second += f"; in {open_cells:,} of {len(rows):,} cells there are too few replicates to say"
     if not cells:
-        worst = min(rows, key=lambda row: with_misses(row)["coverage"] - row["level"])
-        cells.append(("lowest coverage", worst))
+        cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
     return Findings([first, f"{second}."], cells)
 
 
@@ -154,7 +144,7 @@ def fails_by_undefined(row: Row) -> bool:
     finished = row["replicates"] - row["failures"]
     if not finished or row["coverage"] is None:
         return True
-    return judge({**row, "replicates": finished, "coverage_failures_as_misses": row["coverage"]}) != FAILS
+    return judge({**row, "replicates": finished, COVERAGE: row["coverage"]}) != FAILS
 
 
 def level_rule(results: Results) -> str:

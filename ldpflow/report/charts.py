@@ -36,13 +36,21 @@ GREY = "#858585"
 MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}
 RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
 
+
+def in_points(drawn: str) -> str:
+    """The SVG with its size in points, as PDF counts: 72 to an inch, not 96."""
+    head, end, rest = drawn.partition(">")
+    size = re.compile(r' (width|height)="([\d.]+)"')
+    return size.sub(lambda match: f' {match[1]}="{0.75 * float(match[2]):g}"', head) + end + rest
+
+
 FORMATS: dict[str, Callable[[str], Any]] = {
     ".svg": vl_convert.vegalite_to_svg,
     ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2),
-    ".pdf": vl_convert.vegalite_to_pdf,
+    ".pdf": lambda spec: vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(spec))),
     ".json": lambda spec: spec,
 }
-"""Formats of files by suffix; PNG has two pixels per point, JSON is Vega-Lite."""
+"""Formats of files by suffix; PNG has two pixels per pixel of 1/96 inch, JSON is Vega-Lite."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
@@ -137,8 +145,6 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
 PICK = "@"
-FEW = 4
-"""Lines of a family that a page begins with; its supplement and every file have all."""
 NARROWEST = 50
 """Least width of a panel in a file."""
 UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
@@ -220,8 +226,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     base = alt.Chart()
     by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
 
-    # Panels of a grid may be lower than the words are long: they stand once, beside its rows.
-    title = None if "column" in known and len({point["row"] for point in points}) > 1 else layout.y
+    title = y_title(points, layout.y)
 
     def up(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
@@ -267,14 +272,12 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
     drawn, words = panels(points, columns, layers, y=layout.y), in_words(points, layout)
     # Many long names would make the figure wider than its panels.
-    chart = style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
-    families: dict[str, list[str]] = {}
-    for series, family in layout.series:
-        families.setdefault(family, []).append(series)
-    few = [name for names in families.values() for name in spread(names, FEW if len(families) > 1 else 10)]
-    if len(few) < len(layout.series):
-        chart.usermeta |= {"few": few, "lines": len(layout.series)}
-    return chart
+    return style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
+
+
+def y_title(points: Sequence[Row], title: str) -> str | None:
+    """Title of vertical axes. Panels of a grid may be lower than it is long: it stands once, beside rows."""
+    return None if "column" in points[0] and len({point["row"] for point in points}) > 1 else title
 
 
 def panels(
@@ -350,44 +353,42 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
     InputError
         If it is no length, or too small for the chart's panels.
     """
-    wide, high = parse_length("width", width), parse_length("height", height)
-    if wide is None and high is None:
-        return chart
     members = chart.concat if hasattr(chart, "concat") else [getattr(chart, "spec", chart)]
-    wrapped = getattr(chart, "columns", alt.Undefined) is not alt.Undefined
-    if wide is not None:
-        chart.config.legend.columns = max(1, int(wide // 115))
-        if wrapped:
-            chart.columns = max(1, min(chart.columns, int(wide // 150)))
-    across, down = count_panels(chart, len(members))
-    for _ in range(3):
-        total = drawn_size(chart)
-        for member in members:
-            if wide is not None:
-                member.width += (wide - total[0]) / across
-                if high is None:
-                    member.height = min(member.height, max(member.width, 60.0))
-            if high is not None:
-                member.height += (high - total[1]) / down
-        if any(member.width < NARROWEST or member.height < NARROWEST / 2 for member in members):
-            field, given = ("width", width) if wide is not None else ("height", height)
-            least = f"room for {across} columns and {down} rows of panels"
-            raise InputError(field, given, least, "Other `rows` and `cols`, or a condition, need less.")
+    for side, (name, given) in enumerate({"width": width, "height": height}.items()):
+        if (wanted := parse_length(name, given)) is None:
+            continue
+        wrapped = name == "width" and getattr(chart, "columns", alt.Undefined) is not alt.Undefined
+        if name == "width":
+            chart.config.legend.columns = max(1, int(wanted // 115))
+        columns = max(1, min(chart.columns, int(wanted // 150))) if wrapped else 0
+        stretch(chart, members, name, wanted, columns)
+        while columns > 1 and drawn_size(chart)[side] > wanted + 2:
+            columns -= 1  # titles are wider than panels
+            stretch(chart, members, name, wanted, columns)
+        if min(member[name] for member in members) < NARROWEST / (1 + side):
+            least = f"room for its panels, which are {NARROWEST / (1 + side):g} pixels or more"
+            raise InputError(name, given, least, "Other `rows` and `cols`, or a condition, need less.")
+        for member in members if height is None else []:
+            member.height = min(member.height, max(member.width, 60.0))
     return chart
 
 
-def count_panels(chart: Any, members: int) -> tuple[int, int]:
-    """Columns and rows of panels."""
-    facet = getattr(chart, "facet", None)
-    if isinstance(facet, alt.FacetMapping):
-        across, down = (
-            1 if channel is alt.Undefined else len(channel.sort) for channel in (facet.column, facet.row)
-        )
-        return across, down
-    if isinstance(facet, alt.FacetFieldDef):
-        members = len(facet.sort)
-    columns = getattr(chart, "columns", 1)
-    return (columns, -(-members // columns)) if members > 1 else (1, 1)
+def stretch(chart: Any, members: Sequence[Any], name: str, wanted: float, columns: int) -> None:
+    """Change the width or height of panels, in ``columns`` if any, until the chart has the wanted one."""
+    side = ("width", "height").index(name)
+    if columns:
+        chart.columns = columns
+        for member in members:
+            member.width = wanted / columns
+    for step in (10.0, 10.0, 10.0):
+        before = drawn_size(chart)[side]
+        for member in members:
+            member[name] += step
+        after = drawn_size(chart)[side]
+        # A step of every panel is one for each of its columns, or rows.
+        change = step * (wanted - after) / max(after - before, step)
+        for member in members:
+            member[name] = max(member[name] + change, 1.0)
 
 
 def drawn_size(chart: Any) -> tuple[float, float]:

@@ -76,8 +76,8 @@ def arrange(
 ) -> Callable[[Row], Row]:
     """A function that gives a row of the results its place: ``row``, ``column`` and what a page filters by.
 
-    No factor is left out: those that nobody asked for go to the rows. By itself a figure has the factor with
-    the most values, but at most MAX_ACROSS, across.
+    No factor is left out. Unless columns are asked for, the free factor with the most values, but at most
+    MAX_ACROSS, makes them; the others make rows.
     """
     free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
     down, across = [*asked.rows, *free], list(asked.cols)

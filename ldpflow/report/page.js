@@ -81,9 +81,9 @@ function holdsData(part) {
 
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
-// The first rows of panels and some lines of a figure of many, and words on what it leaves to its supplement.
+// The first rows of panels of a figure of many, and words on what it leaves to its supplement.
 function shorten(spec, tall) {
-  const { facet, usermeta } = spec;
+  const { facet } = spec;
   const order = facet && ((facet.row && facet.row.sort) || facet.sort);
   const words = [];
   let keep = () => true;
@@ -96,10 +96,8 @@ function shorten(spec, tall) {
       words.push(`the first ${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}`);
     }
   }
-  const few = usermeta.few && !chosen.has("series") && new Set(usermeta.few);
-  if (few) words.push(`${few.size} of ${usermeta.lines} lines`);
-  const found = words.length ? filterData(spec, (row) => keep(row) && (!few || few.has(row.series))) : spec;
-  return [found, words.length ? `Shown here: ${words.join(" and ")}; the supplement below has all.` : ""];
+  const found = words.length ? filterData(spec, keep) : spec;
+  return [found, words.length ? `Shown here: ${words.join("")}; the supplement below has all.` : ""];
 }
 
 function fit(spec, width) {
@@ -220,7 +218,7 @@ function filterTables() {
 function countCells() {
   const cells = document.getElementById("cell-table");
   const glance = document.getElementById("glance-table");
-  if (!cells) return;
+  if (!cells || document.getElementById("cells").dataset.left) return; // not all cells are on the page
   const heads = headsOf(cells);
   const column = (name) => heads.findIndex((head) => head.startsWith(name));
   const [method, state, length, failed, replicates] = ["method", "level*", "length / oracle", "failed", "replicates"].map(column);

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import altair as alt
@@ -21,6 +20,7 @@ from markupsafe import Markup, escape
 
 from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import (
     MAX_TABLE_ROWS,
@@ -372,10 +372,7 @@ def read_notes(file: str | os.PathLike[str]) -> str:
     InputError
         If it cannot be read, or is no UTF-8.
     """
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("notes", str(file), "a Markdown file that can be read", str(error)) from None
+    return read_text(file, "notes", "a file in Markdown")
 
 
 def insert_notes(html: str, notes: str) -> str:
@@ -413,7 +410,7 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
     wanted = dict.fromkeys(("coverage", "explanation", "zip", "coverage-difference", "length-ratio"), "n")
     wanted |= dict.fromkeys(("length", "relative-length", "protocols"), "n")
-    wanted |= {"design-beta": "beta", "choice": "n", "heat-map": "n", "bias": "n"}
+    wanted |= {"design-beta": "beta", "choice": "n", "bias": "n"}
     wanted |= dict.fromkeys(("standard-error", "paper", "rates", *curves_of(results)), "n")
     wanted |= {"risk": risk_axis(results) or ""}
     if len(results.values("beta")) < 2:

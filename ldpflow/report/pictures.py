@@ -1,4 +1,4 @@
-"""Figures by name; those of forms of their own: all cells, zip plots, published numbers, the choice."""
+"""Figures by name; those of forms of their own: explanation, zip plots, published numbers, the choice."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from inspect import signature
 from typing import Any
 
 import altair as alt
@@ -28,6 +29,7 @@ from ldpflow.report.charts import (
     named_scale,
     panels,
     style_chart,
+    y_title,
 )
 from ldpflow.report.figures import (
     CURVES,
@@ -37,14 +39,12 @@ from ldpflow.report.figures import (
     Curves,
     arrange,
     curves_of,
-    describe_left_out,
     measure,
     rates,
     risk,
     trajectory,
-    usable_x,
 )
-from ldpflow.report.results import Results, Row, labels, rank_series, with_misses
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
 from ldpflow.results.decomposition import CAUSES
 from ldpflow.results.published import NAMES, Comparison, compare
@@ -53,57 +53,6 @@ from ldpflow.store.schema import cell_id, cell_keys
 
 INK = "#767c85"
 RULE: dict[str, Any] = {"color": GREY, "strokeDash": [5, 4]}
-
-
-def heat_map(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
-    """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
-    usable_x(results, x)
-    if asked.color:
-        raise InputError("color", list(asked.color), "nothing: colours are coverages")
-    rows = [dict(with_misses(row)) for row in results.rows if row.get(x) is not None]
-    # What is on the axis names no row of squares.
-    label = labels(rows, results.names, [name for name in results.method_settings if name != x])
-    for row in rows:
-        row["series"] = label(row)
-    rank_series(rows, results.method_settings)
-    place = arrange(results, rows, results.varying(without=(x,)), asked)
-    names = list(dict.fromkeys(row["series"] for row in sorted(rows, key=lambda r: r["series_rank"])))
-    columns = [
-        results.names.value(x, value).rsplit("= ", 1)[-1] for value in sorted({row[x] for row in rows})
-    ]
-    points = [
-        place(row)
-        | {name: row[name] for name in ("series", "coverage", "coverage_mcse")}
-        | {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1]}
-        | {"deviation": row["coverage"] - row["level"], "percent": f"{100 * row['coverage']:.0f}"}
-        for row in rows
-    ]
-    most = min(max(max(abs(point["deviation"]) for point in points), 0.05), 0.2)
-    turned = alt.Axis(labelAngle=-45 if len(columns) > 4 else 0)
-    at = alt.X("place:N", sort=columns, title=results.names.axis(x), axis=turned)
-    up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
-    colour = alt.Color(
-        "deviation:Q",
-        title="coverage - nominal",
-        scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
-        legend=alt.Legend(format="+.2f", gradientLength=160),
-    )
-    tips = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "place")]
-    tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "coverage_mcse")]
-    base = alt.Chart()
-    fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
-    text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")
-    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse")
-    size = {"width": max(30 * len(columns), 120), "height": max(22 * len(names), 60)}
-    drawn = panels(points, shown, [fill, text], size)
-    worst = min(points, key=lambda point: point["deviation"])
-    words = (
-        f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
-        f"{len({point['panel'] for point in points})} panels. Lowest: {worst['coverage']:.3f} for "
-        f"{worst['series']}, {worst['panel']}."
-    )
-    missing = describe_left_out(results.rows, x)
-    return style_chart(drawn, "Every cell: coverage in percent", words, 120, missing)
 
 
 # Explanation: the terms that add up to the difference of coverage and level
@@ -130,13 +79,11 @@ def parts_of(row: Row, paired: Row) -> dict[str, float]:
 def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     """A stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
     points: list[Row] = []
-    placed = (*asked.rows, *asked.cols)
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the parts of the explanation")
     if not results.rows:
         raise InputError("figure", "explanation", "a run with interval methods")
-    factors = [*results.varying(), *(["series"] if "series" in placed else [])]
-    place = arrange(results, results.rows, factors, asked)
+    place = arrange(results, results.rows, results.varying(), asked)
     for row in results.rows:
         parts = parts_of(row, results.paired(row))
         ends = {end: row[f"coverage_failures_as_misses_{end}"] - row["level"] for end in ("low", "high")}
@@ -364,7 +311,8 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     colour = alt.Color("kind:N", scale=named_scale(VERDICTS), legend=alt.Legend(title=None))
     lowest = min(min(point["low"] for point in points), min(point["level"] for point in points))
     scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
-    heading = "coverage, failures as misses"
+    words = "coverage, failures as misses"
+    heading = y_title(points, words)
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
     x = alt.X(
@@ -391,7 +339,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     )
     columns = [name for name in points[0] if name not in ("row", "column") and not name.startswith(PICK)]
     absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
-    return style_chart(panels(points, columns, layers), "Coverage against length", text, left_out=absent)
+    return style_chart(
+        panels(points, columns, layers, y=words), "Coverage against length", text, left_out=absent
+    )
 
 
 def frontier(setting: ArenaSetting) -> list[ArenaEntry]:
@@ -423,24 +373,24 @@ def without_overlap(entries: list[ArenaEntry]) -> list[ArenaEntry]:
 class Figure:
     """A figure: how it is drawn, its heading and its explanation on the report.
 
-    ``takes`` has what can be asked of it: a factor on its axis (``x``), rows and columns of panels.
+    ``draw`` takes the results and what can be asked of it: a factor on its axis (``x``), rows, columns and
+    colours of its panels (``asked``).
     """
 
     draw: Callable[..., Any]
     heading: str
     caption: str
-    takes: tuple[str, ...] = ("x", "panels")
 
-    def chart(self, results: Results, x: str = "n", **asked: Any) -> Any:
-        """Draw it; ``asked`` may have ``rows``, ``cols`` and ``color``: names of factors."""
-        if "panels" not in self.takes:
-            for field, names in asked.items():
-                if names:
-                    raise InputError(field, names, f"nothing for the figure: {self.heading}")
-            return self.draw(results)
-        if "x" not in self.takes:
-            return self.draw(results, asked=Asked.of(results, **asked))
-        return self.draw(results, x, asked=Asked.of(results, x, **asked))
+    def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
+        """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors."""
+        takes = signature(self.draw).parameters
+        given: dict[str, Any] = {"x": x} if "x" in takes else {}
+        if "asked" in takes:
+            given["asked"] = Asked.of(results, given.get("x"), **names)
+        for field, value in names.items():
+            if value and "asked" not in takes:
+                raise InputError(field, value, f"nothing for the figure: {self.heading}")
+        return self.draw(results, **given)
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
@@ -457,19 +407,12 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 )
 """Heading and caption of the figures by name."""
 
-OWN_AXES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "choice": (choice, ("panels",)),
-    "explanation": (explanation, ("panels",)),
-    "zip": (zip_plot, ()),
-    "paper": (compare_with_published, ()),
-}
-OVER_X: dict[str, Callable[..., Any]] = {"heat-map": heat_map, "rates": rates, "risk": risk}
-OVER_X |= {name: partial(measure, name=name) for name in MEASURES}
+DRAWN: dict[str, Callable[..., Any]] = {"choice": choice, "explanation": explanation, "zip": zip_plot}
+DRAWN |= {"paper": compare_with_published, "rates": rates, "risk": risk}
+DRAWN |= {name: partial(measure, name=name) for name in MEASURES}
 
 FIGURES: dict[str, Figure] = {
-    name: Figure(OVER_X[name], **words)
-    if name in OVER_X
-    else Figure(OWN_AXES[name][0], **words, takes=OWN_AXES[name][1])
+    name: Figure(DRAWN[name], **words)
     for name, words in CAPTIONS.items()
     if name != "design-beta"  # the figure of coverage over another factor
 } | {name: along_a_path(name, curves) for name, curves in CURVES.items()}

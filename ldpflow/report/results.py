@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -165,17 +165,15 @@ class Results:
         names = self.table.column_names[: self.table.column_names.index("truth")]
         return [name for name in names if name not in ("path", "method", *self.method_settings)]
 
-    def varying(self, without: Sequence[str] = ()) -> list[str]:
-        """Smallest set of parameters that distinguishes the cells of one series."""
-        if (found := self.distinguishing.get(tuple(without))) is None:
-            names = [name for name in self.parameters if name not in without]
-            found = self.distinguishing[tuple(without)] = distinguishing_columns(names, self.rows)
-        return list(found)
-
     @cached_property
-    def distinguishing(self) -> dict[tuple[str, ...], list[str]]:
-        """Results of :meth:`varying`."""
-        return {}
+    def varying(self) -> Callable[..., list[str]]:
+        """Function of ``without``: the smallest set of other parameters that distinguishes the cells."""
+
+        @cache
+        def find(without: tuple[str, ...] = ()) -> list[str]:
+            return distinguishing_columns([n for n in self.parameters if n not in without], self.rows)
+
+        return find
 
     @cached_property
     def followed(self) -> list[Row]:
