@@ -290,7 +290,8 @@ class Run:
         Returns
         -------
         altair.Chart
-            A notebook displays it, ``chart.save`` writes it.
+            A notebook displays it, ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
+            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
 
         Raises
         ------

@@ -62,7 +62,8 @@ class Asked:
                 if name not in (*known, "method"):
                     raise InputError(field, name, f"one of method, {', '.join(known)}", closest(name, known))
                 if name in used:
-                    raise InputError(field, name, "a factor that has no other place in the figure")
+                    hint = "It is on the axis (`x`)." if name == x else ""
+                    raise InputError(field, name, "a factor that has no other place in the figure", hint)
                 used.append(name)
             found[field] = tuple("series" if name == "method" else name for name in texts)
         return cls(**found)

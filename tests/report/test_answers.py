@@ -172,16 +172,13 @@ def test_data_by_columns_are_the_rows(results: Results) -> None:
 
 def test_a_thousand_cells_are_less_than_two_megabytes(results: Results) -> None:
     """Numbers of their own in every cell: nothing is small because it repeats."""
+    measures = results.table.column_names[results.table.column_names.index("truth") + 1 :]
     rows = []
     for at in range(25):
         for k, row in enumerate(results.rows[:40]):
             noise = 1 - 1e-4 * (40 * at + k)
-            numbers = {
-                n: v * noise
-                for n, v in row.items()
-                if isinstance(v, float) and n not in ("level", "tau", "beta", "epsilon")
-            }
-            rows.append(row | numbers | {"gamma": 0.5 + 0.01 * at})
+            changed = {n: row[n] * noise for n in measures if isinstance(row[n], float)}
+            rows.append(row | changed | {"gamma": 0.5 + 0.01 * at})
     rank_series(rows, results.method_settings)
     text = report_html(dataclasses.replace(results, rows=rows))
     assert text.count("<tr>") > 1000 and len(text.encode()) < 2_000_000
