@@ -96,9 +96,12 @@ def arrange(
     ]
     grid = bool(across or asked.rows)
 
+    def absent(names: Sequence[str]) -> str:
+        return ", ".join(f"no {results.names.label(name)}" for name in names) or "all"
+
     def place(row: Row) -> Row:
         pairs = [
-            (rank[repr(order(row, names))], results.names.settings(row, names) or "all")
+            (rank[repr(order(row, names))], results.names.settings(row, names) or absent(names))
             for rank, names in zip(ranks, (down, across), strict=True)
         ]
         panel = ", ".join(dict.fromkeys(label for _, label in pairs if label != "all")) or "all"
@@ -153,7 +156,7 @@ MEASURES = {
         "length_mean", "mean length (unit of θ)", "Length", log=True, ranked=False, shared="oracle_length"
     ),
     "relative-length": PlottedMeasure(
-        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0
+        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0, True
     ),
     "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
     "coverage-difference": PlottedMeasure(

@@ -339,9 +339,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     )
     columns = [name for name in points[0] if name not in ("row", "column") and not name.startswith(PICK)]
     absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
-    return style_chart(
-        panels(points, columns, layers, y=words), "Coverage against length", text, left_out=absent
-    )
+    size = None if heading else {"width": 200, "height": 150}
+    drawn = panels(points, columns, layers, size, y=words)
+    return style_chart(drawn, "Coverage against length", text, left_out=absent)
 
 
 def frontier(setting: ArenaSetting) -> list[ArenaEntry]:

@@ -171,7 +171,11 @@ class Results:
 
         @cache
         def find(without: tuple[str, ...] = ()) -> list[str]:
-            return distinguishing_columns([n for n in self.parameters if n not in without], self.rows)
+            # First what is left out, and n: a setting that follows from them distinguishes nothing more.
+            first = [*without, "n", "level", "coordinate"]
+            names = sorted(self.parameters, key=lambda name: (name == "horizon", name not in first))
+            found = distinguishing_columns(names, self.rows)
+            return [name for name in self.parameters if name in found and name not in without]
 
         return find
 
