@@ -95,6 +95,7 @@ def arrange(
         for names in (down, across)
     ]
     grid = bool(across or asked.rows)
+    every = dict.fromkeys(n for n in (*factors, *down, *across) if n in (*down, *across))
 
     def absent(names: Sequence[str]) -> str:
         return ", ".join(f"no {results.names.label(name)}" for name in names) or "all"
@@ -104,7 +105,7 @@ def arrange(
             (rank[repr(order(row, names))], results.names.settings(row, names) or absent(names))
             for rank, names in zip(ranks, (down, across), strict=True)
         ]
-        panel = ", ".join(dict.fromkeys(label for _, label in pairs if label != "all")) or "all"
+        panel = results.names.settings(row, every) or "all"
         return {"row": pairs[0], "panel": panel} | ({"column": pairs[1]} if grid else {}) | results.picks(row)
 
     return place

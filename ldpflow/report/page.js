@@ -177,6 +177,7 @@ async function drawChart(chart) {
 // Those in sight first; a later call ends an earlier one.
 async function draw() {
   const mine = ++round;
+  delete document.documentElement.dataset.drawn;
   const charts = [...document.querySelectorAll(".chart")].filter((chart) => !chart.closest("details:not([open])"));
   const distance = (chart) => Math.abs(chart.getBoundingClientRect().top);
   for (const chart of charts.sort((a, b) => distance(a) - distance(b))) {

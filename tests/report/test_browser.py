@@ -32,8 +32,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
 
 
+def is_drawn(page: Any) -> Any:
+    return page.execute_script("return document.documentElement.dataset.drawn")
+
+
 def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
 
     file = tmp_path / "report.html"
     file.write_text(page_text, encoding="utf-8")
@@ -65,6 +70,17 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
 
         page.find_element(By.ID, "filter").send_keys("SN")
         assert page.find_element(By.ID, "count").text == "8 of 48 rows"
+
+        page.find_element(By.ID, "filter").clear()
+        box = "#picker details[data-name=epsilon] input[value='1']"
+        page.execute_script(f'document.querySelector("{box}").click()')
+        WebDriverWait(page, 60).until(is_drawn)
+        # One choice filters figures, the table of cells, and the counts at a glance.
+        words = page.find_element(By.CSS_SELECTOR, "[data-figure=coverage] svg").text
+        assert "ε = 1" in words and "ε = 0.5" not in words
+        assert page.find_element(By.ID, "picked").text == "24 of 48 cells"
+        glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
+        assert {cell.text for cell in glance} == {"4"}
 
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
