@@ -310,8 +310,18 @@ class Run:
 
         return Results.load(self.store.address)
 
-    def plot(self, figure: str, x: str = "n", where: str | None = None) -> Any:
-        """Draw a figure.
+    def plot(
+        self,
+        figure: str,
+        x: str = "n",
+        where: str | None = None,
+        rows: Names = None,
+        cols: Names = None,
+        color: Names = None,
+        width: float | str | None = None,
+        height: float | str | None = None,
+    ) -> Any:
+        """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
         Parameters
         ----------
@@ -321,16 +331,26 @@ class Run:
             Factor on the axis.
         where : str, optional
             Rows to draw, as in :meth:`summary`.
+        rows, cols, color : str or sequence of str, optional
+            Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
+            color="method"``. The other factors get rows or columns too. Default: chosen by the design.
+        width, height : float or str, optional
+            Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
 
         Returns
         -------
         altair.Chart
-            A notebook displays it, ``chart.save`` writes it.
+            A notebook displays it, ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
+            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
 
         Raises
         ------
         InputError
-            If there is no such figure or factor.
+            If there is no such figure or factor, or no room for its panels.
+
+        Examples
+        --------
+        >>> run.plot("coverage", rows="tau", cols="epsilon", width="170mm")  # doctest: +SKIP
         """
         require_extra("report", "altair", "vl_convert")
         from ldpflow.report.pictures import figures_of
@@ -340,21 +360,35 @@ class Run:
         figures = figures_of(results)
         if figure not in figures:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
-        return figures[figure].chart(results, x)
+        from ldpflow.report.charts import resize
 
-    def report(self, file: str | os.PathLike[str] | None = None) -> str:
+        chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
+        return resize(chart, width, height)
+
+    def report(
+        self, file: str | os.PathLike[str] | None = None, notes: str | os.PathLike[str] | None = None
+    ) -> str:
         """Write a report, one HTML file that opens offline, and return its place.
 
         Parameters
         ----------
         file : path, optional
             Default: ``report.html`` in the run.
+        notes : path, optional
+            A Markdown file. Its prose stands under the report's headings of the same words.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read or written.
         """
         require_extra("report", "altair", "vl_convert")
         check_type("file", file, (str, os.PathLike, NoneType), "a path")
-        from ldpflow.report.page import report_html, write_page
+        check_type("notes", notes, (str, os.PathLike, NoneType), "a path")
+        from ldpflow.report.page import read_notes, report_html, write_page
 
-        return write_page(self.store, report_html(self.results), None if file is None else str(file))
+        text = report_html(self.results, notes="" if notes is None else read_notes(notes))
+        return write_page(self.store, text, None if file is None else str(file))
 
     def replay(self, path: str | None = None, replicate: int = 0, last: int | None = None) -> Replay:
         """Recompute replicates to compare them with their stored rows.

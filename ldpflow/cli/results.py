@@ -366,10 +366,19 @@ def report(
             "--follow", help="Of a running sweep: write it again as rows come, until the sweep ends."
         ),
     ] = False,
+    notes: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Markdown: prose for under the report's headings."),
+    ] = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
 
+    Two sentences on top say which methods hold their level and where, which fail and why. Figures show all
+    settings; a picker in the page filters figures and tables at once.
+
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
+    With --notes, text before the first heading goes below the two sentences; text under "# Coverage" goes
+    to the section Coverage; text under a heading that the report lacks makes a section of its own.
     """
     require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
@@ -378,13 +387,14 @@ def report(
     def print_written(place: str, text: str, what: str = "written") -> None:
         typer.echo(f"{place}: {what}, {len(text.encode()) / 1e6:.1f} MB")
 
+    prose = "" if notes is None else page.read_notes(notes)
     if follow:
         typer.echo(f"following {run}: the page is written whenever rows have come; Ctrl-C stops")
-        results = page.follow(run, output, print_written)
+        results = page.follow(run, output, print_written, prose)
         typer.echo(f"{results.store.root}: the sweep has ended")
         return
     results = Results.load(run)
-    text = page.report_html(results)
+    text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
     what = [f"{len(results.rows)} cells"] if results.rows or not followed else []
@@ -398,9 +408,9 @@ def plot(
         str,
         typer.Argument(
             metavar="FIGURE",
-            help="coverage, choice, length, relative-length, protocols, zip, heat-map, bias, standard-error "
-            "or paper; for trajectories distance, excess-loss, loss, gradient-norm, gradient-error, clipped, "
-            "threshold, rates or risk.",
+            help="coverage, explanation, coverage-difference, length-ratio, choice, length, relative-length, "
+            "protocols, zip, bias, standard-error or paper; for trajectories distance, "
+            "excess-loss, loss, gradient-norm, gradient-error, clipped, threshold, rates or risk.",
         ),
     ],
     x: Annotated[
@@ -417,15 +427,41 @@ def plot(
         ),
     ] = None,
     where: Where = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Factors of the rows of panels, with commas: law,tau.",
+            show_default="by the design",
+        ),
+    ] = None,
+    cols: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Factors of the columns of panels.", show_default="by the design"),
+    ] = None,
+    color: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Factors of the lines' colours.", show_default="method"),
+    ] = None,
+    width: Annotated[
+        str | None, typer.Option(metavar="X", help="Of the whole figure: 85mm, 3.3in, or pixels.")
+    ] = None,
+    height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
 ) -> None:
-    """Draw one figure of a run into a file, for papers and slides."""
+    """Draw one figure of a run into a file, for papers and slides.
+
+    A file has every panel and line: factors that are not named get rows or columns too.
+
+    ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
+    """
     require_extra("report", "altair", "vl_convert")
     from ldpflow.report.charts import save, suffix_of
     from ldpflow.run import open_run
 
-    chart = open_run(run).plot(figure, x, where)
     output = output or f"{figure}.svg"
     suffix_of(output)
+    places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
+    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height)
     save(chart, output)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)

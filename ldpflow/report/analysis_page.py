@@ -52,7 +52,7 @@ def analysis_html(analysis: Analysis) -> str:
         for kind, title, caption, chart in figures:
             spec = specs[f"{kind}-{j}"] = chart.to_dict()
             heading = ", ".join(filter(None, (title, name)))
-            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption}
+            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption, "tall": 0}
             sections.append(section | {"alt": spec["description"]})
     shown = shown_columns(analysis.asked)
     return render_page(
@@ -109,19 +109,18 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     return found
 
 
-def table_row(row: dict[str, Any], analysis: Analysis) -> list[tuple[str, object]]:
+def table_row(row: dict[str, Any], analysis: Analysis) -> list[str]:
 
-    def cell(name: str, digits: int) -> tuple[str, object]:
+    def cell(name: str, digits: int) -> str:
         value = row.get(name)
-        return ("-", None) if value is None else (f"{value:.{digits}g}", value)
+        return "-" if value is None else f"{value:.{digits}g}"
 
-    name = method_label(row, analysis.asked)
     return [
-        (name, name),
-        (f"{row['level']:g}", row["level"]),
-        (analysis.coordinate_name(row["coordinate"]) or "0", row["coordinate"]),
+        method_label(row, analysis.asked),
+        f"{row['level']:g}",
+        analysis.coordinate_name(row["coordinate"]) or "0",
         *(cell(name, digits) for _, name, digits in shown_columns(analysis.asked)),
-        (row["status"], row["status"]),
+        row["status"],
     ]
 
 

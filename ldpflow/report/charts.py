@@ -1,8 +1,10 @@
 """One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
 
-A point has ``panel``, ``series``, ``x`` and ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte
-Carlo interval), ``part`` (one of several statistics of its series), ``ideal`` (the value that is right),
-``shared`` (a line of theory of its panel) and lines of theory of its series, named by :attr:`Layout.theory`.
+A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
+``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
+statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
+lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with :data:`PICK` are the
+factors of its cell: a page filters by them.
 
 Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
 serves both; hue is never alone: points differ by series, dashes by setting.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,13 +36,21 @@ GREY = "#858585"
 MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}
 RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
 
+
+def in_points(drawn: str) -> str:
+    """The SVG with its size in points, as PDF counts: 72 to an inch, not 96."""
+    head, end, rest = drawn.partition(">")
+    size = re.compile(r' (width|height)="([\d.]+)"')
+    return size.sub(lambda match: f' {match[1]}="{0.75 * float(match[2]):g}"', head) + end + rest
+
+
 FORMATS: dict[str, Callable[[str], Any]] = {
     ".svg": vl_convert.vegalite_to_svg,
     ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2),
-    ".pdf": vl_convert.vegalite_to_pdf,
+    ".pdf": lambda spec: vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(spec))),
     ".json": lambda spec: spec,
 }
-"""Formats of files by suffix; PNG has two pixels per point, JSON is Vega-Lite."""
+"""Formats of files by suffix; PNG has two pixels per pixel of 1/96 inch, JSON is Vega-Lite."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
@@ -86,7 +97,7 @@ def style_chart(
         background="#ffffff",
         view=alt.ViewConfig(stroke="#b4b9c0"),
         axis=alt.AxisConfig(gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain),
-        header=alt.HeaderConfig(labelFontSize=11, title=None, labelLimit=420),
+        header=alt.HeaderConfig(labelFontSize=11, titleFontSize=12, titleFontWeight=plain, labelLimit=420),
         legend=alt.LegendConfig(
             orient="top",
             labelFontSize=12,
@@ -127,10 +138,17 @@ def write_file(file: str | os.PathLike[str], content: bytes) -> None:
 
 
 Z95 = 1.959963984540054
-MAX_PANELS = 12
-WIDTH, HEIGHT, COLUMNS = 240, 190, 3
-SIZES = {1: (520, 280), 2: (380, 250)}
-"""Of the panels, where there are few."""
+COLUMNS = 3
+"""Columns of panels that form no grid."""
+SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
+"""Width and height of a panel by the number of columns; more columns have those of 4."""
+FLAT = 110
+"""Height of a panel in a grid of more than three rows."""
+PICK = "@"
+NARROWEST = 50
+"""Least width of a panel in a file."""
+UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
+"""Pixels of a unit of length."""
 MAX_RANKED = 8
 """Most values of x that stand at equal distances."""
 MAX_LABELLED = 7
@@ -140,7 +158,7 @@ LABEL = (
     "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
 )
 """Vega expression of a tick: the whole value, as :func:`ldpflow.report.results.short` writes it."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
 WIDTHS = (2.2, 1.1, 0.8)
@@ -208,8 +226,10 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     base = alt.Chart()
     by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
 
+    title = y_title(points, layout.y)
+
     def up(name: str) -> alt.Y:
-        return alt.Y(f"{name}:Q", title=layout.y, scale=scale, axis=axis)
+        return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
 
     def line(name: str, kind: str) -> Any:
         """A line that knows what it is of, where dashes say that."""
@@ -223,10 +243,10 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
 
     layers = []
     if "band_low" in known:
-        low, high = alt.Y("min(band_low):Q", scale=scale, title=layout.y, axis=axis), "max(band_high):Q"
+        low, high = alt.Y("min(band_low):Q", scale=scale, title=title, axis=axis), "max(band_high):Q"
         layers.append(base.mark_rect(opacity=0.16, color=GREY).encode(y=low, y2=high))
     if "ideal" in known:
-        ideal = alt.Y("mean(ideal):Q", scale=scale, title=layout.y, axis=axis)
+        ideal = alt.Y("mean(ideal):Q", scale=scale, title=title, axis=axis)
         layers.append(base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=ideal))
     if "shared" in known:
         theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5, clip=True)
@@ -250,9 +270,14 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
     columns = (*DATA, *layout.theory, *layout.tips)
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
-    drawn, words = panels(points, columns, layers), in_words(points, layout)
+    drawn, words = panels(points, columns, layers, y=layout.y), in_words(points, layout)
     # Many long names would make the figure wider than its panels.
     return style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
+
+
+def y_title(points: Sequence[Row], title: str) -> str | None:
+    """Title of vertical axes. Panels of a grid may be lower than it is long: it stands once, beside rows."""
+    return None if "column" in points[0] and len({point["row"] for point in points}) > 1 else title
 
 
 def panels(
@@ -260,21 +285,117 @@ def panels(
     columns: Sequence[str],
     layers: Sequence[Any],
     size: Mapping[str, int] | None = None,
+    y: str | None = None,
 ) -> Any:
-    """The layers drawn over the points, a panel per value of ``panel``."""
+    """The layers drawn over the points: a grid of rows and columns, or panels in rows of :data:`COLUMNS`.
+
+    ``y`` is the title of the vertical axes of a grid with several rows.
+    """
+    picks = dict.fromkeys(name for point in points for name in point if name.startswith(PICK))
     # What a point does not have is left out: it would be most of the page.
-    values = [{k: clean(p[k]) for k in columns if p.get(k) is not None} for p in points]
-    order = list(dict.fromkeys(point["panel"] for point in points))
-    size = size or dict(zip(("width", "height"), SIZES.get(len(order), (WIDTH, HEIGHT)), strict=True))
-    chart = alt.layer(*layers).properties(**size)
-    data = alt.Data(values=values)
-    if len(order) == 1:
-        return chart.properties(data=data)
-    facet = alt.Facet("panel:N", sort=order, header=alt.Header(title=None))
+    values = [
+        {k: clean(p[k]) for k in (*columns, *picks) if p.get(k) is not None}
+        | {k: p[k][1] for k in ("row", "column") if k in p}
+        for p in points
+    ]
+    down, across = (sorted({p[k] for p in points if k in p}) for k in ("row", "column"))
+    grid = bool(across)
     # Four panels make two rows, as on the page.
-    return chart.facet(facet, data=data, columns=2 if len(order) == 4 else COLUMNS).resolve_axis(
-        x="independent"
+    count = len(across) if grid else 2 if len(down) == 4 else min(len(down), COLUMNS)
+    width, height = SIZES[min(count, max(SIZES))]
+    chart: Any = alt.layer(*layers).properties(
+        **size or {"width": width, "height": FLAT if grid and len(down) > 3 else height}
     )
+    # Altair checks every value against its schema, twice; the data are put in afterwards.
+    data = alt.Data(values=[])
+    if max(len(down), len(across)) == 1:
+        chart = chart.properties(data=data)
+        chart.data.values = values
+        return chart
+    lines: dict[str, Any] = {"labelExpr": "split(datum.label, ', ')", "labelPadding": 4}
+    facets: dict[str, Any] = {
+        name: kind(f"{name}:N", sort=[label for _, label in labels], header=alt.Header(title=title, **lines))
+        for name, kind, labels, title in (("row", alt.Row, down, y), ("column", alt.Column, across, None))
+        if len(labels) > 1
+    }
+    if grid:
+        chart = chart.facet(data=data, **facets)
+    else:
+        facet = alt.Facet("row:N", sort=[label for _, label in down], header=alt.Header(title=None))
+        chart = chart.facet(facet, data=data, columns=count).resolve_axis(x="independent")
+    chart.data.values = values
+    return chart
+
+
+def parse_length(field: str, value: float | str | None) -> float | None:
+    """Pixels (1/96 inch) of a length: a number of pixels, or a text such as ``85mm``."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value))
+    if value is None:
+        return None
+    pixels = math.nan if found is None else float(found[1]) * UNITS.get(found[2], math.nan)
+    if not 20 <= pixels < 20_000:
+        raise InputError(field, value, "a length such as 85mm, 8.5cm, 3.3in, 240pt or 320 (pixels)")
+    return pixels
+
+
+def resize(chart: Any, width: float | str | None = None, height: float | str | None = None) -> Any:
+    """The chart with panels of such sizes that all of it has this width and height.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+    width, height : float or str, optional
+        Pixels, or a length with a unit: ``85mm``. Default of the height: panels keep their height, or are as
+        high as they are wide.
+
+    Raises
+    ------
+    InputError
+        If it is no length, or too small for the chart's panels.
+    """
+    members = chart.concat if hasattr(chart, "concat") else [getattr(chart, "spec", chart)]
+    for side, (name, given) in enumerate({"width": width, "height": height}.items()):
+        if (wanted := parse_length(name, given)) is None:
+            continue
+        wrapped = name == "width" and getattr(chart, "columns", alt.Undefined) is not alt.Undefined
+        if name == "width":
+            chart.config.legend.columns = max(1, int(wanted // 115))
+        columns = max(1, min(chart.columns, int(wanted // 150))) if wrapped else 0
+        stretch(chart, members, name, wanted, columns)
+        while columns > 1 and drawn_size(chart)[side] > wanted + 2:
+            columns -= 1  # titles are wider than panels
+            stretch(chart, members, name, wanted, columns)
+        if min(member[name] for member in members) < NARROWEST / (1 + side):
+            least = f"room for its panels, which are {NARROWEST / (1 + side):g} pixels or more"
+            raise InputError(name, given, least, "Other `rows` and `cols`, or a condition, need less.")
+        for member in members if height is None else []:
+            member.height = min(member.height, max(member.width, 60.0))
+    return chart
+
+
+def stretch(chart: Any, members: Sequence[Any], name: str, wanted: float, columns: int) -> None:
+    """Change the width or height of panels, in ``columns`` if any, until the chart has the wanted one."""
+    side = ("width", "height").index(name)
+    if columns:
+        chart.columns = columns
+        for member in members:
+            member.width = wanted / columns
+    for step in (10.0, 10.0, 10.0):
+        before = drawn_size(chart)[side]
+        for member in members:
+            member[name] += step
+        after = drawn_size(chart)[side]
+        # A step of every panel is one for each of its columns, or rows.
+        change = step * (wanted - after) / max(after - before, step)
+        for member in members:
+            member[name] = max(member[name] + change, 1.0)
+
+
+def drawn_size(chart: Any) -> tuple[float, float]:
+    """Width and height of a chart as drawn, pixels."""
+    drawn = vl_convert.vegalite_to_svg(chart.to_json(indent=None))
+    found = dict(re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")]))
+    return float(found["width"]), float(found["height"])
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
@@ -392,25 +513,16 @@ def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """The chart for those who cannot see it."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    shown = list(dict.fromkeys(point["panel"] for point in points))
+    shown = [label for _, label in sorted({point["row"] for point in points})]
+    across = len({point.get("column") for point in points})
     names = [name for name, _ in layout.series]
-    count = f"{len(shown)} panels ({'; '.join(shown)})" if len(shown) > 1 else "1 panel"
+    grid = f" by {across} columns" if across > 1 else ""
+    count = (
+        f"{len(shown)} rows{grid} of panels ({'; '.join(shown[:12])})" if len(shown) > 1 else f"1 row{grid}"
+    )
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
     text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
     return f"{text} {layout.remark}" if layout.remark else text
-
-
-def left_out(panels: Sequence[str], series: Sequence[str], without: str = "") -> str:
-    """Sentences on what a figure leaves out, and ``without``; empty where it has all."""
-    found = []
-    for what, names in (("panels", panels), ("lines", series)):
-        if names:
-            some = "; ".join(names[:3])
-            found.append(f"{len(names)} {what} ({some}{'; ...' if len(names) > 3 else ''})")
-    if not found:
-        return without
-    text = f"Left out: {' and '.join(found)}; all are in the table, a condition (where) draws others."
-    return f"{text} {without}" if without else text
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:

@@ -18,26 +18,102 @@ import numpy as np
 from ldpflow.columns import distinguishing_columns
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
-from ldpflow.report.charts import MAX_PANELS, Z95, Layout, draw, left_out, spread
-from ldpflow.report.results import Results, Row, axes, labels, present_last, with_misses
+from ldpflow.report.charts import Z95, Layout, draw, spread
+from ldpflow.report.results import Results, Row, axes, labels, present_last, rank_series, with_misses
 from ldpflow.results.trajectories import MEANS, last_rows
+from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS
 
-MAX_PER_METHOD = 4
-MAX_SERIES = 8
 MAX_POINTS = 60
+MAX_ACROSS = 4
+"""Most columns of panels that a figure chooses by itself."""
+FULL = 0.6
+"""Share of a grid's panels that must have cells; a figure of fewer has no grid."""
+
+Key = Callable[[Row], Any]
 
 
-def panel_name(results: Results, row: Row, factors: Sequence[str]) -> str:
-    return results.names.settings(row, factors) or "all"
+@dataclass(frozen=True)
+class Asked:
+    """Factors that a person asks for in the rows, columns and colours of a figure.
+
+    Empty: chosen by the design. ``method`` is a method with its settings.
+    """
+
+    rows: tuple[str, ...] = ()
+    cols: tuple[str, ...] = ()
+    color: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, results: Results, x: str | None = None, **names: str | Sequence[str] | None) -> Asked:
+        """Check names of factors: a sequence, or a text with commas.
+
+        Raises
+        ------
+        InputError
+            If a name is no factor of the run, or stands twice.
+        """
+        known = [*results.parameters, *results.method_settings] if results.rows else results.path_settings
+        found: dict[str, tuple[str, ...]] = {}
+        used = [x]
+        for field, given in names.items():
+            texts = given.split(",") if isinstance(given, str) else list(given or ())
+            for name in (texts := [str(text).strip() for text in texts]):
+                if name not in (*known, "method"):
+                    raise InputError(field, name, f"one of method, {', '.join(known)}", closest(name, known))
+                if name in used:
+                    hint = "It is on the axis (`x`)." if name == x else ""
+                    raise InputError(field, name, "a factor that has no other place in the figure", hint)
+                used.append(name)
+            found[field] = tuple("series" if name == "method" else name for name in texts)
+        return cls(**found)
 
 
-def first_panels(points: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """The points of as many panels as a figure has, and the names of the others."""
-    every = list(dict.fromkeys(point["panel"] for point in points))
-    kept = every[:MAX_PANELS]
-    found = [point for name in kept for point in points if point["panel"] == name]
-    return found, every[MAX_PANELS:]
+PLAIN = Asked()
+
+
+def arrange(
+    results: Results, rows: Sequence[Row], factors: Sequence[str], asked: Asked
+) -> Callable[[Row], Row]:
+    """A function that gives a row of the results its place: ``row``, ``column`` and what a page filters by.
+
+    No factor is left out. Unless columns are asked for, the free factor with the most values, but at most
+    MAX_ACROSS, makes them; the others make rows.
+    """
+    free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
+    down, across = [*asked.rows, *free], list(asked.cols)
+    if not across:
+        counts = {name: len({repr(row.get(name)) for row in rows}) for name in free}
+        able = [name for name in free if 1 < counts[name] <= MAX_ACROSS]
+        across = [max(reversed(able), key=counts.__getitem__)] if able else []
+        down = [name for name in down if name not in across]
+        panels = {(repr(order(row, down)), repr(order(row, across))) for row in rows}
+        if not asked.rows and len(panels) < FULL * math.prod(len({p[i] for p in panels}) for i in (0, 1)):
+            down, across = free, []
+    ranks = [
+        {repr(key): rank for rank, key in enumerate(sorted(order(row, names) for row in rows))}
+        for names in (down, across)
+    ]
+    grid = bool(across or asked.rows)
+    every = dict.fromkeys(n for n in (*factors, *down, *across) if n in (*down, *across))
+
+    def absent(names: Sequence[str]) -> str:
+        return ", ".join(f"no {results.names.label(name)}" for name in names) or "all"
+
+    def place(row: Row) -> Row:
+        pairs = [
+            (rank[repr(order(row, names))], results.names.settings(row, names) or absent(names))
+            for rank, names in zip(ranks, (down, across), strict=True)
+        ]
+        panel = results.names.settings(row, every) or "all"
+        return {"row": pairs[0], "panel": panel} | ({"column": pairs[1]} if grid else {}) | results.picks(row)
+
+    return place
+
+
+def order(row: Row, names: Sequence[str]) -> list[tuple[bool, Any]]:
+    """Key of a row by factors; series in their own order."""
+    return present_last(row, ["series_rank" if name == "series" else name for name in names])
 
 
 def interval(mean: float, error: float | None, log: bool) -> dict[str, float]:
@@ -81,9 +157,18 @@ MEASURES = {
         "length_mean", "mean length (unit of θ)", "Length", log=True, ranked=False, shared="oracle_length"
     ),
     "relative-length": PlottedMeasure(
-        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0
+        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0, True
     ),
     "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
+    "coverage-difference": PlottedMeasure(
+        "paired_coverage_difference",
+        "coverage, paired difference to {}",
+        "Paired differences of coverage",
+        0.0,
+    ),
+    "length-ratio": PlottedMeasure(
+        "paired_length_ratio", "mean length / that of {}", "Paired ratios of length", 1.0, log=True
+    ),
     "standard-error": PlottedMeasure(
         "relative_error_model_se", "model SE / empirical SE - 1", "Are the standard errors right?", 0.0
     ),
@@ -93,26 +178,40 @@ MEASURES = {
 }
 
 
-def measure(results: Results, x: str, name: str) -> Any:
+def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     """A measure of the cells over a factor; over a setting of methods (beta, B) lines are the n."""
     usable_x(results, x)
     what = MEASURES[name]
     rows, own = cells_of(results, name), x in results.method_settings
+    absent = describe_left_out(rows, x, what.column)
     rows = [row for row in rows if row.get(x) is not None and row.get(what.column) is not None]
     if not rows:
         raise InputError("figure", f"{name} over {x}", "a measure that some cell of the run has")
-    factors = results.varying(without=(x, "n") if own else (x,))
+    if own:
+        line = labels(rows, results.names, [name for name in results.method_settings if name != x])
+        kinds = {row["method"] for row in rows}
+        rows = [row | {"series": line(row)} for row in rows]
+        if len(kinds) == 1:
+            rows = [row | {"series": row["series"].partition(", ")[2]} for row in rows]
+    elif name == "bias":
+        rows = one_per_estimate(rows, x)
+    rank_series(rows, results.method_settings)
+    varying = [*results.varying(without=(x,)), "series"]
+    placed = (*asked.rows, *asked.cols)
+    colour = asked.color or [n for n in (["n"] if own else []) + ["series"] if n not in placed]
+    factors = [factor for factor in varying if factor not in colour]
     if name == "protocols":
         factors = [factor for factor in factors if factor not in OF_PROTOCOLS]
-    label = series_over(results, x, rows) if own else lambda row: row["series"]
-    rows.sort(key=lambda row: present_last(row, (*factors, "method", *results.method_settings, "n")))
-    if name == "bias" and not own:
-        rows = one_per_estimate(rows, x)
-    points = []
+    place = arrange(results, rows, factors, asked)
+    rows.sort(key=lambda row: order(row, colour))
+    points: list[Row] = []
+    families: dict[str, str] = {}
     for row in rows:
-        point = {key: row[key] for key in ("method", "replicates", "failures")}
-        point |= {"panel": panel_name(results, row, factors), "series": label(row), "x": row[x]}
-        point |= {"y": row[what.column], "n": row["n"], "range_end_share": row.get("range_end_share")}
+        series = results.names.settings(row, colour) or "all"
+        families.setdefault(series, row["method"] if "series" in colour and not own else "")
+        point = {key: row[key] for key in ("method", "replicates", "failures", "n")} | place(row)
+        point |= {"series": series, "x": row[x], "y": row[what.column]}
+        point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
             half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / max(row["replicates"], 1))
             point |= {"low": row["coverage_low"], "high": row["coverage_high"], "ideal": row["level"]}
@@ -123,22 +222,6 @@ def measure(results: Results, x: str, name: str) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared)
         points.append(point)
-    points, hidden_panels = first_panels(points)
-    pairs = sorted(
-        dict.fromkeys((point["series"], point["method"]) for point in points),
-        key=lambda pair: pair[1] == "oracle",
-    )
-    by_method: dict[str, list[str]] = {}
-    for series, method in pairs:
-        by_method.setdefault(method, []).append(series)
-    most = 10 if own else MAX_PER_METHOD
-    kept = {series for group in by_method.values() for series in spread(group, most)}
-    hidden = [series for series, _ in pairs if series not in kept]
-    pairs = [pair for pair in pairs if pair[0] in kept]
-    if own:
-        order = [point["series"] for point in sorted(points, key=lambda point: point["n"])]
-        pairs = [(series, "") for series, _ in sorted(pairs, key=lambda pair: order.index(pair[0]))]
-    points = [point for point in points if point["series"] in kept]
     axis, domain = what.axis, None
     if name == "coverage":
         low = min(min(point["low"], point["band_low"]) for point in points)
@@ -147,26 +230,28 @@ def measure(results: Results, x: str, name: str) -> Any:
     layout = Layout(
         what.heading,
         results.names.axis(x),
-        axis,
-        pairs,
+        axis.format(results.baseline),
+        list(families.items()),
         log_x=results.names.logarithmic(x),
         log_y=what.log,
         ranked=what.ranked,
         domain=domain,
         tips=("range_end_share",) if name == "protocols" else (),
-        left_out=left_out(hidden_panels, hidden, describe_left_out(results.rows, x)),
+        left_out=absent,
     )
     return draw(points, layout)
 
 
 def cells_of(results: Results, name: str) -> list[Row]:
     if name == "coverage":
-        return [with_misses(row) for row in results.rows]
+        return [dict(with_misses(row)) for row in results.rows]
     if name == "protocols":
         return default_rows(results)
     if name == "relative-length":
-        return [row for row in results.rows if row["method"] != "oracle"]
-    return list(results.rows)
+        return [dict(row) for row in results.rows if row["method"] != "oracle"]
+    if name in ("coverage-difference", "length-ratio"):
+        return [row | results.paired(row) for row in results.rows if row["series"] != results.baseline]
+    return [dict(row) for row in results.rows]
 
 
 def usable_x(results: Results, x: str) -> None:
@@ -176,25 +261,14 @@ def usable_x(results: Results, x: str) -> None:
         raise InputError("x", x, f"one of {', '.join(known)}")
 
 
-def series_over(results: Results, x: str, rows: Sequence[Row]) -> Callable[[Row], str]:
-    """A function that names the line of a row over a method's setting: n, and what else differs."""
-    method = labels(rows, results.names, [name for name in results.method_settings if name != x])
-    several = len({row["method"] for row in rows}) > 1
-
-    def name(row: Row) -> str:
-        kind, *settings = method(row).split(", ")
-        return ", ".join([*([kind] if several else []), results.names.value("n", row["n"]), *settings])
-
-    return name
-
-
-def describe_left_out(rows: Sequence[Row], x: str) -> str:
-    """A sentence on the methods that have no place on an axis; empty where all have."""
+def describe_left_out(rows: Sequence[Row], x: str, column: str = "method") -> str:
+    """A sentence on the cells that have no place in a figure; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)
-    if not names:
-        return ""
-    return f"Left out: {', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}."
+    found = [f"{', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}"] if names else []
+    undefined = sum(row["method"] in drawn and row.get(column) is None for row in rows)
+    found += [f"{undefined:,} of {len(rows):,} cells, whose value is not defined"] if undefined else []
+    return f"Left out: {'; '.join(found)}." if found else ""
 
 
 def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
@@ -304,10 +378,10 @@ def curves_of(results: Results) -> dict[str, Curves]:
     return CURVES | own
 
 
-def trajectory(results: Results, x: str, name: str) -> Any:
+def trajectory(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     """Statistics of the paths against ``x``: n or step; where n does not move, ``n`` means the step."""
     curves = curves_of(results)[name]
-    points = shown_curves(results, name, x)
+    points = shown_curves(results, name, x, asked)
     names = list(dict.fromkeys(p["series"] for p in sorted(points, key=lambda p: p["rank"])))
     bounded = [p for p in points if "bound" in p]
     above = sum(p["y"] > p["bound"] for p in bounded)
@@ -323,12 +397,11 @@ def trajectory(results: Results, x: str, name: str) -> Any:
         theory={kind: words for kind, words in THEORY.items() if any(kind in p for p in points)},
         ribbons=True,
         remark=f"{above or 'None'} of {len(bounded)} points lie above the proved bound." if bounded else "",
-        left_out=points[0]["missing"],
     )
     return draw(points, layout)
 
 
-def shown_curves(results: Results, name: str, x: str) -> list[Row]:
+def shown_curves(results: Results, name: str, x: str, asked: Asked = PLAIN) -> list[Row]:
     """Points of the figure: also ``rank``, which orders the series, and ``across``, which says what x is."""
     curves = curves_of(results)[name]
     if x not in ("n", "step"):
@@ -339,14 +412,8 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     moving = {r["path"] for r in rows if r["n"] != next(o["n"] for o in rows if o["path"] == r["path"])}
     across = x if moving else "step"
     rows = [r for r in rows if r["mean"] > 0] if curves.log else rows
-    panel, series, order = panel_factors(results)
-    place = {r["path"]: (panel(r), series(r)) for r in rows}
-    kept = order[:MAX_PANELS]
-    names = list(dict.fromkeys(map(series, paths_in_order(results))))
-    few = spread(names, MAX_SERIES)
-    missing = left_out(order[MAX_PANELS:], [name for name in names if name not in few])
-    rows = [r for r in rows if place[r["path"]][0] in kept and place[r["path"]][1] in few]
-    rows.sort(key=lambda r: kept.index(place[r["path"]][0]))
+    places, series = panel_factors(results, asked)
+    names = list(dict.fromkeys(series[r["path"]] for r in paths_in_order(results)))
     axes_of: dict[str, set[int]] = {}
     for r in rows:
         axes_of.setdefault(r["path"], set()).add(r[across])
@@ -356,14 +423,14 @@ def shown_curves(results: Results, name: str, x: str) -> list[Row]:
     for r in rows:
         if r[across] not in thinned[r["path"]]:
             continue
-        at, colour = place[r["path"]]
-        point: Row = {"panel": at, "series": colour, "rank": names.index(colour), "across": across}
-        point |= {"part": curves.statistics[r["stat"]], "x": r[across], "missing": missing}
+        colour = series[r["path"]]
+        point: Row = {"series": colour, "rank": names.index(colour), "across": across} | places[r["path"]]
+        point |= {"part": curves.statistics[r["stat"]], "x": r[across]}
         point |= {"marked": 1} if r[across] in marks[r["path"]] else {}
         point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
         point |= {"y": r["mean"], "replicates": r["replicates"]}
         found.append(point | interval(r["mean"], r["mcse"], curves.log))
-    return found
+    return sorted(found, key=lambda point: (point["row"], point.get("column", ())))
 
 
 def paths_in_order(results: Results) -> list[Row]:
@@ -371,24 +438,15 @@ def paths_in_order(results: Results) -> list[Row]:
     return sorted(by_path.values(), key=lambda row: present_last(row, results.path_varying))
 
 
-def panel_factors(results: Results) -> tuple[Callable[[Row], str], Callable[[Row], str], list[str]]:
-    """Functions that give a row's panel and colour, and the panels in order.
-
-    Settings that only some paths have (an algorithm's own) go with the colour.
-    """
+def panel_factors(results: Results, asked: Asked) -> tuple[dict[str, Row], dict[str, str]]:
+    """Place and series of every path. Settings that only some paths have (an algorithm's own) make series."""
     paths, varying = paths_in_order(results), results.path_varying
-    chosen = [name for name in COLOURED if name in varying][:1]
-    own = [k for k in varying if k not in chosen and any(r[k] is None for r in paths)]
-    across = [k for k in varying if k not in chosen and k not in own]
-
-    def panel(row: Row) -> str:
-        return panel_name(results, row, across)
-
-    def series(row: Row) -> str:
-        return panel_name(results, row, chosen + own)
-
-    paths.sort(key=lambda row: present_last(row, across))
-    return panel, series, list(dict.fromkeys(map(panel, paths)))
+    chosen = asked.color or [name for name in COLOURED if name in varying][:1]
+    own = [k for k in varying if k not in chosen and not asked.color and any(r[k] is None for r in paths)]
+    own = [k for k in own if k not in (*asked.rows, *asked.cols)]
+    place = arrange(results, paths, [k for k in varying if k not in (*chosen, *own)], asked)
+    series = {r["path"]: results.names.settings(r, [*chosen, *own]) or "all" for r in paths}
+    return {r["path"]: place(r) for r in paths}, series
 
 
 # Rates: the mean gradient norm of whole runs
@@ -399,13 +457,13 @@ RATE_SERIES = ("algorithm", "noise", "order", "batch_size", "parameters", "calib
 """Factors that make series; the others make panels."""
 
 
-def rates(results: Results, x: str) -> Any:
+def rates(results: Results, x: str, asked: Asked = PLAIN) -> Any:
     """The mean gradient norm over ``x``, or over the first of RATE_AXES that varies if ``x`` does not.
 
     Both axes are logarithmic, so that a rate is a straight line. Theory's rates have no constants that mean
     anything at these sizes: their lines start at each series' first point and show the slope.
     """
-    points = shown_rates(results, x)
+    points = shown_rates(results, x, asked)
     across = points[0]["across"]
     layout = Layout(
         "Gradient norm",
@@ -417,34 +475,33 @@ def rates(results: Results, x: str) -> Any:
         theory={"limit": "slope of the theorem"} if any("limit" in p for p in points) else {},
         tips=("epochs",),
         remark=slopes_in_words(points),
-        left_out=points[0]["missing"],
     )
     return draw(points, layout)
 
 
-def shown_rates(results: Results, x: str) -> list[Row]:
+def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
     """Points of the figure: also ``across``, which says what x is, and theory's slope."""
     rows = [r for r in results.followed if r["stat"] == RATE and r["mean"]]
     if not rows:
         raise InputError("figure", "rates", "a run of an algorithm with many epochs")
     across = chosen_axis(rows, x)
     factors = [k for k in rate_panels(results) if k != across and varies(rows, k)]
-    keys = distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
+    keys = list(asked.color) or distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
+    place = arrange(results, rows, [k for k in factors if k not in keys], asked)
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
     first: dict[tuple[str, str], Row] = {}
     found = []
     for r in rows:
         if r[across] is None:
             continue
-        point: Row = {"panel": panel_name(results, r, factors), "series": rate_series(results, r, keys)}
+        point: Row = place(r) | {"series": rate_series(results, r, keys)}
         point |= {"across": across, "x": r[across], "y": r["mean"], "epochs": r["epochs"]}
         point |= interval(r["mean"], r["mcse"] or None, log=True)
         start = first.setdefault((point["panel"], point["series"]), r)
         if r["theory_limit"] and across != "epochs":
             point["limit"] = start["mean"] * r["theory_limit"] / start["theory_limit"]
         found.append(point)
-    found, hidden = first_panels(found)
-    return [point | {"missing": left_out(hidden, [])} for point in found]
+    return found
 
 
 def rate_panels(results: Results) -> list[str]:
@@ -531,7 +588,7 @@ def risk_axis(results: Results) -> str | None:
     return next(iter(risk_factors(results, rows)[1]), None) if tails else None
 
 
-def risk(results: Results, x: str = "n") -> Any:
+def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
     """Mean excess loss of the output against a setting of problem or algorithm, or n.
 
     A path without the setting (a baseline without a budget) is drawn level.
@@ -542,7 +599,7 @@ def risk(results: Results, x: str = "n") -> Any:
     names, able = risk_factors(results, rows)
     if x not in able:
         raise InputError("x", x, f"one of {', '.join(able)}")
-    others = [name for name in names if name not in (x, "algorithm")]
+    others = [name for name in names if name not in (x, "algorithm", *asked.rows, *asked.cols, *asked.color)]
     own = [name for name in others if any(row[name] is None for row in rows)]
     across = [name for name in others if name not in own]
     if own and len({(row["algorithm"], *(row[k] for k in own)) for row in rows}) > MAX_OWN:
@@ -554,16 +611,18 @@ def risk(results: Results, x: str = "n") -> Any:
             for values in (known if any(row[k] is None for k in own) else [tuple(row[k] for k in own)])
         ]
         across, own = across + own, []
+    across += [*asked.rows, *asked.cols]
+    place = arrange(results, rows, across, asked)
     places = sorted({row[x] for row in rows if row[x] is not None})
     points: list[Row] = []
     for row in rows:
-        series = ", ".join(filter(None, (row["algorithm"], results.names.settings(row, own))))
-        point = {"panel": panel_name(results, row, across), "series": series, "replicates": row["replicates"]}
+        colours = results.names.settings(row, [*asked.color, *own])
+        series = ", ".join(filter(None, (row["algorithm"], colours)))
+        point = place(row) | {"series": series, "replicates": row["replicates"]}
         point |= {"y": row["mean"], "limit": row["theory_limit"], "order": tuple(row[k] for k in across)}
         point |= interval(row["mean"], row["mcse"] or 0.0, log=True)
         points += [point | {"x": at} for at in (places if row[x] is None else [row[x]])]
     points.sort(key=lambda p: (p["order"], p["series"], p["x"]))
-    points, hidden = first_panels(points)
     names = list(dict.fromkeys(point["series"] for point in points))
     one = len({name.partition(",")[0] for name in names}) == 1
     layout = Layout(
@@ -574,6 +633,5 @@ def risk(results: Results, x: str = "n") -> Any:
         log_x=places[0] > 0 and places[-1] >= 4 * places[0],
         log_y=True,
         theory={"limit": "leading term"} if any(p["limit"] is not None for p in points) else {},
-        left_out=left_out(hidden, []),
     )
     return draw(points, layout)

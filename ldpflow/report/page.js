@@ -1,16 +1,19 @@
-// Sorts and filters tables, changes the theme, and draws the figures to the width of the page.
+// Sorts tables, changes the theme, filters figures and tables, and draws figures to the width of the page.
+const textOf = (cell) => cell.textContent.trim();
+const headsOf = (table) => [...table.tHead.rows[0].cells].map(textOf);
+
 function sortBy(table, column, button) {
   const head = button.closest("th");
   const down = head.getAttribute("aria-sort") === "ascending";
   for (const th of table.tHead.rows[0].cells) th.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const value = (row) => { const cell = row.cells[column]; return cell.dataset.v ?? cell.textContent; };
+  const value = (row) => { const text = textOf(row.cells[column]).replaceAll(",", ""); return text === "-" ? "" : /^[-+.\d]/.test(text) ? parseFloat(text) : text; };
   const rows = [...table.tBodies[0].rows];
   rows.sort((a, b) => {
     const [p, q] = [value(a), value(b)];
     if (p === "" || q === "") return (p === "") - (q === ""); // no value comes last either way
     const [x, y] = [Number(p), Number(q)];
-    const order = Number.isNaN(x) || Number.isNaN(y) ? p.localeCompare(q) : x - y;
+    const order = Number.isNaN(x) || Number.isNaN(y) ? String(p).localeCompare(String(q)) : x - y;
     return down ? -order : order;
   });
   table.tBodies[0].append(...rows);
@@ -47,72 +50,223 @@ function prepareTheme() {
   });
 }
 
+// Figures: data come by columns.
+function unpack(part) {
+  if (Array.isArray(part)) return part.map(unpack);
+  if (part === null || typeof part !== "object") return part;
+  if (!part.packed) return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, unpack(value)]));
+  const columns = Object.entries(part.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : c.at ? (i) => c.of[c.at[i]] : () => c.of]);
+  const row = (i) => Object.fromEntries(columns.map(([name, get]) => [name, get(i)]).filter(([, value]) => value !== null));
+  return { values: Array.from({ length: part.count }, (_, i) => row(i)) };
+}
+
+const figures = unpack(JSON.parse(document.getElementById("figure-data").textContent));
+const chosen = new Map(); // values of factors that are shown, by name
 const embedded = new Map();
+let round = 0;
+
+const isData = (part) => part && Array.isArray(part.values) && typeof part.values[0] === "object";
+
+function filterData(part, keep) {
+  if (part === null || typeof part !== "object") return part;
+  if (isData(part)) return { ...part, values: part.values.filter(keep) };
+  if (Array.isArray(part)) return part.map((each) => filterData(each, keep));
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filterData(value, keep)]));
+}
+
+function holdsData(part) {
+  if (part === null || typeof part !== "object") return false;
+  return Array.isArray(part.values) ? part.values.some((row) => typeof row === "object") : Object.values(part).some(holdsData);
+}
+
+const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
+
+// The first rows of panels of a figure of many, and words on what it leaves to its supplement.
+function shorten(spec, tall) {
+  const { facet } = spec;
+  const order = facet && ((facet.row && facet.row.sort) || facet.sort);
+  const words = [];
+  let keep = () => true;
+  if (order) {
+    const most = facet.sort ? 3 * tall : tall;
+    const rows = order.filter((name) => spec.data.values.some((row) => row.row === name));
+    if (rows.length > most) {
+      const first = new Set(rows.slice(0, most));
+      keep = (row) => first.has(row.row);
+      words.push(`the first ${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}`);
+    }
+  }
+  const found = words.length ? filterData(spec, keep) : spec;
+  return [found, words.length ? `Shown here: ${words.join("")}; the supplement below has all.` : ""];
+}
 
 function fit(spec, width) {
   const fitted = structuredClone(spec);
-  const margin = (spec.usermeta && spec.usermeta.margin) || 70;
+  const margin = spec.usermeta.margin;
   const most = width < 560 ? 1 : width < 860 ? 2 : 3;
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
   if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
-  if (fitted.facet) {
-    const panels = new Set(((fitted.data || {}).values || Object.values(fitted.datasets || {})[0] || []).map((d) => d.panel)).size;
-    const discrete = margin > 100; // a heat map: its columns say how wide it is
-    const wanted = discrete ? fitted.spec.width : 0;
-    const columns = discrete ? Math.max(1, Math.min(most, panels, Math.floor((width - margin) / (wanted + 24)))) : panels === 4 ? Math.min(most, 2) : Math.min(most, panels);
+  const discrete = margin > 100; // names stand beside a panel: it may be narrower
+  const { facet } = fitted;
+  const distinct = (name) => new Set(fitted.data.values.map((row) => row[name]));
+  if (facet && (facet.row || facet.column)) {
+    const columns = distinct("column").size;
+    const lines = facet.row ? Math.max(...facet.row.sort.map((text) => text.split(", ").length)) : 0;
+    const space = Math.floor((width - margin - 13 * lines - 20 * columns) / columns);
+    if (space >= (discrete ? 60 : 110)) {
+      fitted.spec.width = Math.min(space, discrete ? 300 : 420);
+      return fitted;
+    }
+    const at = (channel, name) => (channel ? channel.sort.indexOf(name) : 0);
+    const places = new Map(fitted.data.values.map((row) => [row.panel, 1e4 * at(facet.row, row.row) + at(facet.column, row.column)]));
+    const sort = [...places.keys()].sort((a, b) => places.get(a) - places.get(b));
+    fitted.facet = { field: "panel", type: "nominal", sort, header: { title: facet.row?.header.title ?? null, titleFontWeight: "normal", labelExpr: "split(datum.label, ', ')" } };
+    fitted.resolve = { axis: { x: "independent" } };
+  }
+  if (facet) {
+    const panels = distinct(fitted.facet.field).size;
+    const least = facet.sort ? (discrete ? fitted.spec.width : 1e9) : discrete ? 160 : 110; // a person's grid may have more columns
+    const able = Math.max(1, Math.floor((width - margin) / (least + 24)));
+    const columns = Math.min(panels, facet.sort ? (discrete ? Math.min(most, able) : panels === 4 ? Math.min(most, 2) : most) : able);
     const space = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
-    fitted.spec.width = discrete ? Math.min(wanted, Math.max(space, 120)) : Math.min(space, 420);
+    fitted.spec.width = discrete && facet.sort ? Math.min(fitted.spec.width, Math.max(space, 120)) : Math.min(space, 420);
   } else if (fitted.concat) {
+    if (!fitted.data) fitted.concat = fitted.concat.filter(holdsData); // else all share them
     const columns = Math.min(most, fitted.concat.length);
     fitted.columns = columns;
     const space = Math.floor(width / columns) - margin - 14;
     for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(space, 360));
   } else {
-    fitted.width = margin > 100 ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
+    fitted.width = discrete ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
   }
   return fitted;
 }
 
+async function drawChart(chart) {
+  const name = chart.dataset.figure;
+  const width = chart.clientWidth || 700;
+  const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
+  const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
+  const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
+  if (!chart.dataset.all) {
+    const section = chart.closest("section");
+    section.querySelector(".shown").textContent = words;
+    const supplement = section.querySelector(".supplement");
+    if (supplement) supplement.hidden = !words;
+  }
+  embedded.get(chart)?.finalize();
+  embedded.delete(chart);
+  if (!holdsData(spec)) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
+  const embed = (space) => vegaEmbed(chart, fit(spec, space), {
+    mode: "vega-lite", renderer: "svg", hover: false,
+    actions: { export: true, source: false, compiled: false, editor: false },
+    downloadFileName: name,
+  });
+  let result = await embed(width);
+  const over = chart.querySelector("svg").getBoundingClientRect().width - width;
+  if (over > 0) { // the labels are wider than guessed
+    result.finalize();
+    result = await embed(width - Math.ceil(over));
+  }
+  embedded.set(chart, result);
+  chart.classList.add("drawn");
+}
+
+// Those in sight first; a later call ends an earlier one.
 async function draw() {
-  const specs = JSON.parse(document.getElementById("figure-data").textContent);
-  const charts = [...document.querySelectorAll(".chart")];
-  for (const chart of charts) {
-    const width = chart.clientWidth || 700;
-    const embed = (space) => vegaEmbed(chart, fit(specs[chart.dataset.figure], space), {
-      mode: "vega-lite", renderer: "svg", hover: false,
-      actions: { export: true, source: false, compiled: false, editor: false },
-      downloadFileName: chart.dataset.figure,
-    });
-    let result = await embed(width);
-    const over = chart.querySelector("svg").getBoundingClientRect().width - width;
-    if (over > 0) { // the labels are wider than guessed
-      result.finalize();
-      result = await embed(width - Math.ceil(over));
-    }
-    if (embedded.has(chart.dataset.figure)) embedded.get(chart.dataset.figure).finalize();
-    embedded.set(chart.dataset.figure, result);
-    chart.classList.add("drawn");
+  const mine = ++round;
+  delete document.documentElement.dataset.drawn;
+  const charts = [...document.querySelectorAll(".chart")].filter((chart) => !chart.closest("details:not([open])"));
+  const distance = (chart) => Math.abs(chart.getBoundingClientRect().top);
+  for (const chart of charts.sort((a, b) => distance(a) - distance(b))) {
+    await drawChart(chart);
+    if (mine !== round) return;
   }
   document.documentElement.dataset.drawn = String(charts.length);
 }
 
-function prepareFilter() {
-  const filter = document.getElementById("filter");
-  if (!filter) return; // a run without intervals has no cells
-  const rows = [...document.querySelectorAll("#cell-table tbody tr")];
-  const show = () => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
-    for (const row of rows) {
-      const cells = [...row.cells].map((cell) => cell.textContent.toLowerCase());
-      row.hidden = !words.every((word) => cells.some((text) => text === word || (word.length > 1 && /[a-z]/.test(word[0]) && text.includes(word))));
-      count += !row.hidden;
+// The picker: factors and values that figures and tables show.
+const picker = document.getElementById("picker");
+const factors = picker ? [...picker.querySelectorAll("details")] : [];
+const filter = document.getElementById("filter");
+
+function filterTables() {
+  const words = filter ? filter.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
+  for (const table of document.querySelectorAll("table:not(#glance-table)")) {
+    const heads = headsOf(table);
+    const tests = factors.filter(({ dataset }) => chosen.has(dataset.name) && heads.includes(dataset.label))
+      .map(({ dataset }) => [heads.indexOf(dataset.label), [...chosen.get(dataset.name)]]);
+    const passes = (text, values) => text === "-" || values.some((value) => value === text || value.startsWith(`${text},`));
+    const searched = table.id === "cell-table" ? words : [];
+    for (const row of table.tBodies[0].rows) {
+      const cells = [...row.cells].map(textOf);
+      const found = searched.every((word) => cells.some((cell) => cell.toLowerCase() === word || (word.length > 1 && /[a-z]/.test(word[0]) && cell.toLowerCase().includes(word))));
+      row.hidden = !found || tests.some(([at, values]) => !passes(cells[at], values));
     }
-    document.getElementById("count").textContent = `${count} of ${rows.length} rows`;
+    heads.forEach((head, at) => { // columns of single values, as n = 1e5
+      const [label, value] = head.split(" = ");
+      const factor = value && factors.find(({ dataset }) => dataset.label === label);
+      if (!factor) return;
+      const hidden = chosen.has(factor.dataset.name) && !chosen.get(factor.dataset.name).has(value);
+      for (const row of table.rows) row.cells[at].hidden = hidden;
+    });
+  }
+}
+
+// The table at a glance again, of the cells that are chosen.
+function countCells() {
+  const cells = document.getElementById("cell-table");
+  const glance = document.getElementById("glance-table");
+  if (!cells || document.getElementById("cells").dataset.left) return; // not all cells are on the page
+  const heads = headsOf(cells);
+  const column = (name) => heads.findIndex((head) => head.startsWith(name));
+  const [method, state, length, failed, replicates] = ["method", "level*", "length / oracle", "failed", "replicates"].map(column);
+  const coverage = column("failures as misses") < 0 ? column("coverage") : column("failures as misses");
+  const shown = [...cells.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells].map(textOf));
+  const span = (rows, at, digits) => {
+    const values = rows.map((row) => parseFloat(row[at])).filter((value) => !Number.isNaN(value));
+    const ends = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits));
+    return values.length ? [...new Set(ends)].join(" to ") : "-";
   };
-  filter.addEventListener("input", show);
+  for (const row of glance.tBodies[0].rows) {
+    const own = shown.filter((cell) => cell[method] === textOf(row.cells[0]));
+    const count = (text) => own.filter((cell) => cell[state] === text).length;
+    const total = (at) => own.reduce((sum, cell) => sum + Number(cell[at].replaceAll(",", "")), 0);
+    const texts = [own.length, span(own, coverage, 3), count("holds"), count("too few replicates to say"), count("fails"), own.filter((cell) => cell[state] === "holds, recommended").length, span(own, length, 2), total(failed) ? `${total(failed).toLocaleString("en")} (${(100 * total(failed) / total(replicates)).toFixed(1)}%)` : 0];
+    texts[2] += texts[5];
+    texts.forEach((text, at) => { row.cells[at + 1].textContent = text; });
+    row.hidden = !own.length;
+  }
+}
+
+function show() {
+  chosen.clear();
+  for (const factor of factors) {
+    const values = [...factor.querySelectorAll("input:checked")].map((input) => input.value);
+    if (values.length) chosen.set(factor.dataset.name, new Set(values));
+    factor.classList.toggle("chosen", values.length > 0);
+    factor.querySelector("summary span").textContent = values.length ? values.join(" | ") : "all";
+  }
+  picker?.classList.toggle("active", chosen.size > 0);
+  filterTables();
+  countRows();
+}
+
+function countRows() {
+  const rows = [...document.querySelectorAll("#cell-table tbody tr")];
+  const text = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+  if (filter) document.getElementById("count").textContent = `${text} rows`;
+  if (picker) document.getElementById("picked").textContent = chosen.size ? `${text} cells` : "";
+}
+
+function prepareFilters() {
+  filter?.addEventListener("input", () => { filterTables(); countRows(); });
+  picker?.addEventListener("change", () => { show(); countCells(); draw(); });
+  picker?.addEventListener("reset", () => setTimeout(() => { show(); countCells(); draw(); }));
+  document.addEventListener("click", (event) => { for (const factor of factors) if (!factor.contains(event.target)) factor.open = false; });
+  for (const details of document.querySelectorAll(".supplement")) details.addEventListener("toggle", () => { if (details.open) draw(); });
   show();
 }
 
@@ -123,15 +277,18 @@ function goOn() {
   let place = null;
   try { place = JSON.parse(sessionStorage.getItem(here)); sessionStorage.removeItem(here); } catch { /* a private window */ }
   if (!place) return;
-  const filter = document.getElementById("filter");
-  if (filter && place.words) { filter.value = place.words; filter.dispatchEvent(new Event("input")); }
+  if (filter) filter.value = place.words;
+  for (const input of picker?.querySelectorAll("input") ?? []) input.checked = place.picks.includes(`${input.closest("details").dataset.name} ${input.value}`);
+  show();
+  if (chosen.size) { countCells(); draw(); }
   window.scrollTo(place.x, place.y);
 }
 
 function readAgain(seconds) {
   setTimeout(() => {
     if (document.hidden) { readAgain(seconds); return; }
-    const place = { x: window.scrollX, y: window.scrollY, words: document.getElementById("filter")?.value ?? "" };
+    const picks = [...(picker?.querySelectorAll("input:checked") ?? [])].map((input) => `${input.closest("details").dataset.name} ${input.value}`);
+    const place = { x: window.scrollX, y: window.scrollY, words: filter?.value ?? "", picks };
     try { sessionStorage.setItem(here, JSON.stringify(place)); } catch { /* a private window */ }
     location.reload();
   }, 1000 * seconds);
@@ -139,7 +296,7 @@ function readAgain(seconds) {
 
 prepareTheme();
 prepareTables();
-prepareFilter();
+prepareFilters();
 await draw();
 let width = window.innerWidth;
 let waiting = 0;

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
+import altair as alt
 import jinja2
-import numpy as np
 import vl_convert
-from markupsafe import Markup
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
 
 from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
+from ldpflow.report.answers import (
+    MAX_TABLE_ROWS,
+    choices,
+    failures,
+    findings,
+    glance,
+    level_rule,
+    ratio,
+)
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import curves_of, risk_axis
 from ldpflow.report.pictures import CAPTIONS, Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, with_misses
-from ldpflow.results.arena import (
-    FAILS,
-    HOLDS,
-    MOST,
-    TOLERANCE,
-    UNDECIDED,
-    ArenaSetting,
-    judge,
-    least_replicates,
-    safest,
-    settings_of,
-    standings,
-)
+from ldpflow.report.results import Results, Row
+from ldpflow.results.arena import ArenaSetting, judge, settings_of
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -43,18 +43,8 @@ from ldpflow.results.trajectories import last_rows
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study.reading import stored_plugins
 from ldpflow.study.stored import stored_left_out, stored_study
-
-MAX_TABLE_ROWS = 2000
-MOST_FAILED = 50
-
-Text = tuple[str, Any]
-"""A cell of a table: its text, and the value that it is sorted by, or None."""
-
-Place = tuple[str, str, int]
-"""Path (``p`` and its key), cell id and coordinate."""
 
 LOOKED = (
     "coverage_all_n", "coverage_at_stop", "coverage_all_coordinates_failures_as_misses", "joint_coverage",
@@ -63,193 +53,48 @@ LOOKED = (
 """Measures of looks before the end and of all coordinates at once, shown where a run has them."""
 
 
-def ratio(value: float | None, of: float | None) -> float | None:
-    return value / of if value is not None and of else None
-
-
 def diagnostics(results: Results) -> list[Summary]:
     """Diagnostics of the run's methods that are shown beside the measures."""
     declared = summaries_of(results.table.schema)
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
-def level_rule(results: Results) -> str:
-    """The rule by which a method holds its level, fails, or has too few replicates to say."""
-    least = max((least_replicates(level) for level in results.values("level")), default=0)
-    return (
-        "A method holds its level in a cell if the 95% Monte Carlo interval (Wilson) of its coverage, "
-        f"failures counted as misses, begins at most {100 * TOLERANCE:g} points below the level; it fails if "
-        "the interval ends lower than that. A method that covers as often as its level says is shown to hold "
-        f"it from about {least:,} replicates on. Each cell is judged by itself."
-    )
-
-
-def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, Any]]:
-    """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
-    best = [setting.best.row["series"] for setting in settings if setting.best is not None]
-    found = []
-    for series in dict.fromkeys(row["series"] for row in results.rows):
-        rows = [with_misses(row) for row in results.rows if row["series"] == series]
-        states = [judge(row) for row in rows]
-        lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
-        failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
-        found.append(
-            {
-                "series": series,
-                "cells": str(len(rows)),
-                "coverage": span([row["coverage"] for row in rows], 3),
-                **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
-                "recommended": str(best.count(series)),
-                "length": span([length for length in lengths if length is not None], 2),
-                "failures": f"{failed:,} ({failed / total:.1%})" if failed else "0",
-            }
-        )
-    return found
-
-
-def span(values: list[float], decimals: int) -> str:
-    if not values:
-        return "-"
-    low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
-    """Recommended method of every setting, settings down and n across; None for a run of one method."""
-    if len({row["series"] for row in results.rows}) < 2:
-        return None
-    names = results.varying(without=("n",))
-    across = sorted({setting.keys["n"] for setting in settings})
-    down: dict[str, dict[int, dict[str, str]]] = {}
-    for setting in settings:
-        if setting.reference is not None:
-            label = results.names.settings(dict(setting.reference.row), names) or "all"
-            down.setdefault(label, {})[setting.keys["n"]] = choice(setting)
-    rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
-    everywhere = safest(standings(settings))
-    return {
-        "n": [short(n) for n in across],
-        "rows": rows[:MAX_TABLE_ROWS],
-        "safest": everywhere,
-        "length": round_text(everywhere.length, 3) if everywhere is not None else "",
-        "most": f"{100 * MOST:g}",
-    }
-
-
-def choice(setting: ArenaSetting) -> dict[str, str]:
-    entry = setting.reference
-    assert entry is not None
-    none = UNDECIDED if setting.undecided else "none holds its level"
-    return {
-        "method": entry.label if setting.best else f"{none}; nearest {entry.label}",
-        "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
-        "kind": "good" if setting.best else "open" if setting.undecided else "bad",
-    }
-
-
-def failures(results: Results) -> dict[str, Any]:
-    """Cells with failed replicates, the most failed first, and why they failed."""
-    rows = [row for row in results.rows if row["failures"]]
-    rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    names = results.varying()
-    shown = rows[:MOST_FAILED]
-    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
-    keys = cell_keys(results.table.schema)
-
-    def place(row: Row) -> Place:
-        return row["path"], cell_id({name: row.get(name) for name in keys}), row["coordinate"]
-
-    head = ["method", "failed", "coverage, failures as misses", "coverage of the others", "why"]
-    return {
-        "total": f"{sum(row['replicates'] for row in results.rows):,}",
-        "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [*(results.names.label(name) for name in names), *head],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                f"{row['failures']:,} of {row['replicates']:,}",
-                round_text(row["coverage_failures_as_misses"], 3),
-                with_error(row["coverage"], row["coverage_mcse"]),
-                why_failed(row, diverged.get(place(row), 0)),
-            ]
-            for row in shown
-        ],
-        "left": len(rows) - len(shown),
-    }
-
-
-def diverged_counts(results: Results, paths: Collection[str]) -> dict[Place, int]:
-    """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
-
-    Reads one column of the parts; of replicates that two parts hold it counts both.
-    """
-    found: dict[Place, int] = {}
-    for path in paths:
-        rows = results.store.replicates
-        parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
-        for part, table in rows.loaded(parts, ["status"], damaged=results.damaged):
-            width = len(part.cells) * part.rows_per_cell
-            counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
-            for at in np.flatnonzero(counts).tolist():
-                cell, coordinate = divmod(at, part.rows_per_cell)
-                place = (path, cell_id(part.cells[cell]), coordinate)
-                found[place] = found.get(place, 0) + int(counts[at])
-    return found
-
-
-def why_failed(row: Mapping[str, Any], diverged: int) -> str:
-    """Why a cell's replicates have no interval: how many paths diverged, and the method's own reason."""
-    diverged = min(diverged, row["failures"])
-    undefined = row["failures"] - diverged
-    found = [f"{diverged:,} diverged"] if diverged else []
-    if undefined:
-        method = INTERVAL_METHODS.get(row["method"])
-        reason = "" if method is None else method.undefined_where
-        found.append(f"{undefined:,} undefined" + (f": {reason}" if reason else ""))
-    return "; ".join(found)
-
-
-def cell_table(results: Results) -> dict[str, Any]:
-    """All cells: text and what to sort by, for every column."""
+def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, Any]:
+    """All cells as texts. Its rows are what a page filters and counts by method."""
+    best = {id(setting.best.row) for setting in choices if setting.best is not None}
     settings = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
-    own = [n for n in results.method_settings if len(results.values(n)) > 1]
     lost = any(row["failures"] for row in results.rows)
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [results.names.label(name) for name in (*settings, "method", *own)]
-    head += ["coverage ± MCSE", "level*", *(["failures as misses"] if lost else [])]
-    head += ["length ± MCSE", "length / oracle", "bias ± MCSE", "emp. SE", "SE error"]
-    head += ["replicates", "failed", *checks]
+    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "level*"]
+    head += [*(["failures as misses"] if lost else []), "length ± MCSE", "length / oracle", "bias ± MCSE"]
+    head += ["emp. SE", "SE error", "main cause", "replicates", "failed", *checks]
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
-        "rows": [cells(row, [*settings, "method", *own], checks, lost) for row in rows],
+        "rows": [cells(row, settings, checks, lost, id(row) in best) for row in rows],
         "left": len(results.rows) - len(rows),
     }
 
 
-def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool) -> list[Text]:
+def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, best: bool) -> list[str]:
     """One row of the table; with the coverage of all replicates where some are lost in the run."""
-
-    def measured(name: str, digits: int | None = None, error: float | None = None) -> Text:
-        text = with_error(row[name], error) if digits is None else round_text(row[name], digits)
-        return text, row[name]
-
     relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
-    state = judge(row)
     return [
-        *((short(row[name]), row[name]) for name in settings),
-        measured("coverage", error=row["coverage_mcse"]),
-        (state, state),
-        *([measured("coverage_failures_as_misses", 3)] if lost else []),
-        measured("length_mean", error=row["length_mcse"]),
-        ("-" if relative is None else f"{relative:.3f}", relative),
-        measured("bias", error=row["bias_mcse"]),
-        measured("empirical_se", 3),
-        ("-" if error is None else f"{100 * error:+.1f}%", error),
-        *((f"{row[name]:,}", row[name]) for name in ("replicates", "failures")),
-        *(measured(name, 3) for name in checks),
+        *(short(row[name]) for name in settings),
+        row["series"],
+        with_error(row["coverage"], row["coverage_mcse"]),
+        judge(row) + (", recommended" if best else ""),
+        *([round_text(row["coverage_failures_as_misses"], 3)] if lost else []),
+        with_error(row["length_mean"], row["length_mcse"]),
+        "-" if relative is None else f"{relative:.3f}",
+        with_error(row["bias"], row["bias_mcse"]),
+        round_text(row["empirical_se"], 3),
+        "-" if error is None else f"{100 * error:+.1f}%",
+        row.get("main_cause") or "-",
+        f"{row['replicates']:,}",
+        f"{row['failures']:,}",
+        *(round_text(row[name], 3) for name in checks),
     ]
 
 
@@ -276,13 +121,15 @@ def followed_table(results: Results) -> dict[str, Any]:
     }
 
 
-def end_of_path(row: Row, names: Sequence[str]) -> list[Text]:
-    found = [(short(row[k]), row[k]) for k in (*names, "n", "step", "stat")]
-    found.append((with_error(row["mean"], row["mcse"]), row["mean"]))
+def end_of_path(row: Row, names: Sequence[str]) -> list[str]:
+    found = [*(short(row[k]) for k in (*names, "n", "step", "stat")), with_error(row["mean"], row["mcse"])]
     numbers = [row[k] for k in ("q05", "q50", "q95")]
     numbers += [ratio(row["mean"], row[f"theory_{kind}"]) for kind in ("bound", "limit")]
-    found += [(round_text(number, 3), number) for number in numbers]
-    return found + [(f"{row[k]:,}", row[k]) for k in ("replicates", "failures")]
+    return [
+        *found,
+        *(round_text(number, 3) for number in numbers),
+        *(f"{row[k]:,}" for k in ("replicates", "failures")),
+    ]
 
 
 COMPARED = (
@@ -323,19 +170,35 @@ LOOK_SECONDS = 2.0
 """Least seconds between two looks at a run that is followed; a page is made at most a fifth of the time."""
 
 
-def report_html(results: Results, live: bool = False) -> str:
-    """The whole page; a ``live`` one reads itself again every RELOAD_SECONDS seconds."""
+TALL = {"coverage": 12, "explanation": 6}
+"""Rows of panels that a figure of the page begins with; others have :data:`LOW`. Its supplement has all."""
+LOW = 3
+
+
+def report_html(results: Results, live: bool = False, notes: str = "") -> str:
+    """The whole page; a ``live`` one reads itself again every RELOAD_SECONDS seconds.
+
+    ``notes`` is Markdown: prose under its headings goes to the sections that have these headings.
+    """
     sections, specs = [], {}
     for name, figure, chart in draw_figures(results):
-        spec = specs[name] = chart.to_dict()
+        data = chart.data
+        if data is not alt.Undefined:
+            chart.data = alt.Data(values=[])  # as above: not checked again
+        spec = chart.to_dict()
+        if data is not alt.Undefined:
+            spec["data"] = {"values": data.values}
+        specs[name] = pack(spec)
         caption = " ".join(filter(None, (figure.caption, spec["usermeta"].get("left_out"))))
-        section = {"id": name, "heading": figure.heading, "caption": caption}
+        section = {"id": name, "heading": figure.heading, "caption": caption, "tall": TALL.get(name, LOW)}
         sections.append(section | {"alt": spec["description"]})
     settings = settings_of(results.rows)
-    return render_page(
+    html = render_page(
         "page.html.jinja",
         name=results.name,
+        findings=findings(results).sentences,
         lead=lead(results),
+        picker=picker(results),
         progress=progress(results) if live or results.running else "",
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
@@ -348,7 +211,7 @@ def report_html(results: Results, live: bool = False) -> str:
         failures=failures(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
-        table=cell_table(results),
+        table=cell_table(results, settings),
         texts=results.design.texts,
         commands=commands(results),
         paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
@@ -357,6 +220,40 @@ def report_html(results: Results, live: bool = False) -> str:
         reload=RELOAD_SECONDS if live else 0,
         specs=script_json(specs),
     )
+    return insert_notes(html, notes) if notes.strip() else html
+
+
+def picker(results: Results) -> list[dict[str, Any]]:
+    """Factors and values that the page can be filtered by."""
+    rows = [*results.rows, *results.followed]
+    found = []
+    for name, label in results.picked.items():
+        by = "series_rank" if name == "series" else name
+        values = {row[by]: short(row[name]) for row in rows if row.get(name) is not None}
+        texts = list(dict.fromkeys(values[key] for key in sorted(values)))
+        found.append({"name": name, "label": label, "values": texts})
+    return [factor for factor in found if len(factor["values"]) > 1]
+
+
+def pack(spec: Any) -> Any:
+    """A chart with its data by columns, a text or number that occurs often once: a third of the size."""
+    if isinstance(spec, list):
+        return [pack(part) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    rows = spec.get("values")
+    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
+        return {key: pack(value) for key, value in spec.items()}
+    packed: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        distinct = {repr(value): value for value in values}
+        at = {text: index for index, text in enumerate(distinct)}
+        few = 3 * len(distinct) < len(values)
+        packed[name] = {"of": [*distinct.values()], "at": [at[repr(v)] for v in values]} if few else values
+        if len(distinct) == 1:
+            packed[name] = {"of": values[0]}
+    return {"packed": packed, "count": len(rows)}
 
 
 def load_template(name: str) -> jinja2.Template:
@@ -392,7 +289,7 @@ def write_page(store: RunStore, text: str, file: str | None = None) -> str:
     return file
 
 
-def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> Results:
+def follow(run: str, file: str | None, on_page: Callable[[str, str], None], notes: str = "") -> Results:
     """Write the page of a running sweep whenever its files change, until the sweep has ended.
 
     Parameters
@@ -402,6 +299,8 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> R
         As of :func:`write_page`.
     on_page : callable
         Called with the place and the text of every page that is written.
+    notes : str
+        As of :func:`report_html`.
 
     Returns
     -------
@@ -418,14 +317,14 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None]) -> R
             state = fingerprint(store)
             if state != seen and (found := latest(run)) is not None:
                 seen, results = state, found
-                text = report_html(results, live=results.running)
+                text = report_html(results, live=results.running, notes=notes)
                 on_page(write_page(store, text, file), text)
                 if not results.running:
                     return results
             time.sleep(max(LOOK_SECONDS, 4 * (time.monotonic() - started)))
     except KeyboardInterrupt:
         if results is not None:
-            write_page(store, report_html(results), file)
+            write_page(store, report_html(results, notes=notes), file)
         raise
 
 
@@ -466,12 +365,53 @@ def script_json(value: object) -> Markup:
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
+def read_notes(file: str | os.PathLike[str]) -> str:
+    """Text of a file of notes.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no UTF-8.
+    """
+    return read_text(file, "notes", "a file in Markdown")
+
+
+def insert_notes(html: str, notes: str) -> str:
+    """Put a person's prose under the headings of a page.
+
+    Text before the first heading goes below the findings; a heading that the page lacks makes a section of
+    its own above the figures. HTML in the notes is shown as text, and pictures are links: the page stays one
+    file without scripts of others.
+    """
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    tokens = markdown.parse(notes)
+    parts: list[tuple[str, list[Any]]] = [("", [])]
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open" and token.level == 0 and token.tag in ("h1", "h2"):
+            parts.append((tokens[at + 1].content.strip(), []))
+        parts[-1][1].append(token)
+    for heading, found in parts:
+        prose = markdown.renderer.render(found[3 if heading else 0 :], markdown.options, {})
+        if not prose:
+            continue
+        prose = f'<div class="notes">{prose}</div>'
+        place = f"<h2>{escape(heading)}</h2>"
+        if heading and place.casefold() in (low := html.casefold()):
+            at = low.index(place.casefold()) + len(place)
+            html = html[:at] + prose + html[at:]
+        else:
+            section = f"<section>{place}{prose}</section>" if heading else prose
+            html = html.replace("<!-- notes -->", section + "<!-- notes -->", 1)
+    return html
+
+
 def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     figures = figures_of(results)
     figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
-    wanted = {"coverage": "n", "design-beta": "beta", "choice": "n"}
-    wanted |= dict.fromkeys(("length", "protocols", "relative-length", "zip", "heat-map", "bias"), "n")
+    wanted = dict.fromkeys(("coverage", "explanation", "zip", "coverage-difference", "length-ratio"), "n")
+    wanted |= dict.fromkeys(("length", "relative-length", "protocols"), "n")
+    wanted |= {"design-beta": "beta", "choice": "n", "bias": "n"}
     wanted |= dict.fromkeys(("standard-error", "paper", "rates", *curves_of(results)), "n")
     wanted |= {"risk": risk_axis(results) or ""}
     if len(results.values("beta")) < 2:

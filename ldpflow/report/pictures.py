@@ -1,13 +1,15 @@
-"""Figures by name; those of forms of their own: all cells, zip plots, published numbers, the choice."""
+"""Figures by name; those of forms of their own: explanation, zip plots, published numbers, the choice."""
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from inspect import signature
 from typing import Any
 
 import altair as alt
@@ -15,128 +17,123 @@ import numpy as np
 
 from ldpflow.columns import short
 from ldpflow.errors import InputError
+from ldpflow.report.answers import findings
 from ldpflow.report.charts import (
     COLUMNS,
     GREY,
     LABEL,
-    MAX_PANELS,
     MISSES,
+    PICK,
     Z95,
     clean,
-    left_out,
     named_scale,
     panels,
-    spread,
     style_chart,
+    y_title,
 )
 from ldpflow.report.figures import (
     CURVES,
     MEASURES,
+    PLAIN,
+    Asked,
     Curves,
+    arrange,
     curves_of,
-    describe_left_out,
-    first_panels,
     measure,
-    panel_name,
     rates,
     risk,
     trajectory,
-    usable_x,
 )
-from ldpflow.report.results import Results, Row, labels, present_last, with_misses
+from ldpflow.report.results import Results, Row, with_misses
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
+from ldpflow.results.decomposition import CAUSES
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
 
+INK = "#767c85"
 RULE: dict[str, Any] = {"color": GREY, "strokeDash": [5, 4]}
 
 
-def heat_map(results: Results, x: str = "n") -> Any:
-    """Coverage minus nominal level, a cell per cell of the design, coverage written in percent."""
-    usable_x(results, x)
-    factors = results.varying(without=(x,))
-    rows = [dict(with_misses(row)) for row in results.rows if row.get(x) is not None]
-    rows.sort(key=lambda row: present_last(row, (*factors, "method", *results.method_settings, "n")))
-    # What is on the axis names no row of squares.
-    label = labels(rows, results.names, [name for name in results.method_settings if name != x])
-    for row in rows:
-        row |= {"series": label(row), "panel": panel_name(results, row, factors)}
-        row |= {"place": results.names.value(x, row[x]).rsplit("= ", 1)[-1]}
-        row |= {"deviation": row["coverage"] - row["level"], "percent": f"{100 * row['coverage']:.0f}"}
-    order = list(dict.fromkeys(row["panel"] for row in rows))
-    rows = [row for row in rows if order.index(row["panel"]) < 2 * MAX_PANELS]
-    most = min(max(max(abs(row["deviation"]) for row in rows), 0.05), 0.2)
-    columns = list(dict.fromkeys(r["place"] for r in sorted(rows, key=lambda r: r[x])))
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    turned = alt.Axis(labelAngle=-45 if len(columns) > 4 else 0)
-    at = alt.X("place:N", sort=columns, title=results.names.axis(x), axis=turned)
-    up = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
+# Explanation: the terms that add up to the difference of coverage and level
+
+PARTS = {
+    "bias": "#d55e00", "length": "#0072b2", "variability": "#008f68", "shape": "#b5609a",
+    "several at once": "#6a6fd0", "dependence": "#9a7420", "asymmetric limits": "#3d8a9e",
+    "no interval": "#7f7f7f",
+}  # fmt: skip
+"""Terms of the sum with their colours; see :mod:`ldpflow.results.decomposition`."""
+
+
+def parts_of(row: Row, paired: Row) -> dict[str, float]:
+    """Terms that add up to the coverage, failures as misses, less the level, where they are defined."""
+    if row.get("main_cause") is None or "pairs_hit" not in paired:
+        return {}
+    found = {name: row[f"{name}_effect"] or 0.0 for name in CAUSES}
+    pairs, hits = paired["pairs_covered"], paired["pairs_hit"]
+    found["several at once"] = pairs - row["level"] - sum(found.values())
+    found |= {"dependence": hits - pairs, "asymmetric limits": row["coverage"] - hits}
+    return found | {"no interval": row["coverage_failures_as_misses"] - row["coverage"]}
+
+
+def explanation(results: Results, asked: Asked = PLAIN) -> Any:
+    """A stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
+    points: list[Row] = []
+    if asked.color:
+        raise InputError("color", list(asked.color), "nothing: colours are the parts of the explanation")
+    if not results.rows:
+        raise InputError("figure", "explanation", "a run with interval methods")
+    place = arrange(results, results.rows, results.varying(), asked)
+    for row in results.rows:
+        parts = parts_of(row, results.paired(row))
+        ends = {end: row[f"coverage_failures_as_misses_{end}"] - row["level"] for end in ("low", "high")}
+        point = {**place(row), "series": row["series"], **ends, "cause": row.get("main_cause")}
+        point["gap"] = row["coverage_failures_as_misses"] - row["level"]
+        points.append(point | {name: value for name, value in parts.items() if abs(value) >= 5e-5})
+    shown = [name for name in PARTS if any(name in point for point in points)]
+    names = [row["series"] for row in sorted(results.rows, key=lambda row: row["series_rank"])]
+    y = alt.Y("series:N", sort=list(dict.fromkeys(names)), title=None, axis=alt.Axis(labelLimit=130))
+    heading = "coverage - level"
+    x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
     colour = alt.Color(
-        "deviation:Q",
-        title="coverage - nominal",
-        scale=alt.Scale(domain=[-most, 0, most], range=["#e08a4f", "#f4f4f1", "#6aa6dc"], clamp=True),
-        legend=alt.Legend(format="+.2f", gradientLength=160),
+        "part:N", scale=named_scale({n: PARTS[n] for n in shown}), legend=alt.Legend(title=None)
     )
-    tips = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "place")]
-    tips += [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "coverage_mcse")]
+    tips = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part", "cause")]
+    tips += [alt.Tooltip(f"{name}:Q", format="+.3f") for name in ("effect", "gap")]
     base = alt.Chart()
-    fill = base.mark_rect(stroke="#ffffff", strokeWidth=0.5).encode(x=at, y=up, color=colour, tooltip=tips)
-    text = base.mark_text(fontSize=10, color="#1b1d20").encode(x=at, y=up, text="percent:N")
-    shown = ("place", "series", "panel", "deviation", "percent", "coverage", "coverage_mcse", "replicates")
-    size = {"width": max(30 * len(columns), 120), "height": max(22 * len(names), 60)}
-    drawn = panels(rows, shown, [fill, text], size)
-    worst = min(rows, key=lambda row: row["deviation"])
-    words = (
-        f"Heat map of coverage in percent: {len(names)} series by {len(columns)} values of {x} in "
-        f"{len(order)} panels. Lowest: {worst['coverage']:.3f} for {worst['series']}, {worst['panel']}."
+    fields: list[Any] = [*shown]
+    bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
+    rank = "indexof(" + json.dumps(shown) + ", datum.part)"
+    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75})
+    layers = [
+        bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
+        base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),
+        base.mark_rule(color=INK, strokeWidth=1.2).encode(x=alt.X("low:Q", title=heading), x2="high:Q", y=y),
+        base.mark_point(fill="#ffffff", stroke="#1b1f24", strokeWidth=1, size=24, opacity=1).encode(
+            alt.X("gap:Q", title=heading), y
+        ),
+    ]
+    worst = min(points, key=lambda point: point["gap"])
+    text = (
+        f"Stacked bars of the parts of coverage less level in {len(points)} cells. Lowest: "
+        f"{worst['gap']:+.3f} for {worst['series']}, {worst['panel']}; main cause: {worst['cause']}."
     )
-    missing = left_out(order[2 * MAX_PANELS :], [], describe_left_out(results.rows, x))
-    return style_chart(drawn, "Every cell: coverage in percent", words, 120, missing)
+    count = len({point.get("column", point["row"]) for point in points})
+    size = {"width": {1: 480, 2: 340}.get(count, 200), "height": max(15 * len(set(names)), 60)}
+    columns = ("series", "panel", "gap", "low", "high", "cause", *shown)
+    undefined = sum(not any(name in point for name in PARTS) for point in points)
+    absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
+    drawn = panels(points, columns, layers, size)
+    return style_chart(drawn, "Why coverage differs from its level", text, 130, absent)
 
 
 # Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
 
-MAX_CELLS = 12
 MAX_INTERVALS = 150
 
 
-def find_noteworthy(results: Results, most: int = MAX_CELLS) -> list[tuple[str, Row]]:
-    """Cells worth a look and why: at most so many (reason, row) pairs, each cell once.
-
-    For every series (of many: some, evenly spaced) the cell furthest below its level, then the one with the
-    largest n (settings elsewhere as first in the study), then the one nearest to its level, then the longest
-    intervals relative to the oracle.
-    """
-    rows = [row for row in results.rows if row["coverage"] is not None]
-    by_series: dict[str, list[Row]] = {}
-    for row in rows:
-        by_series.setdefault(row["series"], []).append(row)
-    groups = spread(list(by_series.values()), max(most // 3, 1))
-
-    def candidates() -> Iterator[tuple[str, Row]]:
-        for group in groups:
-            yield "furthest below nominal", min(group, key=gap)
-        for group in groups:
-            yield "largest n", max(group, key=lambda r: (r["n"], -group.index(r)))
-        for group in groups:
-            yield "nearest to nominal", min(group, key=lambda r: abs(gap(r)))
-        if known := [row for row in rows if row["oracle_length"]]:
-            yield "longest", max(known, key=lambda r: r["length_mean"] / r["oracle_length"])
-
-    found: dict[int, tuple[str, Row]] = {}
-    for reason, row in candidates():
-        if len(found) < most:
-            found.setdefault(id(row), (reason, row))
-    return list(found.values())
-
-
-def gap(row: Row) -> float:
-    return float(with_misses(row)["coverage"] - row["level"])
-
-
 def zip_plot(results: Results) -> Any:
-    """Zip plots of the cells chosen by :func:`find_noteworthy`.
+    """Zip plots of the cells that the findings name.
 
     Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
     bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
@@ -155,14 +152,15 @@ def zip_plot(results: Results) -> Any:
     )
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
     base = alt.Chart()
-    drawn, names, most = [], [], 0
-    for reason, row in find_noteworthy(results):
-        values = intervals(results, row)
+    drawn, names, absent, most = [], [], [], 0
+    for reason, row in findings(results).cells:
+        values = [line | results.picks(row) for line in intervals(results, row)]
+        settings = results.names.settings(row, results.varying()) or "the only cell"
         if not values:
+            absent.append(f"No zip plot of {row['series']} at {settings}: no replicate has an interval.")
             continue
         most = max(most, len(values))
         lost = f" ({with_misses(row)['coverage']:.3f} with failures as misses)" if row["failures"] else ""
-        settings = results.names.settings(row, results.varying()) or "the only cell"
         name = [f"{row['series']}: {reason}", settings, f"coverage {row['coverage']:.3f}{lost}"]
         names.append(name)
         lines = base.mark_rule(strokeWidth=1.1).encode(x=x, x2="upper:Q", y=y, color=colour)
@@ -179,7 +177,8 @@ def zip_plot(results: Results) -> Any:
         f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half length: "
         f"{'; '.join(', '.join(lines) for lines in names)}."
     )
-    return style_chart(alt.concat(*drawn, columns=COLUMNS), "Zip plots: the intervals themselves", text)
+    found = alt.concat(*drawn, columns=COLUMNS)
+    return style_chart(found, "Zip plots: the intervals themselves", text, left_out=" ".join(absent))
 
 
 def intervals(results: Results, row: Row) -> list[Row]:
@@ -237,6 +236,7 @@ def compare_with_published(results: Results) -> Any:
                     "panel": f"{row.measure}, τ = {row.tau:g}{vector}",
                     "cell": f"{row.method}, n = {short(row.n)}",
                     "who": who,
+                    **results.picks({"tau": row.tau, "n": row.n, "coordinate": row.coordinate}),
                     "z": clean(row.z),
                     "measure": row.measure,
                     **{name: clean(end / scale) for name, end in ends.items()},
@@ -284,13 +284,14 @@ VERDICTS = {"recommended": "#d55e00", HOLDS: "#0072b2", UNDECIDED: "#cc79a7", FA
 """Colours of the methods of a setting."""
 
 
-def choice(results: Results) -> Any:
-    """Coverage against length of all methods, a panel per setting; names where no other method is better."""
+def choice(results: Results, asked: Asked = PLAIN) -> Any:
+    """Coverage against length of all methods, a panel per setting; names where no other is better."""
+    if asked.color:
+        raise InputError("color", list(asked.color), "nothing: colours are the states of the methods")
     settings = [s for s in settings_of(results.rows) if any(math.isfinite(e.length) for e in s.entries)]
     if not settings:
         raise InputError("figure", "choice", "a run with intervals")
-    factors = [*results.varying(without=("n", "level", "coordinate")), "n", "level", "coordinate"]
-    factors = [name for name in factors if len(results.values(name)) > 1] or ["n"]
+    place = arrange(results, results.rows, results.varying(), asked)
     points: list[Row] = []
     for setting in settings:
         named = {id(entry) for entry in without_overlap(frontier(setting))}
@@ -299,18 +300,19 @@ def choice(results: Results) -> Any:
                 continue
             row = entry.row
             half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
-            point: Row = {"panel": panel_name(results, dict(row), factors), "length": entry.length}
-            point |= {"coverage": entry.coverage, "level": row["level"], "method": entry.label}
+            point: Row = place(dict(row)) | {"length": entry.length, "method": row["series"]}
+            point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"coverage_failures_as_misses_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
-            point["label"] = entry.label if id(entry) in named else ""
+            point["label"] = row["series"] if id(entry) in named else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
             points.append(point)
-    points, hidden = first_panels(points)
+    undefined = len(results.rows) - len(points)
     colour = alt.Color("kind:N", scale=named_scale(VERDICTS), legend=alt.Legend(title=None))
     lowest = min(min(point["low"] for point in points), min(point["level"] for point in points))
     scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
-    heading = "coverage, failures as misses"
+    words = "coverage, failures as misses"
+    heading = y_title(points, words)
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
     x = alt.X(
@@ -330,15 +332,16 @@ def choice(results: Results) -> Any:
         base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]
-    chosen = [
-        f"{s.best.label} at {panel_name(results, dict(s.best.row), factors)}" for s in settings if s.best
-    ]
+    chosen = [f"{s.best.row['series']} at {place(dict(s.best.row))['panel']}" for s in settings if s.best]
     text = (
         f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
-    drawn = panels(points, list(points[0]), layers)
-    return style_chart(drawn, "Coverage against length", text, left_out=left_out(hidden, []))
+    columns = [name for name in points[0] if name not in ("row", "column") and not name.startswith(PICK)]
+    absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
+    size = None if heading else {"width": 200, "height": 150}
+    drawn = panels(points, columns, layers, size, y=words)
+    return style_chart(drawn, "Coverage against length", text, left_out=absent)
 
 
 def frontier(setting: ArenaSetting) -> list[ArenaEntry]:
@@ -370,16 +373,24 @@ def without_overlap(entries: list[ArenaEntry]) -> list[ArenaEntry]:
 class Figure:
     """A figure: how it is drawn, its heading and its explanation on the report.
 
-    ``over_x`` says whether it takes the factor on its axis.
+    ``draw`` takes the results and what can be asked of it: a factor on its axis (``x``), rows, columns and
+    colours of its panels (``asked``).
     """
 
     draw: Callable[..., Any]
     heading: str
     caption: str
-    over_x: bool = True
 
-    def chart(self, results: Results, x: str = "n") -> Any:
-        return self.draw(results, x) if self.over_x else self.draw(results)
+    def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
+        """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors."""
+        takes = signature(self.draw).parameters
+        given: dict[str, Any] = {"x": x} if "x" in takes else {}
+        if "asked" in takes:
+            given["asked"] = Asked.of(results, given.get("x"), **names)
+        for field, value in names.items():
+            if value and "asked" not in takes:
+                raise InputError(field, value, f"nothing for the figure: {self.heading}")
+        return self.draw(results, **given)
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
@@ -396,12 +407,12 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 )
 """Heading and caption of the figures by name."""
 
-OWN_AXES = {"choice": choice, "zip": zip_plot, "paper": compare_with_published}
-OVER_X: dict[str, Callable[..., Any]] = {"heat-map": heat_map, "rates": rates, "risk": risk}
-OVER_X |= {name: partial(measure, name=name) for name in MEASURES}
+DRAWN: dict[str, Callable[..., Any]] = {"choice": choice, "explanation": explanation, "zip": zip_plot}
+DRAWN |= {"paper": compare_with_published, "rates": rates, "risk": risk}
+DRAWN |= {name: partial(measure, name=name) for name in MEASURES}
 
 FIGURES: dict[str, Figure] = {
-    name: Figure(OVER_X.get(name) or OWN_AXES[name], **words, over_x=name in OVER_X)
+    name: Figure(DRAWN[name], **words)
     for name, words in CAPTIONS.items()
     if name != "design-beta"  # the figure of coverage over another factor
 } | {name: along_a_path(name, curves) for name, curves in CURVES.items()}

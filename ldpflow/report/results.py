@@ -6,16 +6,21 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ldpflow.columns import Column, distinguishing_columns, short
 from ldpflow.errors import InputError, plain_line
-from ldpflow.results.columns import known_columns
+from ldpflow.results.arena import HOLDS, judge, why_barred
+from ldpflow.results.columns import CellRows, known_columns
+from ldpflow.results.comparison import compare_cells, compare_unpaired
+from ldpflow.results.decomposition import all_pairs
 from ldpflow.results.design import RunDesign, run_design
-from ldpflow.results.summary import stored_summary, stored_trajectory_summary
+from ldpflow.results.explanation import cell_identity
+from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
 from ldpflow.store.dataset import Damaged
@@ -42,14 +47,14 @@ class Names(dict[str, Column]):
 
     def value(self, name: str, value: object) -> str:
         """A setting and its value, as in ``ε = 0.5``; a kind or a law by itself."""
-        if name in ("problem", "mechanism", "algorithm", "method", "law", "errors"):
+        if name in ("problem", "mechanism", "algorithm", "method", "law", "errors", "series"):
             return str(value)
         if name == "coordinate":
             return f"coordinate {value}"
         return f"{self.label(name)} = {short(value)}"
 
     def settings(self, row: Row, names: Iterable[str]) -> str:
-        return ", ".join(self.value(name, row[name]) for name in names if row[name] is not None)
+        return ", ".join(self.value(name, row[name]) for name in names if row.get(name) not in (None, ""))
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Results:
     Parameters
     ----------
     rows : list of dict
-        Columns of the summary, then ``series``: method and the settings that distinguish its cells.
+        Columns of the summary, then ``series``: method and the settings that distinguish its cells, and
+        ``series_rank``, its place among the series.
     table : pyarrow.Table
         The summary itself.
     trajectories : pyarrow.Table
@@ -119,6 +125,7 @@ class Results:
         label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
         for row in rows:
             row["series"] = label(row)
+        rank_series(rows, method_settings(table.schema))
         study, _ = public_study(mapping, "")
         found = cls(rows, table, followed, study, read_sessions(store), store, damaged)
         names = found.varying()
@@ -159,9 +166,19 @@ class Results:
         names = self.table.column_names[: self.table.column_names.index("truth")]
         return [name for name in names if name not in ("path", "method", *self.method_settings)]
 
-    def varying(self, without: Sequence[str] = ()) -> list[str]:
-        """Smallest set of parameters that distinguishes the cells of one series."""
-        return distinguishing_columns([name for name in self.parameters if name not in without], self.rows)
+    @cached_property
+    def varying(self) -> Callable[..., list[str]]:
+        """Function of ``without``: the smallest set of other parameters that distinguishes the cells."""
+
+        @cache
+        def find(without: tuple[str, ...] = ()) -> list[str]:
+            # First what is left out, and n: a setting that follows from them distinguishes nothing more.
+            first = [*without, "n", "level", "coordinate"]
+            names = sorted(self.parameters, key=lambda name: (name == "horizon", name not in first))
+            found = distinguishing_columns(names, self.rows)
+            return [name for name in self.parameters if name in found and name not in without]
+
+        return find
 
     @cached_property
     def followed(self) -> list[Row]:
@@ -175,10 +192,68 @@ class Results:
         return meanings(stored.schema(stored.scan(damaged=self.damaged)))
 
     @cached_property
+    def picked(self) -> dict[str, str]:
+        """Factors that a page filters by, with their labels. ``series`` is a method with its settings."""
+        names = dict.fromkeys((*self.varying(), *(self.path_varying if self.followed else ())))
+        several = {"series": "method"} if len({row["series"] for row in self.rows}) > 1 else {}
+        return {name: self.names.label(name) for name in names} | several
+
+    def picks(self, row: Row) -> Row:
+        """What a page filters a point of this row by."""
+        values = row | ({"series": self.label(row)} if "series" in row else {})
+        return {f"@{name}": short(values[name]) for name in self.picked if values.get(name) is not None}
+
+    @cached_property
+    def label(self) -> Callable[[Row], str]:
+        """Function that names the series of a row."""
+        return labels(self.rows, self.names, self.method_settings)
+
+    @cached_property
+    def baseline(self) -> str:
+        """Series that others are compared with: of those in most settings the one that holds most often."""
+        usable = [row for row in self.rows if not why_barred(row)] or self.rows
+        held: dict[str, list[bool]] = {}
+        for row in usable:
+            held.setdefault(row["series"], []).append(judge(row) == HOLDS)
+        return max(held, key=lambda name: (len(held[name]), sum(held[name])), default="")
+
+    def paired(self, row: Row) -> Row:
+        """What the replicates of a cell say beyond the summary; empty for a cell without rows.
+
+        ``paired_`` and a field of :class:`ldpflow.results.comparison.Contrast` with the baseline;
+        ``pairs_covered``, the share of all pairs of an error and a half length in which the error is not
+        the larger one; ``pairs_hit``, that of each replicate's own.
+        """
+        return self.contrasts.get(
+            cell_identity(row, ("path", *cell_keys(self.table.schema), "coordinate")), {}
+        )
+
+    @cached_property
+    def contrasts(self) -> dict[tuple[Any, ...], Row]:
+        names = ("path", *cell_keys(self.table.schema), "coordinate")
+        series = {cell_identity(row, names): row["series"] for row in self.rows}
+        found: dict[tuple[Any, ...], Row] = {}
+        for path in self.store.replicates.path_keys():
+            groups: dict[tuple[Any, ...], dict[tuple[Any, ...], CellRows]] = {}
+            for keys, cells in stored_cells(self.store, path, damaged=self.damaged):
+                for key, cell in zip(keys.to_pylist(), cells, strict=True):
+                    setting = tuple(key[name] for name in ("n", "level", "coordinate"))
+                    groups.setdefault(setting, {})[cell_identity(key, names)] = cell
+            for members in groups.values():
+                base = next((cell for key, cell in members.items() if series.get(key) == self.baseline), None)
+                found |= {key: compared(cell, base) for key, cell in members.items()}
+        return found
+
+    @cached_property
+    def path_settings(self) -> list[str]:
+        """Settings of the followed paths."""
+        names = self.trajectories.column_names
+        return [name for name in names[: names.index("n")] if name != "path"]
+
+    @cached_property
     def path_varying(self) -> list[str]:
         """Smallest set of parameters that distinguishes the followed paths."""
-        names = self.trajectories.column_names
-        settings = [name for name in names[: names.index("n")] if name != "path"]
+        settings = list(self.path_settings)
         # What the study varies before what follows from it.
         leading = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
         settings.sort(key=lambda name: name not in leading)
@@ -221,6 +296,28 @@ def axes(study: dict[str, Any]) -> set[str]:
         for name, value in table.items()
         if isinstance(value, list) and len(value) > 1
     }
+
+
+def compared(cell: CellRows, base: CellRows | None) -> Row:
+    """Shares of pairs of a cell, and its contrast with the cell of the baseline (see Results.paired)."""
+    done, row = cell.finished(), Row()
+    if len(done.ok):
+        error, half = np.abs(done.estimate - done.truth), done.lengths() / 2
+        row |= {"pairs_covered": all_pairs(error, half), "pairs_hit": float(np.mean(error <= half))}
+    if base is not None and base is not cell:
+        found = (compare_cells if cell.runs == base.runs else compare_unpaired)(cell, base)
+        row |= {f"paired_{name}": value for name, value in vars(found).items()}
+    return {name: None if value != value else value for name, value in row.items()}
+
+
+def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:
+    """Set ``series_rank``: methods by name, the oracle last."""
+    keys = {
+        row["series"]: (row["method"] == "oracle", row["method"], present_last(row, settings)) for row in rows
+    }
+    ranks = {series: rank for rank, series in enumerate(sorted(keys, key=keys.__getitem__))}
+    for row in rows:
+        row["series_rank"] = ranks[row["series"]]
 
 
 def method_settings(schema: pa.Schema) -> tuple[str, ...]:

@@ -32,15 +32,20 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
 
 
+def is_drawn(page: Any) -> Any:
+    return page.execute_script("return document.documentElement.dataset.drawn")
+
+
 def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
 
     file = tmp_path / "report.html"
     file.write_text(page_text, encoding="utf-8")
     for width in (1280, 390):
         resize(page, width)
         opened(page, file.as_uri())
-        charts = page.find_elements(By.CSS_SELECTOR, ".chart")
+        charts = page.find_elements(By.CSS_SELECTOR, ".chart[role]")
         assert len(charts) >= 7
         for chart in charts:
             marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
@@ -66,6 +71,17 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         page.find_element(By.ID, "filter").send_keys("SN")
         assert page.find_element(By.ID, "count").text == "8 of 48 rows"
 
+        page.find_element(By.ID, "filter").clear()
+        box = "#picker details[data-name=epsilon] input[value='1']"
+        page.execute_script(f'document.querySelector("{box}").click()')
+        WebDriverWait(page, 60).until(is_drawn)
+        # One choice filters figures, the table of cells, and the counts at a glance.
+        words = page.find_element(By.CSS_SELECTOR, "[data-figure=coverage] svg").text
+        assert "ε = 1" in words and "ε = 0.5" not in words
+        assert page.find_element(By.ID, "picked").text == "24 of 48 cells"
+        glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
+        assert {cell.text for cell in glance} == {"4"}
+
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
         before = (page.execute_script(shade), page.execute_script(ink))
@@ -86,7 +102,7 @@ def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
     file.write_text(report_html(Results.load(tmp_path / "run")), encoding="utf-8")
     resize(page, 390)
     opened(page, file.as_uri())
-    fits = "return [...document.querySelectorAll('.chart')].map(c => c.scrollWidth <= c.clientWidth)"
+    fits = "return [...document.querySelectorAll('.chart[role]')].map(c => c.scrollWidth <= c.clientWidth)"
     assert page.execute_script(fits) == [True, True]
     assert complaints(page) == []
     assert requests(page) == [file.as_uri()]

@@ -1,0 +1,292 @@
+"""What a study found: sentences on top of a report, and its tables of methods, settings and failures.
+
+Everything counts a replicate without an interval as a miss and judges by :func:`ldpflow.results.arena.judge`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldpflow.columns import round_text, short, with_error
+from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.report.results import Results, Row, with_misses
+from ldpflow.results.arena import (
+    FAILS,
+    HOLDS,
+    MOST,
+    TOLERANCE,
+    UNDECIDED,
+    ArenaSetting,
+    judge,
+    least_replicates,
+    safest,
+    standings,
+    why_barred,
+)
+from ldpflow.store.schema import cell_id, cell_keys
+
+MAX_TABLE_ROWS = 2000
+MOST_FAILED = 50
+COVERAGE = "coverage_failures_as_misses"
+MOST_NAMED = 2
+"""Most groups of methods that a sentence names."""
+
+Place = tuple[str, str, int]
+"""Path (``p`` and its key), cell id and coordinate."""
+
+CAUSES = {
+    "bias": "the bias of the estimate",
+    "length": "short intervals",
+    "variability": "lengths that vary",
+    "shape": "the shape of the estimates' distribution",
+    "undefined": "replicates without an interval",
+}
+"""Main causes of a low coverage in words."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study found, in two sentences, and the cells that they name, each with the reason."""
+
+    sentences: list[str]
+    cells: list[tuple[str, Row]]
+
+
+def findings(results: Results) -> Findings:
+    """Methods that hold their level and where; those that fail, where, why, and the lowest coverage of each.
+
+    Methods that need the truth or are not known here are left to the tables, unless a run has no others.
+    """
+    rows = [row for row in results.rows if not why_barred(row)] or results.rows
+    if not rows:
+        return Findings([], [])
+    groups: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["series_rank"]):
+        groups.setdefault(row["series"], []).append(row)
+    cells: list[tuple[str, Row]] = []
+    levels = results.values("level")
+    level = f"its level of {100 * levels[0]:g}%" if len(levels) == 1 else "its level"
+
+    def clauses(state: str) -> list[str]:
+        """Clauses on the methods that are in a state in most cells. Methods with equal words share one."""
+        found: dict[str, dict[str, list[Row]]] = {}
+        members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
+        for name in sorted(members, key=lambda name: -len(members[name]) / len(groups[name])):
+            if members[name]:
+                found.setdefault(where(results, groups[name], members[name]), {})[name] = members[name]
+        texts = []
+        for words, alike in list(found.items())[:MOST_NAMED]:
+            chosen = [row for own in alike.values() for row in own]
+            lowest = min(chosen, key=lambda row: row[COVERAGE])
+            cells.append((f"{state}, lowest coverage", lowest))
+            at = results.names.settings(lowest, [*["series"] * (len(alike) > 1), *results.varying()])
+            coverage = f"{lowest[COVERAGE]:.3f}" + (f": {at}" if at else "")
+            reason = f", {main_cause(chosen)}" if state == FAILS else ""
+            texts.append(f"{join(name_series([*alike]))} {words}{reason} (lowest coverage {coverage})")
+        others = sum(map(len, list(found.values())[MOST_NAMED:]))
+        return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
+
+    held, failed = clauses(HOLDS), clauses(FAILS)
+    first = f"Shown to hold {level}: {'; '.join(held)}."
+    if not held:
+        first = f"No method is shown to hold {level} in any setting."
+    second = f"Shown to fail: {'; '.join(failed)}" if failed else "No method is shown to fail"
+    if open_cells := sum(judge(row) == UNDECIDED for row in rows):
+        second += f"; in {open_cells:,} of {len(rows):,} cells there are too few replicates to say"
+    if not cells:
+        cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
+    return Findings([first, f"{second}."], cells)
+
+
+def where(results: Results, rows: Sequence[Row], chosen: Sequence[Row]) -> str:
+    """In how many of its cells a method is chosen, and the values of a factor that say in which."""
+    if len(chosen) == len(rows):
+        return "in every setting" if len(rows) > 1 else "in the one setting"
+    count = f"in {len(chosen):,} of {len(rows):,} settings"
+    for name in results.varying():
+        values = sorted({row[name] for row in chosen if row[name] is not None})
+        if values and len(chosen) == sum(row[name] in values for row in rows):
+            return f"{count}, those with {join([results.names.value(name, value) for value in values])}"
+    return count
+
+
+def name_series(names: Sequence[str]) -> list[str]:
+    """Methods, each with its settings in brackets."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        method, _, settings = name.partition(", ")
+        found.setdefault(method, []).extend([settings] if settings else [])
+    return [method + (f" ({'; '.join(own)})" if own else "") for method, own in found.items()]
+
+
+def join(names: Sequence[str]) -> str:
+    """Names with commas between, the last after "and"."""
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} others"]
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def main_cause(rows: Sequence[Row]) -> str:
+    """The most frequent main cause of cells that fail, and in how many of them it is."""
+    causes = Counter("undefined" if fails_by_undefined(row) else str(row.get("main_cause")) for row in rows)
+    cause, count = causes.most_common(1)[0]
+    words = CAUSES.get(cause, "no single property")
+    return f"{'' if count == len(rows) else 'mostly '}through {words}"
+
+
+def fails_by_undefined(row: Row) -> bool:
+    """Whether a cell that fails would not fail by its finished rows alone."""
+    finished = row["replicates"] - row["failures"]
+    if not finished or row["coverage"] is None:
+        return True
+    return judge({**row, "replicates": finished, COVERAGE: row["coverage"]}) != FAILS
+
+
+def level_rule(results: Results) -> str:
+    """The rule by which a method holds its level, fails, or has too few replicates to say."""
+    least = max((least_replicates(level) for level in results.values("level")), default=0)
+    return (
+        "A method holds its level in a cell if the 95% Monte Carlo interval (Wilson) of its coverage, "
+        f"failures counted as misses, begins at most {100 * TOLERANCE:g} points below the level; it fails if "
+        "the interval ends lower than that. A method that covers as often as its level says is shown to hold "
+        f"it from about {least:,} replicates on. Each cell is judged by itself."
+    )
+
+
+def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, Any]]:
+    """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
+    best = [setting.best.row["series"] for setting in settings if setting.best is not None]
+    found = []
+    for series in dict.fromkeys(row["series"] for row in results.rows):
+        rows = [with_misses(row) for row in results.rows if row["series"] == series]
+        states = [judge(row) for row in rows]
+        lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
+        failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
+        found.append(
+            {
+                "series": series,
+                "cells": str(len(rows)),
+                "coverage": span([row["coverage"] for row in rows], 3),
+                **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
+                "recommended": str(best.count(series)),
+                "length": span([length for length in lengths if length is not None], 2),
+                "failures": f"{failed:,} ({failed / total:.1%})" if failed else "0",
+            }
+        )
+    return found
+
+
+def span(values: list[float], decimals: int) -> str:
+    if not values:
+        return "-"
+    low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def ratio(value: float | None, of: float | None) -> float | None:
+    return value / of if value is not None and of else None
+
+
+def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
+    """Recommended method of every setting, settings down and n across; None for a run of one method."""
+    if len({row["series"] for row in results.rows}) < 2:
+        return None
+    names = results.varying(without=("n",))
+    across = sorted({setting.keys["n"] for setting in settings})
+    down: dict[tuple[str, ...], dict[int, dict[str, str]]] = {}
+    for setting in settings:
+        if setting.reference is not None:
+            label = tuple(short(setting.reference.row[name]) for name in names)
+            down.setdefault(label, {})[setting.keys["n"]] = choice(setting)
+    rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
+    everywhere = safest(standings(settings))
+    series = {entry.label: entry.row["series"] for setting in settings for entry in setting.entries}
+    return {
+        "head": [results.names.label(name) for name in names],
+        "n": [short(n) for n in across],
+        "rows": rows[:MAX_TABLE_ROWS],
+        "left": max(len(rows) - MAX_TABLE_ROWS, 0),
+        "safest": everywhere,
+        "name": series[everywhere.label] if everywhere is not None else "",
+        "length": round_text(everywhere.length, 3) if everywhere is not None else "",
+        "most": f"{100 * MOST:g}",
+    }
+
+
+def choice(setting: ArenaSetting) -> dict[str, str]:
+    entry = setting.reference
+    assert entry is not None
+    none = UNDECIDED if setting.undecided else "none holds its level"
+    return {
+        "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
+        "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
+        "kind": "good" if setting.best else "open" if setting.undecided else "bad",
+    }
+
+
+def failures(results: Results) -> dict[str, Any]:
+    """Cells with failed replicates, the most failed first, and why they failed."""
+    rows = [row for row in results.rows if row["failures"]]
+    rows.sort(key=lambda row: -row["failures"] / row["replicates"])
+    names = results.varying()
+    shown = rows[:MOST_FAILED]
+    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
+    keys = cell_keys(results.table.schema)
+
+    def place(row: Row) -> Place:
+        return row["path"], cell_id({name: row.get(name) for name in keys}), row["coordinate"]
+
+    head = ["method", "failed", "coverage, failures as misses", "coverage of the others", "why"]
+    return {
+        "total": f"{sum(row['replicates'] for row in results.rows):,}",
+        "failed": f"{sum(row['failures'] for row in rows):,}",
+        "head": [*(results.names.label(name) for name in names), *head],
+        "rows": [
+            [
+                *(short(row[name]) for name in names),
+                row["series"],
+                f"{row['failures']:,} of {row['replicates']:,}",
+                round_text(row["coverage_failures_as_misses"], 3),
+                with_error(row["coverage"], row["coverage_mcse"]),
+                why_failed(row, diverged.get(place(row), 0)),
+            ]
+            for row in shown
+        ],
+        "left": len(rows) - len(shown),
+    }
+
+
+def diverged_counts(results: Results, paths: Collection[str]) -> dict[Place, int]:
+    """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
+
+    Reads one column of the parts; of replicates that two parts hold it counts both.
+    """
+    found: dict[Place, int] = {}
+    for path in paths:
+        rows = results.store.replicates
+        parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
+        for part, table in rows.loaded(parts, ["status"], damaged=results.damaged):
+            width = len(part.cells) * part.rows_per_cell
+            counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
+            for at in np.flatnonzero(counts).tolist():
+                cell, coordinate = divmod(at, part.rows_per_cell)
+                place = (path, cell_id(part.cells[cell]), coordinate)
+                found[place] = found.get(place, 0) + int(counts[at])
+    return found
+
+
+def why_failed(row: Mapping[str, Any], diverged: int) -> str:
+    """Why a cell's replicates have no interval: how many paths diverged, and the method's own reason."""
+    diverged = min(diverged, row["failures"])
+    undefined = row["failures"] - diverged
+    found = [f"{diverged:,} diverged"] if diverged else []
+    if undefined:
+        method = INTERVAL_METHODS.get(row["method"])
+        reason = "" if method is None else method.undefined_where
+        found.append(f"{undefined:,} undefined" + (f": {reason}" if reason else ""))
+    return "; ".join(found)

@@ -1,0 +1,212 @@
+"""What the report says first, panels by the design, explanation, paired differences, notes and sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldpflow as lf
+from ldpflow.cli import main
+from ldpflow.errors import InputError
+from ldpflow.report.answers import findings
+from ldpflow.report.charts import drawn_size
+from ldpflow.report.figures import Asked, arrange
+from ldpflow.report.page import insert_notes, pack, report_html
+from ldpflow.report.pictures import FIGURES, PARTS, parts_of
+from ldpflow.report.results import Results, Row, rank_series
+from ldpflow.results.arena import judge
+from tests.report.test_figures import values
+
+
+@pytest.fixture(scope="module")
+def many(results: Results) -> Results:
+    """The run with 2000 replicates of which SN covers 91% everywhere, BM 91% at n = 1000 and 80% at 100."""
+
+    def row_of(row: Row) -> Row:
+        covered = {"SN": 0.91, "BM": 0.91 if row["n"] == 1000 else 0.8}.get(row["method"], 0.5)
+        row = row | {"replicates": 2000, "failures": 0, "main_cause": "length"}
+        return row | {"coverage": covered, "coverage_failures_as_misses": covered}
+
+    return dataclasses.replace(results, rows=[row_of(row) for row in results.rows])
+
+
+def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> None:
+    found = findings(many)
+    first, second = found.sentences
+    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage 0.910")
+    assert "BM in 4 of 8 settings, those with n = 1000" in first and "oracle" not in first + second
+    assert "BB (β = 0.6; β = 0.75; β = 0.95) in every setting, through short intervals" in second
+    assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
+    for _, row in found.cells:
+        assert many.names.settings(row, many.varying()) in first + second
+
+
+def test_few_replicates_are_not_praised(results: Results) -> None:
+    first, second = findings(results).sentences
+    assert first == "No method is shown to hold its level of 90% in any setting."
+    undecided = sum(
+        judge(row) == "too few replicates to say" for row in results.rows if row["method"] != "oracle"
+    )
+    assert f"in {undecided} of 40 cells there are too few replicates to say" in second
+
+
+def test_replicates_without_an_interval_are_a_cause(many: Results) -> None:
+    row = next(row for row in many.rows if row["method"] == "SN")
+    failing = row | {"failures": 600, "coverage": 0.91, "coverage_failures_as_misses": 0.64}
+    _, second = findings(dataclasses.replace(many, rows=[failing])).sentences
+    assert "through replicates without an interval (lowest coverage 0.640" in second
+
+
+def places(results: Results, asked: Asked, x: str = "n") -> list[Row]:
+    place = arrange(results, results.rows, results.varying(without=(x,)), asked)
+    return [place(row) for row in results.rows]
+
+
+def test_rows_and_columns_are_those_of_the_design_or_as_asked(results: Results) -> None:
+    factors = results.varying(without=("n",))
+    assert sorted(factors) == ["epsilon", "tau"]
+    by_itself = places(results, Asked())
+    last = {results.names.value(factors[-1], value) for value in results.values(factors[-1])}
+    assert {place["column"][1] for place in by_itself} == last
+    asked = places(results, Asked.of(results, "n", rows="tau", cols="epsilon", color="method"))
+    assert {(p["row"][1], p["column"][1]) for p in asked} == {
+        (f"τ = {tau}", f"ε = {epsilon}") for tau in (0.5, 0.9) for epsilon in (0.5, 1)
+    }
+    # What has no place goes to the rows: no panel is lost.
+    left = places(results, Asked.of(results, "n", cols="epsilon"))
+    assert {p["row"][1] for p in left} == {"τ = 0.5", "τ = 0.9"}
+    spec = FIGURES["coverage"].chart(results, color="epsilon", rows="method").to_dict()
+    drawn = values(spec)
+    assert len(drawn) == len(results.rows) and {row["series"] for row in drawn} == {"ε = 0.5", "ε = 1"}
+    assert {row["panel"] for row in drawn} >= {"τ = 0.5, SN", "τ = 0.9, SN"}
+
+
+def test_a_design_that_is_no_grid_has_no_empty_panels(results: Results) -> None:
+    rows = [row for row in results.rows if (row["tau"], row["epsilon"]) in ((0.5, 0.5), (0.9, 1.0))]
+    part = dataclasses.replace(results, rows=rows)
+    place = arrange(part, rows, ["epsilon", "tau"], Asked())
+    assert all("column" not in place(row) for row in rows)
+    assert {place(row)["panel"] for row in rows} == {"ε = 0.5, τ = 0.5", "ε = 1, τ = 0.9"}
+
+
+@pytest.mark.parametrize(
+    ("figure", "asked", "field"),
+    [
+        ("coverage", {"rows": "taus"}, "rows"),
+        ("coverage", {"rows": "tau", "cols": "tau"}, "cols"),
+        ("coverage", {"color": "n"}, "color"),
+        ("zip", {"rows": "tau"}, "rows"),
+        ("explanation", {"color": "tau"}, "color"),
+    ],
+)
+def test_factors_that_cannot_be_placed_are_refused(
+    results: Results, figure: str, asked: dict[str, str], field: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        FIGURES[figure].chart(results, **asked)
+    assert refused.value.field == field
+
+
+def test_the_parts_of_every_bar_add_up(results: Results) -> None:
+    drawn = values(FIGURES["explanation"].chart(results).to_dict())
+    assert len(drawn) == len(results.rows)
+    checked = 0
+    for row in results.rows:
+        if parts := parts_of(row, results.paired(row)):
+            gap = row["coverage_failures_as_misses"] - row["level"]
+            assert sum(parts.values()) == pytest.approx(gap, abs=1e-9) and set(parts) <= set(PARTS)
+            checked += 1
+    assert checked > 30
+
+
+def test_paired_differences_are_those_of_compare(run: Path, results: Results) -> None:
+    table = lf.open_run(run).compare("method", "SN").to_pylist()
+    results = dataclasses.replace(results)
+    vars(results)["baseline"] = "SN"
+    keys = ("tau", "epsilon", "n", "method", "beta")
+    expected = {tuple(row[key] for key in keys): row for row in table}
+    checked = 0
+    for row in results.rows:
+        found = results.paired(row)
+        if row["series"] != results.baseline:
+            wanted = expected[tuple(row[key] for key in keys)]
+            assert found["paired_coverage_difference"] == wanted["coverage_difference"]
+            assert found["paired_coverage_difference_mcse"] == wanted["coverage_difference_mcse"]
+            checked += 1
+    assert checked == 40
+
+
+def test_notes_stand_under_their_headings_and_run_no_script(results: Results) -> None:
+    notes = (
+        "Why we did *this*.\n\n# Coverage\n\nSee <script>alert(1)</script> [a](javascript:alert(1)) ![p](http://x/p.png)"
+        "\n\n# Discussion\n\nOurs & theirs.\n"
+    )
+    page = "<h1>t</h1><!-- notes --><section><h2>Coverage</h2><figure></figure></section>"
+    found = insert_notes(page, notes)
+    assert "<script" not in found and 'href="javascript' not in found and "<img" not in found
+    assert re.search(r"<h2>Coverage</h2><div class=\"notes\"><p>See &lt;script&gt;.*<figure>", found, re.S)
+    assert '<h2>Discussion</h2><div class="notes"><p>Ours &amp; theirs.</p>' in found
+    assert found.index("Why we did") < found.index("Discussion") < found.index("Coverage</h2>")
+
+
+def test_data_by_columns_are_the_rows(results: Results) -> None:
+    spec = FIGURES["coverage"].chart(results).to_dict()
+    packed = pack(spec)["data"]
+
+    def value(column: Any, at: int) -> Any:
+        if isinstance(column, list):
+            return column[at]
+        return column["of"][column["at"][at]] if "at" in column else column["of"]
+
+    rows = [
+        {name: found for name, column in packed["packed"].items() if (found := value(column, at)) is not None}
+        for at in range(packed["count"])
+    ]
+    assert rows == spec["data"]["values"]
+
+
+def test_a_thousand_cells_are_less_than_two_megabytes(results: Results) -> None:
+    """Numbers of their own in every cell: nothing is small because it repeats."""
+    measures = results.table.column_names[results.table.column_names.index("truth") + 1 :]
+    rows = []
+    for at in range(25):
+        for k, row in enumerate(results.rows[:40]):
+            noise = 1 - 1e-4 * (40 * at + k)
+            changed = {n: row[n] * noise for n in measures if isinstance(row[n], float)}
+            rows.append(row | changed | {"gamma": 0.5 + 0.01 * at})
+    rank_series(rows, results.method_settings)
+    text = report_html(dataclasses.replace(results, rows=rows))
+    assert text.count("<tr>") > 1000 and len(text.encode()) < 2_000_000
+
+
+def test_files_have_the_size_that_a_paper_asks_for(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "a.pdf")
+    assert main(["plot", str(run), "coverage", "--rows", "tau", "--width", "85mm", "-o", file]) == 0
+    box = re.search(rb"/MediaBox ?\[0 0 ([\d.]+)", Path(file).read_bytes())
+    assert box is not None and float(box[1]) == pytest.approx(85 / 25.4 * 72, abs=1.5)
+    opened = lf.open_run(run)
+    for figure in ("coverage", "explanation", "zip"):
+        chart = opened.plot(figure, width="170mm", height=700 if figure == "coverage" else None)
+        wide, high = drawn_size(chart)
+        assert wide == pytest.approx(170 / 25.4 * 96, abs=2)
+        assert figure != "coverage" or high == pytest.approx(700, abs=3)
+    for width in ("5mm", "wide", "30mm"):
+        assert main(["plot", str(run), "coverage", "--width", width, "-o", file]) == 2
+        assert "--width" in capsys.readouterr().err
+
+
+def test_a_report_with_notes_as_typed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.md").write_text("# At a glance\n\nOur words.\n")
+    file = tmp_path / "r.html"
+    assert main(["report", str(run), "--notes", str(tmp_path / "notes.md"), "-o", str(file)]) == 0
+    assert 'At a glance</h2><div class="notes"><p>Our words.</p>' in file.read_text()
+    assert main(["report", str(run), "--notes", str(tmp_path / "absent.md")]) == 2
+    assert "--notes" in capsys.readouterr().err
+    assert json.loads(re.search(r'id="figure-data">(.*?)</script>', file.read_text(), re.S)[1])  # type: ignore[index]
