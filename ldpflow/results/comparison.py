@@ -25,8 +25,9 @@ from ldpflow.store.run_store import RunStore
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
-# Columns that follow from others. Budgets do so only if mechanisms are compared.
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
+"""Columns that follow from others, unless they are settings of the path. Epsilon is left out only if
+mechanisms are compared."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ def comparisons(
     """
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
     columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
-    left_out = {*columns, *FOLLOWING}
-    if by == "mechanism":
-        left_out.add("epsilon")
+    compared = {*columns, "epsilon"} if by == "mechanism" else {*columns}
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
         path = paths[key["path"]]
         row = {**path.columns(), **key}
         differs = {name: row.get(name) for name in columns}
+        own = chain.from_iterable(setting_names(path).values())
+        left_out = compared | FOLLOWING.difference(own)
         shared = {name: value for name, value in row.items() if name not in left_out}
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
         identity = repr((path.users_key(), settings))

@@ -12,6 +12,13 @@ from ldpflow.cli.tables import latex, write_csv
 from tests.cli.conftest import cell, without
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    """Widths are those that a test sets, whatever an earlier test or the caller has left."""
+    for name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def with_setting(row, **settings):
     """The row with further settings, which stand before its results."""
     return settings | row

@@ -52,6 +52,20 @@ def test_a_difference_is_the_difference_of_the_summaries(run):
         assert c.result.length_ratio == pytest.approx(mine["length_mean"] / other["length_mean"])
 
 
+def test_budgets_that_are_settings_are_not_mixed(tmp_path):
+    """A method at mu = 2 is compared with another at mu = 2."""
+    tables = {"problem": {"kind": "quadratic"}, "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}}
+    study = changed(replicates=8, grid={"n": 200, "level": 0.9}, method=[{"kind": ["BM", "SN"]}], **tables)
+    run_study(Study.from_mapping(study), tmp_path, engine="serial")
+    store = RunStore(tmp_path)
+    cells = list(stored_cells(store, damaged="refuse"))
+    paths = stored_paths(store.replicates, damaged="refuse")
+    found = comparisons(cells, paths, by="method")
+    assert [(c.differs["method"], c.shared["mu"]) for c in found] == [("SN", 1.0), ("SN", 2.0)]
+    found = comparisons(cells, paths, by="mu")
+    assert [(c.shared["method"], c.differs) for c in found] == [("BM", {"mu": 2.0}), ("SN", {"mu": 2.0})]
+
+
 @pytest.mark.parametrize(("by", "count"), [("gamma", 24), ("beta", 16), ("n", 24)])
 def test_by_one_setting(run, by, count):
     assert len(comparisons(*run, by=by)) == count
