@@ -131,11 +131,19 @@ def check_limit(arguments: Sequence[str]) -> None:
         )
 
 
+def check_conditions(arguments: Sequence[str]) -> None:
+    """Refuse a second condition on rows, which would replace the first."""
+    count = sum(word == "--where" or word.startswith("--where=") for word in arguments)
+    if count > 1:
+        raise InputError("where", f"{count} conditions", "one condition", "Join them: --where 'A and B'.")
+
+
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command line and return its exit code; an error is one message."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         check_limit(given)
+        check_conditions(given)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning

@@ -33,7 +33,7 @@ from ldpflow.store.schema import cell_id, cell_keys
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
-MOST_NAMED = 2
+MOST_NAMED = 4
 """Most groups of methods that a sentence names."""
 
 Place = tuple[str, str, int]
@@ -86,8 +86,13 @@ def findings(results: Results) -> Findings:
             cells.append((f"{state}, lowest coverage", lowest))
             at = results.names.settings(lowest, [*["series"] * (len(alike) > 1), *results.varying()])
             coverage = f"{lowest[COVERAGE]:.3f}" + (f": {at}" if at else "")
-            reason = f", {main_cause(chosen)}" if state == FAILS else ""
-            texts.append(f"{join(name_series([*alike]))} {words}{reason} (lowest coverage {coverage})")
+            lowest_there = "lowest coverage"
+            reason = f", {main_cause(chosen)}"
+            if state == HOLDS:
+                lowest_there = "lowest coverage there"
+                failing = sum(judge(row) == FAILS for name in alike for row in groups[name])
+                reason = f" and to fail in {failing:,}" if failing else ""
+            texts.append(f"{join(name_series([*alike]))} {words}{reason} ({lowest_there} {coverage})")
         others = sum(map(len, list(found.values())[MOST_NAMED:]))
         return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
 
@@ -97,7 +102,8 @@ def findings(results: Results) -> Findings:
         first = f"No method is shown to hold {level} in any setting."
     second = f"Shown to fail: {'; '.join(failed)}" if failed else "No method is shown to fail"
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
-        second += f"; in {open_cells:,} of {len(rows):,} cells there are too few replicates to say"
+        judged = "cells" if len(rows) == len(results.rows) else "cells that are judged"
+        second += f"; in {open_cells:,} of {len(rows):,} {judged} there are too few replicates to say"
     if not cells:
         cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
     return Findings([first, f"{second}."], cells)

@@ -199,8 +199,8 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
 
 
 SHORT = (
-    "coverage", "coverage_mcse", "level_state", "length_mean", "length_mcse", "bias", "bias_mcse",
-    "replicates", "failures", "candidates",
+    "coverage", "coverage_mcse", "coverage_failures_as_misses", "level_state", "length_mean", "length_mcse",
+    "bias", "bias_mcse", "replicates", "failures", "candidates",
 )  # fmt: skip
 """Measures of the short view of a summary."""
 

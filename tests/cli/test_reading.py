@@ -216,3 +216,9 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
     target = last("--target-mcse", "0.2", "--max-replicates", "256")
     assert "asked for" not in target
+
+
+def test_a_second_condition_is_refused(ldpflow):
+    """It would replace the first."""
+    found = ldpflow("summary", "run", "--where", "n == 200", "--where=epsilon == 1")
+    assert found.code == 2 and "where" in found.err and "and" in found.err

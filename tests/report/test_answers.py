@@ -38,7 +38,7 @@ def many(results: Results) -> Results:
 def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> None:
     found = findings(many)
     first, second = found.sentences
-    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage 0.910")
+    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage there 0.910")
     assert "BM in 4 of 8 settings, those with n = 1000" in first and "oracle" not in first + second
     assert "BB (β = 0.6; β = 0.75; β = 0.95) in every setting, through short intervals" in second
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
@@ -52,7 +52,7 @@ def test_few_replicates_are_not_praised(results: Results) -> None:
     undecided = sum(
         judge(row) == "too few replicates to say" for row in results.rows if row["method"] != "oracle"
     )
-    assert f"in {undecided} of 40 cells there are too few replicates to say" in second
+    assert f"in {undecided} of 40 cells that are judged there are too few replicates to say" in second
 
 
 def test_replicates_without_an_interval_are_a_cause(many: Results) -> None:
