@@ -413,7 +413,8 @@ def summary_findings(
     try:
         stored = read()
     except InputError as error:
-        yield Finding(f"{file}: cannot be read: {error.value}")
+        if error.value != store.full("study.toml"):  # a finding of its own
+            yield Finding(f"{file}: cannot be read: {error.value}")
         return
     if stored is None:
         if parts:

