@@ -346,7 +346,7 @@ class Run:
         Raises
         ------
         InputError
-            If there is no such figure or factor, or no room for its panels.
+            If there is no such figure or factor, or no space for its panels.
 
         Examples
         --------

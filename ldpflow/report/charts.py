@@ -366,7 +366,7 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
             columns -= 1  # titles are wider than panels
             stretch(chart, members, name, wanted, columns)
         if min(member[name] for member in members) < NARROWEST / (1 + side):
-            least = f"room for its panels, which are {NARROWEST / (1 + side):g} pixels or more"
+            least = f"space for its panels, which are {NARROWEST / (1 + side):g} pixels or more"
             raise InputError(name, given, least, "Other `rows` and `cols`, or a condition, need less.")
         for member in members if height is None else []:
             member.height = min(member.height, max(member.width, 60.0))
