@@ -341,10 +341,11 @@ def sentences(row: PlanRow) -> list[str]:
         if not own and arrival.verdict == "not_arrived":
             quantile = row.case.law.quantile(row.case.tau)
             start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
+        spread = f", a spread of {arrival.sd_ratio:.2f} SE" if arrival.sd_ratio > 1.1 else ""
         found.append(
             f"{head}: {words} for an average: "
             f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} SE of bias"
-            f"{start}, an interval around it would cover {covers}; "
+            f"{start}{spread}, an interval around it would cover {covers}; "
             f"{advice(row, arrival, row.case)}"
         )
     worst_law = row.source.worst_law(row.case)
