@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
-from ldpflow.results.summary import stored_settings
 from ldpflow.settings import nearest
 from ldpflow.store.run_store import RunStore
 
@@ -194,6 +193,8 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
 
 def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
     """Iterate over the rows of all replicates, part by part, with the settings of their path in front."""
+    from ldpflow.results.summary import stored_settings  # imports SciPy, which `summary` does not need
+
     paths = stored_settings(store, damaged="refuse")
     settings = {row["path"]: row for row in paths.to_pylist()}
     shared: dict[tuple[str, str], pa.Array] = {}
