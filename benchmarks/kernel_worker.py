@@ -24,11 +24,14 @@ Work = tuple[Callable[[], object], Callable[[], object], int]
 def piece_of_work(mapping: Mapping[str, Any]) -> Work:
     """The only names of ldpflow that are used: a change of layout edits this function.
 
-    Checkouts from before there were simulators, or a package of kernels, can be measured too.
+    Checkouts from before there was a package of numerics, or of kernels, can be measured too.
     """
-    from ldpflow.random.lockstep import LANES
-
     from ldpflow.study import Study
+
+    if importlib.util.find_spec("ldpflow.numerics") is None:
+        from ldpflow.random.lockstep import LANES
+    else:
+        from ldpflow.numerics.streams import LANES
 
     study = Study.from_mapping(mapping)
     (plan,) = study.plans()
