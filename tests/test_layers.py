@@ -128,6 +128,7 @@ def loaded(code):
     return {name.split(".")[0] for name in done.stdout.split()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "libraries"),
     [

@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import ldpflow as lf
 from ldpflow.testing import check_plugin
 
@@ -43,6 +45,7 @@ def test_the_study_file_is_the_study_in_python():
     assert lf.Study.load(block("[0.5, 0.9]", language="toml")) == names["study"]
 
 
+@pytest.mark.thorough
 def test_the_problem_is_right(tmp_path):
     file = tmp_path / "mean_of_readme.py"
     file.write_text(block("class Mean", "docs/own_component.md"))

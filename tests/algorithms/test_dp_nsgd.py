@@ -209,6 +209,7 @@ PROBLEMS = [
 LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROBLEMS[0], "none")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("problem", "noise"), LITERAL, ids=lambda x: getattr(x, "kind", x))
 def test_dp_nsgd_is_the_literal_algorithm(problem, noise):
     n, seed, replicate = 7, 3, 2

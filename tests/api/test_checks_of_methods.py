@@ -29,6 +29,7 @@ def check_method(method):
     return {name: check(method) for name, check in checks_of(method).items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("OBM", "SUF") else ()) for kind in BUNDLED]
 )

@@ -42,6 +42,7 @@ LOCAL = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings", "problem"), LOCAL)
 def test_bundled_mechanisms_pass(name, settings, problem):
     scalar = problem in ("quantile", "quantiles")
@@ -114,6 +115,7 @@ def test_gradients_at_different_points_are_no_neighbours(mechanism):
     assert found.passed and found.bound > 0.8, found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(3.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kind", "problem"), [(EagerResponse, MEDIAN), (EagerCells, Quantiles())])
 def test_a_flip_probability_off_by_a_tenth_is_caught(kind, problem, epsilon):
@@ -121,6 +123,7 @@ def test_a_flip_probability_off_by_a_tenth_is_caught(kind, problem, epsilon):
     assert found.bound > epsilon and not found.passed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("problem", [MEDIAN, pytest.param(LinearRegression(), marks=pytest.mark.slow)])
 def test_a_clip_that_was_left_out_is_caught(problem):
     found = audit_mechanism(Unclipped(mu=1.0), problem, 20_000)
@@ -172,6 +175,7 @@ def test_algorithms_with_too_little_noise_are_caught(kind, factor, settings):
     assert found.bound > 2.0 and not found.passed
 
 
+@pytest.mark.thorough
 def test_an_algorithm_with_too_little_noise_is_caught():
     """One step, few runs: what is left of the slow test."""
     settings = {"epsilon": 2.0, "delta": 0.01, "eta": 0.01, "epochs": 1.0}

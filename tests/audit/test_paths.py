@@ -110,6 +110,7 @@ def test_a_secret_order_does_not_replace_the_noise():
     assert held(DpSsgd(**settings), samples=2000).passed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings"), [(n, s) for n, s, _ in BUNDLED if n in PROTOCOLS])
 def test_a_report_of_every_protocol_keeps_its_claim(name, settings):
     sound = PROTOCOLS[name](range=(0.0, 1.0), **settings)

@@ -95,6 +95,7 @@ def test_a_fault_names_its_row(ldpflow, file, tmp_path):
     assert shown.code == 2 and "row 100, theta" in shown.err and "Traceback" not in shown.err
 
 
+@pytest.mark.thorough
 def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
     """Neither its values nor their table: of a transcript that was simulated from it, nor in an error."""
     values = np.round(np.random.default_rng(3).gamma(2.0, 17.0, 400), 9)

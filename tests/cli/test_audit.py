@@ -80,6 +80,7 @@ def test_a_mechanism_of_ones_own(tmp_path, ldpflow):
     assert page.code == 0 and "Pure DP with epsilon = 1" in page.out, page.err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["audit", "privacy"])
 def test_a_mechanism_of_an_installed_package(tmp_path, command):
     """Its entry point is enough: no --plugin, as for a sweep."""

@@ -127,6 +127,7 @@ def compared(shown: Any) -> dict[str, list[str]]:
     return {row[0]: row for row in rows if row and row[0] in ("sgd", "rounds", "oue", "haar", "tree", "grr")}
 
 
+@pytest.mark.thorough
 def test_a_comparison_is_blank_where_plain_plan_is(ldpflow, study, monkeypatch):
     """c = 0.01: the average does not arrive, so LDP-SGD has no half width and no coverage."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -138,6 +139,7 @@ def test_a_comparison_is_blank_where_plain_plan_is(ldpflow, study, monkeypatch):
     assert "sgd, tau 0.9, epsilon 1, n 2,000: not arrived" in shown.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "law",
     [
@@ -242,6 +244,7 @@ def test_settings_for_analyse_hold_the_method(ldpflow, pilot, tmp_path):
     assert several.code == 2 and "one row" in several.err
 
 
+@pytest.mark.thorough
 def test_reports_are_analysed_with_the_method_of_the_plan(study, tmp_path):
     """From a plan to a collection to its intervals: TR of degree 3, not of degree 2."""
     plan = lf.plan(study(law="gamma", shape=0.8, tau=0.25))
@@ -271,6 +274,7 @@ def test_a_pilot_in_memory(library):
         lf.plan(pilot=frame, column="spent", tau=0.5, epsilon=1, n=2e5)
 
 
+@pytest.mark.thorough
 def test_nothing_is_computed_from_undeclared_steps(ldpflow, study, monkeypatch):
     """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
     monkeypatch.setenv("COLUMNS", "200")

@@ -131,6 +131,7 @@ def file_study(file: Path, problem: str) -> Study:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("problem", ["nonconvex_logistic", "least_squares"])
 def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
     file = records(tmp_path)

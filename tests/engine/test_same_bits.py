@@ -124,6 +124,7 @@ MORE = {
 OTHERS_OF_BB = {"kind": "BB", "beta": [0.6, 0.75], "B": [60, 90], "multiplier": ["uniform", "rademacher"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tables", [MORE, {"method": [OTHERS_OF_BB]}], ids=["more", "other settings"])
 def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables):
     ours = by_key(rows_of(changed(**tables), tmp_path / "run"))

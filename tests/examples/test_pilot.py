@@ -50,6 +50,7 @@ def test_the_page_has_its_commands():
 OF_LDPFLOW = [(command, output) for command, output in commands() if command.startswith("ldpflow")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("command", "output"), OF_LDPFLOW, ids=lambda value: None)
 def test_commands_print_what_the_page_says(command, output, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)

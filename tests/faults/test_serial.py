@@ -8,6 +8,7 @@ from tests.faults import on_disk
 from tests.faults.study import trials
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "trial"),
     trials(

@@ -180,6 +180,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", [SCALAR, VECTOR], ids=["scalar", "vector"])
 @pytest.mark.parametrize(("method", "n"), CASES, ids=str)
 def test_method_is_the_literal_formula(method, n, path):

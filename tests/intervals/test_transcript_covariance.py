@@ -56,6 +56,7 @@ def test_scalar_is_the_literal_formula(name, degree, variance):
                     np.testing.assert_allclose(result.upper[at, 0, r] - mean, half, **tolerance)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variance", ["known", "residual"])
 def test_vector_is_the_literal_formula(variance):
     every = range(1, N + 1)

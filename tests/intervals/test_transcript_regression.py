@@ -118,6 +118,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "degree", "variance", "n", "burn_in"), CASES)
 def test_interval_is_the_literal_formula(name, degree, variance, n, burn_in):
     # The library's sums are around theta*, the oracle's regression around theta_{i0}: that they
@@ -189,6 +190,7 @@ def test_the_early_shift_is_the_literal_one(degree):
 SEVERAL = OnePass(Quantiles(taus=(0.2, 0.5, 0.9)), Cells(epsilon=2.0), LdpSgd(c=(2.0, 1.0, 3.0)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("degree", [2, 3])
 def test_separate_fits_are_those_of_the_coordinates(degree):
     method = TranscriptRegression(degree=degree, separate=True)
@@ -233,6 +235,7 @@ def test_separate_is_for_quantiles_and_advised_there():
     assert TranscriptRegression().key_settings() == {"kind": "TR"}
 
 
+@pytest.mark.thorough
 def test_separate_fits_cover_where_a_line_does_not():
     """Two quantiles of the exponential law with c = 4: measured .33 and .48 against .90 and .85.
 
@@ -266,6 +269,7 @@ def test_batch_means_around_the_root():
         assert result.upper[0, 0, r] == pytest.approx(centre[0, r] + half, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("variance", ["known", "residual"])
 def test_vector_form_is_the_literal_formula(variance, degree):
@@ -289,6 +293,7 @@ def test_vector_form_is_the_literal_formula(variance, degree):
             np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
     """A linear gradient: the t statistics of the halves are N(0, 1), but for |t| + 1/sqrt(K).
 

@@ -28,6 +28,7 @@ OWN = {"c": (0.5, 1.0, 2.0), "theta0": (-0.5, 0.4, 1.5)}  # steps and a start fo
 OWN_STEPS, OWN_BATCHES = LdpSgd(**OWN), MinibatchSgd(batch_size=4, **OWN)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("run", "algorithm", "count"),
     [

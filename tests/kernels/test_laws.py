@@ -38,6 +38,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("run", "name"),
     [

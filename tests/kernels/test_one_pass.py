@@ -243,6 +243,7 @@ COMPILED = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PATHS)
 def test_functions_of_the_kernel_are_the_literal_recursion(name):
     path, n = PATHS[name], 300
@@ -264,6 +265,7 @@ def test_functions_of_the_kernel_are_the_literal_recursion(name):
         np.testing.assert_allclose(squared, np.cumsum(S**2, axis=0)[at], rtol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [p if p in COMPILED else pytest.param(p, marks=pytest.mark.slow) for p in PATHS]
 )

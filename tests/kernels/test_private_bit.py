@@ -47,6 +47,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("run", "law", "sampling", "start"), CASES)
 def test_reports_are_the_literal_recursion(run, law, sampling, start):
     theta0, c = start
@@ -71,6 +72,7 @@ def test_reports_are_the_literal_recursion(run, law, sampling, start):
     np.testing.assert_allclose(record.prefix_sums[:, 0, 1], sums[at], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("sampling", "kind"),
     [

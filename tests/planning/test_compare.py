@@ -63,6 +63,7 @@ def medians():
     return rows_of(half_width=0.05, replicates=500)
 
 
+@pytest.mark.thorough
 def test_sgd_with_the_interval_that_a_plan_recommends(medians):
     """TR at a median: 1.05 to 1.35 times the oracle's half width .0141, so 1.1 to 1.8 times its users."""
     sgd = medians["sgd"]
@@ -169,6 +170,7 @@ def test_bias_inside_bins_is_cautioned():
     assert "bin bias" in row["cautions"] and row["coverage"] > 0.93
 
 
+@pytest.mark.thorough
 def test_several_quantiles(medians):
     names = ("sgd", "rounds", "cells", "haar")
     found = {}
@@ -334,6 +336,7 @@ def test_plans_that_are_refused(field, call):
     assert error.value.field == field
 
 
+@pytest.mark.thorough
 def test_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     file = tmp_path / "which.toml"

@@ -127,6 +127,7 @@ def study(file):
     )
 
 
+@pytest.mark.thorough
 def test_a_study_covers_the_files_own_parameter(tmp_path, monkeypatch):
     """100 replicates without noise: .9 - 4 standard errors, with more users than the file has rows."""
     monkeypatch.chdir(tmp_path)

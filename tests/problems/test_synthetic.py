@@ -23,6 +23,7 @@ def drawn(problem, replicate):
     return x, y, planes(SEED, "data", problem.data_key(), replicate, problem.variates(), N)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("direction", "u"), [("diagonal", (0.5,) * 4), ("axis", (1.0, 0, 0, 0))])
 def test_two_classes(direction, u):
     problem = NonconvexLogistic(d=4, bound=2.0, separation=1.5, direction=direction, label_noise=0.2)

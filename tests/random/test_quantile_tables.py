@@ -54,6 +54,7 @@ def test_every_cell_of_a_column():
             assert (q + d * (s + d * r))[exact] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", SHAPES)
 def test_draws_of_a_gamma_law(gamma_tables, shape):
     u, _ = raw()

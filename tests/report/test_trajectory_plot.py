@@ -67,6 +67,7 @@ def test_every_statistic_has_one_figure() -> None:
     assert sorted([*drawn, "avg_pre_sq"]) == sorted(STATISTICS)
 
 
+@pytest.mark.thorough
 def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Results) -> None:
     points = shown_curves(followed, "distance", "n")
     panels = [f"d = {d}, \u03b3 = {gamma}" for d in (1, 2) for gamma in (0.3, 0.6)]

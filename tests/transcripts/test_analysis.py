@@ -277,6 +277,7 @@ def test_laplace_reports_take_the_residual_variance():
     assert any("variance" in text for text in quiet.oddities)
 
 
+@pytest.mark.thorough
 def test_a_vector():
     """Two coordinates, A = B (theta - root) + noise: both roots are found, with the right length."""
     rng = np.random.default_rng(4)

@@ -140,6 +140,7 @@ def matching(rows, row):
     return only
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "chunk"), [(".parquet", 999), (".csv", 2**16)])
 def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     folder, plan, rows = run
