@@ -42,6 +42,7 @@ def last_rows(folder):
     return [r for r in rows if r["stat"] == "tail_exc" and r["n"] == r["horizon"]]
 
 
+@pytest.mark.thorough
 def test_every_row_is_labelled(run):
     rows = last_rows(run)
     assert len(rows) == 2 * 2 * (2 * 2 + 1 + 1)

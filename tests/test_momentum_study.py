@@ -104,6 +104,7 @@ def test_rows_are_those_of_the_recursion(run):
     assert summary[0]["theory_bound"] > summary[0]["mean"]
 
 
+@pytest.mark.thorough
 def test_a_run_is_continued_and_grown_with_equal_bits(run, tmp_path):
     out = tmp_path / "grown"
     run_study(study(replicates=5), out, engine="serial")

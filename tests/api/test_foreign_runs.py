@@ -181,6 +181,7 @@ def own(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", sorted(READING & COMMANDS.keys()), ids=" ".join)
 def test_a_run_is_read_without_its_plugin(words, own, ldpflow):  # noqa: F811
     done = ldpflow(*arguments_of(words, own, ""))

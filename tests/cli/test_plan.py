@@ -87,6 +87,7 @@ def test_a_pilot(ldpflow, pilot):
         assert refused.code == 2 and field in refused.err and "Traceback" not in refused.err
 
 
+@pytest.mark.thorough
 def test_the_last_lines_answer_the_question(ldpflow, pilot):
     """A line per budget: users, method, range over resampled pilots, invitations."""
     settings = ["--tau", "0.5", "--epsilon", "1", "--epsilon", "2", "--n", "2e5", "--n", "4e5"]
@@ -126,6 +127,7 @@ def test_no_budget_is_enough(ldpflow, trial):
     assert shown.code == 0 and "none" in shown.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", ["60", "80", "100", "200"])
 def test_no_number_is_cut(ldpflow, pilot, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)

@@ -259,6 +259,7 @@ def test_reports_are_analysed_with_the_method_of_the_plan(study, tmp_path):
     assert reported is not None and (reported["method"], reported["degree"]) == ("TR", 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
 def test_a_pilot_in_memory(library):
     columns = {"name": ["x"] * 1000, "amount": VALUES}

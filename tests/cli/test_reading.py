@@ -185,6 +185,7 @@ def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_p
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
 
 
+@pytest.mark.thorough
 def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
     cited = ldpflow("cite", run_directory)
     assert cited.code == 0 and cited.err == ""

@@ -46,6 +46,7 @@ def ended(process, seconds):
     return process.returncode, text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "number",
     [

@@ -152,6 +152,7 @@ def counts(run) -> list[int]:
     return summary["replicates"].to_pylist()
 
 
+@pytest.mark.thorough
 def test_counts_follow_from_the_rows_alone(tmp_path):
     """Straight, interrupted after every batch, and after a smaller run: the same rows."""
     seen = []

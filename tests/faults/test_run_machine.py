@@ -19,7 +19,6 @@ def run(place: str, examples: int) -> None:
         forks.close()
 
 
-@pytest.mark.thorough
 def test_on_disk(tmp_path):
     run(str(tmp_path), 50)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ldpflow.simulators.rows import rows_of
 from ldpflow.simulators.simulator import by_runs
 from ldpflow.study import Study
@@ -33,6 +35,7 @@ ARENA = {
 }
 
 
+@pytest.mark.thorough
 def test_methods_of_one_record_do_not_change_each_other():
     """What methods compute together on a record is what each computes alone."""
     (plan,) = Study.from_mapping(ARENA).plans()

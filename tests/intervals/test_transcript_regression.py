@@ -313,6 +313,7 @@ def test_burn_in(n, rule):
     assert TranscriptRegression(burn_in=rule).first(n) == oracle.burn_in(n, rule)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize("method", [TranscriptRegression(), TranscriptRegressionBatchMeans()], ids=repr)
 def test_too_few_steps_are_undefined(method, n):

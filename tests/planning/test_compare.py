@@ -264,6 +264,7 @@ def test_every_quantile_has_its_own_steps_and_start():
             assert bool(found) == (interval is None)
 
 
+@pytest.mark.thorough
 def test_ldp_sgd_is_simulated_with_its_answers():
     """Median of N(0, 1): TR's half width over that of the efficiency bound, 1.0 to 1.5; it covers."""
     answers = 3

@@ -273,6 +273,7 @@ def test_cautions_of_a_sweep(monkeypatch):
     assert arrival_cautions(study) == []
 
 
+@pytest.mark.thorough
 def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
     """A warning per path that does not arrive; or the lines go to a function, as on the command line."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "oracle"}], "grid": {"n": 1000}, "replicates": 1})

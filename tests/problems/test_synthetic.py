@@ -45,6 +45,7 @@ def test_the_diagonal_keeps_its_records():
     assert SigmoidLoss(d=4, direction="axis").data_key() != SigmoidLoss(d=4, separation=2).data_key()
 
 
+@pytest.mark.thorough
 def test_real_targets():
     problem = RobustRegression(d=3, bound=2.0, signal=1.5, error_scale=0.7)
     x, y, variates = drawn(problem, 7)

@@ -65,6 +65,7 @@ def moments(values):
     return found, errors
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("epsilon", "answers"), [(1.0, 1), (3.0, 2)])
 @pytest.mark.parametrize("name", ONE_SHOT)
 def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers):

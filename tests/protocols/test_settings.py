@@ -72,6 +72,7 @@ def test_one_answer_is_the_default_and_a_guarantee_is_for_all_of_them(kind):
     assert protocol.bit_variance(0.5) == single.bit_variance(0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ONE_SHOT)
 @pytest.mark.parametrize(("k", "epsilon", "answers"), [(16, 0.5, 1), (256, 4.0, 1), (64, 1.0, 3)])
 def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, epsilon, answers):

@@ -39,6 +39,7 @@ def values(spec: Any) -> list[dict[str, Any]]:
 NEED_MORE = ("paper", "protocols", "rates", "risk", *CURVES)  # than the run of this file holds
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in FIGURES if name not in NEED_MORE])
 def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> None:
     spec = FIGURES[name].chart(results).to_dict()

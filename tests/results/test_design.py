@@ -58,6 +58,7 @@ def swept(out, *flags):
     assert main([*SWEEP, *flags, "--out", str(out)]) == 0
 
 
+@pytest.mark.thorough
 def test_a_budget_that_was_left_is_still_described(tmp_path, monkeypatch):
     run = tmp_path / "run"
     swept(run, "--epsilon", "0.5", "--epsilon", "1", "--method", "SN")

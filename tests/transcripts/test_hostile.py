@@ -14,6 +14,7 @@ import pytest
 from tests.transcripts.hostile import write_cases, wrong
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [22, pytest.param(300, marks=pytest.mark.slow)])
 def test_hostile_transcripts(tmp_path, count):
     write_cases(tmp_path, count)

@@ -1,0 +1,44 @@
+"""Simulated users answer a design in this process, without a server: the reports as a CSV file.
+
+    python simulate.py pilot.csv --pilot 3000
+    python simulate.py design.toml reports.csv --users 200000
+
+The devices are those of the demonstration, and draw their reports from the operating system's generator. So
+every call gives other reports. The pilot is a sample of the same made-up population.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from client import Device
+from collection import Collection
+from load_test import population
+
+
+def main() -> None:
+    """Write a pilot, or let users answer and export their reports."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="pilot, or design and reports")
+    parser.add_argument("--pilot", type=int, metavar="N", help="write a pilot of N values instead")
+    parser.add_argument("--users", type=int, default=200_000)
+    arguments = parser.parse_args()
+    if arguments.pilot is not None:
+        lines = [f"{value:.0f}\n" for value in population(arguments.pilot, seed=7)]
+        arguments.files[0].write_text("session_s\n" + "".join(lines), encoding="utf-8")
+        return
+    design, reports = arguments.files
+    collection = Collection(":memory:", design)
+    for value in population(arguments.users):
+        if not any(collection.state.room):
+            break
+        asked = collection.question()
+        report = Device(value, largest_budget=8.0).report(asked["function"], asked["parameters"])
+        collection.add([(asked["ticket"], asked["mac"], report)])
+    print(f"{reports}: {collection.export(reports):,} reports")
+    collection.close()
+
+
+if __name__ == "__main__":
+    main()
