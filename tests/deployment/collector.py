@@ -23,7 +23,7 @@ def single(value):
 
 
 def collect(design, values, rng):
-    """Tables of independent collections by LDP-SGD or cells; ``values`` has the shape (collections, users)."""
+    """Tables of independent collections by LDP-SGD or cells; shape of ``values``: (collections, users)."""
     with open(design, "rb") as file:
         tables = tomllib.load(file)
     problem, mechanism, algorithm = (tables[name] for name in ("problem", "mechanism", "algorithm"))
