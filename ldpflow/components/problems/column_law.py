@@ -290,7 +290,7 @@ def law_of_column(column: DataColumn, jitter: float | None) -> ColumnLaw:
     return column_law(jittered_values(column, jitter), dropped=column.dropped)
 
 
-def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
+def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
     """Refuse a quantile that the column hardly determines."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
@@ -298,7 +298,7 @@ def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
         allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
         needed = -(-FEWEST_BEYOND // tail)
         hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
-        raise InputError("problem.tau", tau, allowed, hint)
+        raise InputError(field, tau, allowed, hint)
     share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
@@ -306,4 +306,4 @@ def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
         if spacing:
             remedy = f"jitter = {spacing:g} adds noise of that width to every value."
             hint += f" The values lie {spacing:g} apart: {remedy}"
-        raise InputError("problem.tau", tau, "a level where values differ", hint)
+        raise InputError(field, tau, "a level where values differ", hint)

@@ -415,14 +415,19 @@ class Guess(OwnSteps):
         return SURVEYED[low], SURVEYED[high]
 
 
-def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
-    return {"law": law.name, **{name: getattr(law, name) for name in names}}
+def settings_of(law: Law) -> dict[str, Any]:
+    return {"law": law.name, **{name: getattr(law, name) for name in ("location", "scale", "df", "shape")}}
+
+
+def problem_settings(law: Law) -> dict[str, Any]:
+    """Settings of a problem ``quantile`` or ``quantiles`` with this law."""
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return {**settings_of(law), "components": tuple(parts) or None, "law_table": table}
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
-    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
-    table = None if law.table is None else law.table.text()
-    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
+    return Quantile(tau=tau, **problem_settings(law))
 
 
 OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
