@@ -91,6 +91,9 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 class Source:
     """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
 
+    def columns(self) -> dict[str, Any]:
+        return {"pilot": None, "pilot_values": None}
+
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """The interval method to use on a path, or None."""
         return recommend_method(arrival, case)
@@ -107,7 +110,7 @@ class Source:
         """The law of a guess that is worst for the method."""
         return None
 
-    def cautions(self, path: Any, case: Approach) -> list[str]:
+    def cautions(self, path: Any) -> list[str]:
         """Warnings about the values."""
         return []
 
@@ -141,8 +144,10 @@ class OwnSteps(Source, ABC):
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
 
-    def columns(self) -> dict[str, Any]:
-        return {"pilot": None, "pilot_values": None}
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Public range of the values, if it is known."""
+        return None
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
         """LDP-SGD with randomised response, with steps and start for n users."""
@@ -204,8 +209,12 @@ class Pilot(OwnSteps):
             law_table=law_of_column(self.read, self.jitter).text(),
         )
 
+    @cached_property
+    def law(self) -> Law:
+        return Law("empirical", table=law_of_column(self.read, self.jitter))
+
     def design(self, tau: float, n: int) -> StepDesign:
-        return design(self.problem(tau).data_law(), tau, n)
+        return design(self.law, tau, n)
 
     @cached_property
     def values(self) -> Floats:
@@ -232,7 +241,7 @@ class Pilot(OwnSteps):
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
 
-    def cautions(self, path: Any, case: Approach) -> list[str]:
+    def cautions(self, path: Any) -> list[str]:
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
@@ -324,6 +333,10 @@ class Guess(OwnSteps):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
             raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        return self.lower, self.upper
 
     @property
     def law(self) -> Law:
@@ -458,7 +471,8 @@ class PlanOptions:
     tau, epsilon, n, level : number or sequence of numbers
         Replace the study's; all but the level (.9) are needed with a pilot or bounds.
     length, half_width : float
-        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them.
+        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them. With
+        ``compare``, half_width may be one for each quantile.
     response_rate : float
         Share of invited users who answer.
     difference, power : float
@@ -466,15 +480,17 @@ class PlanOptions:
     seed : int
         Seed of the resampled pilots.
     compare : bool
-        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. Needed by all options below.
+        Compare protocols for all quantiles of a study, a pilot or bounds, from one group of users. Needed by
+        all options below.
     range : (float, float)
-        Public range of the values. Default: that of the study's protocols.
+        Public range of the values. Default: that of the study's protocols, or the bounds.
     scale_guess : float
         Public guess of the law's scale, for the number of bins.
     rounds_max, bits_max
         Protocols beyond them carry a caution.
     liars : float in [0, 1)
-        Share of liars among those who answer. They send the worst report.
+        Share of liars among those who answer. They send the worst report. .01 by default with a pilot or
+        bounds.
     answer_below, answer_above : float in (0, 1]
         Probability that an invited user whose value is at most the quantile, or above it, answers. It is
         multiplied by the response rate.
@@ -495,7 +511,7 @@ class PlanOptions:
     n: float | Sequence[float] | None = None
     level: float | Sequence[float] | None = None
     length: float | None = None
-    half_width: float | None = None
+    half_width: float | Sequence[float] | None = None
     response_rate: float | None = None
     difference: float | None = None
     power: float = 0.8
@@ -514,9 +530,12 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.length is not None and self.half_width is not None:
             raise InputError("half_width", self.half_width, "nothing where `length` is given")
-        for name, value in (("half_width", self.target), ("difference", self.difference)):
+        given = [("half_width", value) for value in list_of(self.target)] + [("difference", self.difference)]
+        for name, value in given:
             if value is not None and not 0 < value < math.inf:
                 raise InputError(name, value, "a number > 0")
+        if len(list_of(self.half_width)) > 1 and not self.compare:
+            raise InputError("half_width", self.half_width, "one number without `compare`")
         if self.response_rate is not None and not 0 < self.response_rate <= 1:
             raise InputError("response_rate", self.response_rate, "a share in (0, 1]")
         if not 0 < self.power < 1:
@@ -524,8 +543,7 @@ class PlanOptions:
         if not self.compare:
             self.refuse(OF_A_COMPARISON, "nothing without `compare`")
         else:
-            hint = "A study with law = 'empirical' has the values of a column."
-            self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
+            self.refuse(("difference",), "nothing with `compare`")
 
     def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
         for name in names:
@@ -533,8 +551,10 @@ class PlanOptions:
                 raise InputError(name, getattr(self, name), allowed, hint)
 
     @property
-    def target(self) -> float | None:
-        return self.half_width if self.length is None else self.length / 2
+    def target(self) -> Any:
+        """Wanted half width, or a list of one for each quantile."""
+        wanted = list_of(self.half_width)
+        return (wanted[0] if len(wanted) == 1 else wanted) if self.length is None else self.length / 2
 
     def invitations(self, n: int | None) -> int | None:
         """Invitations for n answers, if non-response has nothing to do with the value."""
