@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
+from mpmath import mp, mpf
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ldpflow.components.problems.column_law import (
@@ -24,7 +26,9 @@ from ldpflow.components.problems.laws import Component, Law, Variate
 from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
 from ldpflow.components.problems.tables import check_digest
+from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
+from ldpflow.numerics import constants
 from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
 SimpleLaw = Literal[
@@ -51,7 +55,9 @@ UNKNOWN = "unknown"
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-OF_COLUMN = ("file", "column", "missing", "jitter")  # settings for reading a column
+OF_COLUMN = ("file", "column", "count_column", "missing", "jitter")  # settings for reading a column
+LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}
+"""Law of the logarithm of a law with location 0."""
 
 
 def law_names() -> tuple[str, ...]:
@@ -112,6 +118,8 @@ class QuantileProblem(Problem):
         The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
     file, column : str, optional
         A Parquet or CSV file and its column, for ``empirical`` alone.
+    count_column : str, optional
+        Column with the number of records that have the value of a row, one by default.
     missing : str, optional
         ``drop`` leaves out records without a value, which are an error otherwise.
     jitter : float, optional
@@ -122,6 +130,12 @@ class QuantileProblem(Problem):
         Law of the column, filled in with the digest: with it the file is not read again.
     units : Units, optional
         What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
+    transform : str, optional
+        Scale T of the algorithm: theta estimates the quantile of T(X), rows have that of X. c, theta0, units
+        and the range of a protocol are on this scale.
+    edges : tuple of float, optional
+        T is linear between these increasing numbers and maps them to 0, 1/k, ..., 1, in place of
+        ``transform``.
     """
 
     level_setting: ClassVar[str]
@@ -140,6 +154,9 @@ class QuantileProblem(Problem):
     sha256: str | None = None
     law_table: Annotated[str, Setting(stored=False)] | None = Field(default=None, repr=False)
     units: Annotated[Units, Setting(stored=False)] | None = None
+    transform: Literal["log1p", "log", "sqrt"] | None = None
+    edges: Annotated[tuple[float, ...], Field(min_length=2, max_length=4096)] | None = None
+    count_column: str | None = None
     _column_law: ColumnLaw = PrivateAttr()
     _own_law: DataLaw | None = PrivateAttr(default=None)
 
@@ -154,10 +171,11 @@ class QuantileProblem(Problem):
             check_parameter(self.law, self.df, self.shape)
         if (self.law == "mixture") != (self.components is not None):
             raise ValueError("components must be given with law = 'mixture' and with no other law")
+        self.check_scale()
         if self.law == "empirical":
             self.check_column()
         elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
-            raise ValueError("file, column, missing and jitter go with law = 'empirical'")
+            raise ValueError(f"{', '.join(OF_COLUMN)} go with law = 'empirical'")
         if self.law == UNKNOWN:
             return self
         law = self.data_law()
@@ -166,6 +184,21 @@ class QuantileProblem(Problem):
                 f"{self.level_setting} must leave the quantile finite, where the density is not 0"
             )
         return self
+
+    def check_scale(self) -> None:
+        if self.edges is not None and self.transform is not None:
+            raise ValueError("give transform or edges, not both")
+        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
+            raise ValueError("edges must increase")
+        logarithmic = self.transform == "log" and self.law in LOGARITHMS and self.location == 0.0
+        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN) and not logarithmic:
+            raise ValueError(
+                "transform and edges go with law = 'empirical', transform = 'log' also with lognormal and "
+                "pareto at location = 0"
+            )
+
+    def own_scale(self) -> Transform:
+        return self.transform if self.edges is None else self.edges
 
     def check_column(self) -> None:
         if (self.location, self.scale) != (0.0, 1.0):
@@ -180,11 +213,11 @@ class QuantileProblem(Problem):
             return
         if self.file is None:
             raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
-        found = load_column(self.file, self.column, self.missing == "drop")
+        found = load_column(self.file, self.column, self.missing == "drop", count_column=self.count_column)
         digest = check_digest(self.file, self.sha256)
         for tau in self.levels():
             check_level(found, self.jitter, tau, f"problem.{self.level_setting}")
-        self._column_law = law_of_column(found, self.jitter)
+        self._column_law = law_of_column(found, self.jitter, self.own_scale())
         self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
@@ -196,17 +229,18 @@ class QuantileProblem(Problem):
         """Add the digest of the file and the law of its column, if the axes name one."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
-        several = [name for name in OF_COLUMN if len(axes.get(name, ())) > 1]
+        names = (*OF_COLUMN, "transform", "edges")
+        several = [name for name in names if len(axes.get(name, ())) > 1]
         if several:
-            hint = "To vary file, column, missing or jitter, write a [[problem]] table for each case."
+            hint = f"To vary {' or '.join(several)}, write a [[problem]] table for each case."
             raise InputError("problem", several, "one column", hint)
-        given = {name: axes[name][0] for name in ("law", *OF_COLUMN, "sha256") if name in axes}
+        given = {name: axes[name][0] for name in ("law", *names, "sha256") if name in axes}
         for level in axes[cls.level_setting]:
             problem = cls(**{cls.level_setting: level}, **given)
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
     def data_law(self) -> Law:
-        """Law of a record.
+        """Law of T(X), X a record.
 
         Raises
         ------
@@ -218,6 +252,12 @@ class QuantileProblem(Problem):
             raise InputError("problem.law", self.law, "the law of the values", hint)
         if self.law == "empirical":
             return Law("empirical", table=self._column_law)
+        if self.transform is not None:
+            assert self.shape is not None
+            with constants.workdps(40):
+                location = float(mp.log(mpf(self.scale)))
+            spread = self.shape if self.law == "lognormal" else 1.0 / self.shape
+            return Law(LOGARITHMS[self.law], location, spread)
         parts = tuple(
             Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
             for part in self.components or ()
@@ -247,12 +287,13 @@ class QuantileProblem(Problem):
         return f"column {self.column!r}: {'; '.join(found)}" if found else None
 
     def kernel_parameters(self) -> Parameters:
+        law = self if self.transform is None else self.data_law()
         return {
             self.level_setting: getattr(self, self.level_setting),
-            "location": self.location,
-            "scale": self.scale,
-            "inverse_scale": 1.0 / self.scale,
-            **({} if self.shape is None else {"shape": self.shape}),
+            "location": law.location,
+            "scale": law.scale,
+            "inverse_scale": 1.0 / law.scale,
+            **({} if law.shape is None else {"shape": law.shape}),
         }
 
     @property
