@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from ldpflow.columns import round_text
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES
 from ldpflow.errors import InputError
@@ -211,7 +212,7 @@ def compare_protocols(
 
         * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
           them), messages (reports that a user sends), epsilon (of a user, for all answers together);
-        * quantile (of the law), pilot, pilot_values;
+        * quantile (of the law), atoms (whether many records share a value near it), pilot, pilot_values;
         * interval: ``TR`` or ``TR3`` of LDP-SGD, as a plan recommends; ``fieller`` of rounds; ``outer`` of
           histograms; None, and no number, for a path for which none is recommended;
         * bins (k of a histogram, or None), rounds, bits (sent by a user), needs (to be known beforehand);
@@ -296,7 +297,8 @@ def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -
 
     Of the designs within the limits of rounds and bits that hold the level for every quantile, it has the
     smallest worst ratio of a half width to the wanted one (to that of the least possible variance, if none is
-    wanted). Intervals of which most end at the range do not count, since their length measures nothing.
+    wanted). Intervals of which most end at the range do not count, since their length measures nothing. Near
+    values that many records share, only outer intervals count: others are simulated with a smooth law.
     """
     designs: dict[str, list[Row]] = {}
     for row, forecast in pairs:
@@ -354,7 +356,7 @@ def rank_designs(designs: Mapping[str, list[Row]], fits: Callable[[Row], bool]) 
         name: max(row["half_width"] / (row["wanted"] or row["half_width_bound"]) for row in rows)
         for name, rows in designs.items()
         if all(fits(row) and row["state"] == HOLDS and row["half_width"] for row in rows)
-        and all(row["range_end"] <= 0.5 for row in rows)
+        and all(row["range_end"] <= 0.5 and (row["interval"] == "outer" or not row["atoms"]) for row in rows)
     }
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
@@ -386,9 +388,16 @@ def make_forecasts(
     if ends is None:
         return
     yield RoundsForecast(target, ends)
-    for kind in PROTOCOLS.values():
-        if issubclass(kind, OneShot):
-            yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
+    one_shot = [kind for kind in PROTOCOLS.values() if issubclass(kind, OneShot)]
+    for kind in one_shot:
+        yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
+    if not isinstance(target.source, OwnSteps):
+        return
+    for name, source in target.source.scales(ends).items():
+        on_scale = replace(target, source=source, law=source.law)
+        low, high = forward(source.transform, ends).tolist()
+        for kind in one_shot:
+            yield OneShotForecast(on_scale, kind.model_validate({"range": (low, high)}), name)
 
 
 def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> Row:
@@ -407,6 +416,7 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         "answers": t.answers,
         "messages": forecast.messages(),
         "quantile": t.truth,
+        "atoms": bool(t.source.near_atoms(t.tau)),
         **t.source.columns(),
         "interval": forecast.interval(n, epsilon),
         "bins": forecast.bins(n, epsilon),

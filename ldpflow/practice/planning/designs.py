@@ -70,11 +70,13 @@ class Design:
         tables = {name: dict(table) for name, table in self.tables.items()}
         problem = tables["problem"]
         if public:
-            kept = {name: problem[name] for name in ("kind", "tau", "taus") if name in problem}
+            public_names = ("kind", "tau", "taus", "transform", "edges")
+            kept = {name: problem[name] for name in public_names if name in problem}
             tables["problem"] = kept | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
-        if problem.get("law") == ["empirical"] and "algorithm" in tables:
-            comments.append("c and theta0 are functions of the pilot. Every user receives them.")
+        of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
+        if problem.get("law") == ["empirical"] and of_pilot:
+            comments.append(f"Functions of the pilot that every user receives: {', '.join(of_pilot)}.")
         if public:
             comments.append("The law of the values is left out: sweep cannot simulate this file.")
         elif PILOT_VALUES in problem:

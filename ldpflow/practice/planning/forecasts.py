@@ -32,6 +32,7 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import QuantileProblem
 from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
     edge_cdf,
@@ -128,7 +129,7 @@ class Target:
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.law.quantile(level) - self.truth
+        return self.quantile(level) - self.truth
 
     @property
     def quantiles(self) -> int:
@@ -140,11 +141,22 @@ class Target:
 
     @property
     def truth(self) -> float:
-        return self.law.quantile(self.tau)
+        return self.quantile(self.tau)
 
     @property
     def density(self) -> float:
-        return self.law.density_at_quantile(self.tau)
+        return self.law.density_at_quantile(self.tau) / self.slope
+
+    @property
+    def slope(self) -> float:
+        """Length in the unit of the data of a short interval of length 1 on the source's scale."""
+        return float(slope(self.source.transform, self.law.quantile(self.tau)))
+
+    def quantile(self, level: float) -> float:
+        return float(inverse(self.source.transform, self.law.quantile(level)))
+
+    def in_data_unit(self, values: Floats) -> Floats:
+        return inverse(self.source.transform, values)
 
     def bit_variance(self, epsilon: float) -> float:
         return repeated_bit_variance(self.tau, epsilon, self.answers)
@@ -324,13 +336,13 @@ class Forecast(ABC):
         t, levels = self.target, [self.liars_level(epsilon, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
-        return max(abs(t.law.quantile(level) - t.truth) for level in levels)
+        return max(abs(t.quantile(level) - t.truth) for level in levels)
 
     def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
         """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
         t = self.target
         tail = min(t.tau, 1.0 - t.tau)
-        found = [] if ends[0] < t.truth < ends[1] else ["outside range"]
+        found = [] if ends[0] < t.law.quantile(t.tau) < ends[1] else ["outside range"]
         if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * n / 6.0:
             found.append("n too small")
         return found
@@ -398,7 +410,8 @@ class SgdForecast(Forecast):
         """Expected half width of the recommended method; infinite if none is recommended."""
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
-        return math.inf if found is None else found.length * self.target.z * arrival.standard_error
+        error = arrival.standard_error * self.target.slope
+        return math.inf if found is None else found.length * self.target.z * error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
         """Users to ask so that :meth:`expected_half_width` is at most this."""
@@ -407,7 +420,11 @@ class SgdForecast(Forecast):
         error = half_width / self.target.z
         first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
         found = users_with_method(
-            lambda users: self.case(users, epsilon), self.recommend, half_width, self.target.level, first
+            lambda users: self.case(users, epsilon),
+            self.recommend,
+            half_width / self.target.slope,
+            self.target.level,
+            first,
         )
         share = self.target.answering / (self.target.quantiles if self.splits_users else 1)
         return None if found is None else math.ceil(found[0] / share * (1 - 1e-12))
@@ -441,7 +458,7 @@ class SgdForecast(Forecast):
             return None
         path, count = self.path(users, epsilon), min(replicates, MOST_STEPS // users)
         found = path_intervals(path, self.method(name), users, self.target.level, count, seed)
-        estimate, lower, upper = found[:, at]
+        estimate, lower, upper = self.target.in_data_unit(found[:, at])
         return Simulated(estimate, lower, upper, np.zeros(count, dtype=bool))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
@@ -557,7 +574,7 @@ class RoundsForecast(Forecast):
         if users < protocol.least_users():
             return None
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
-        return take_limits(run.intervals([t.z]))
+        return take_limits(t, run.intervals([t.z]))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
@@ -568,10 +585,10 @@ class OneShotForecast(Forecast):
 
     serves_all = True
 
-    def __init__(self, target: Target, template: OneShot) -> None:
+    def __init__(self, target: Target, template: OneShot, scale: str = "") -> None:
         super().__init__(target)
         self.template = template
-        self.name = template.kind
+        self.name = f"{template.kind}_{scale}" if scale else template.kind
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
         answer = self.target.answering
@@ -591,7 +608,7 @@ class OneShotForecast(Forecast):
 
     def width(self, n: int, epsilon: float) -> float:
         low, high = self.template.ends
-        return (high - low) / self.bins(n, epsilon)
+        return (high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
         return self.protocol(epsilon).bits(n)
@@ -610,7 +627,7 @@ class OneShotForecast(Forecast):
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
-        return take_limits(run.intervals([t.tau], [t.z], "outer"))
+        return take_limits(t, run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
@@ -621,7 +638,8 @@ class OneShotForecast(Forecast):
             for share in (0.0, t.liars):
                 protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
                 run = run_one_shot(protocol, t.law, t.tau, many, keys_of(protocol, many, 20, seed))
-                found.append(float(np.median(run.intervals([t.tau], [], "outer").estimate)))
+                estimate = run.intervals([t.tau], [], "outer").estimate
+                found.append(float(np.median(t.in_data_unit(estimate))))
             shifts.append(abs(found[1] - found[0]))
         return max(shifts)
 
@@ -629,7 +647,8 @@ class OneShotForecast(Forecast):
         found = self.count_cautions(self.template.ends, n, epsilon)
         edges = self.template.edges(self.bins(n, epsilon))
         drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
-        ratio = abs(drawn - self.target.truth) / self.standard_error(n, epsilon)
+        bias = self.target.slope * abs(drawn - self.target.law.quantile(self.target.tau))
+        ratio = bias / self.standard_error(n, epsilon)
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
@@ -658,6 +677,8 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
     return np.array(words, dtype=np.uint64)
 
 
-def take_limits(limits: Intervals) -> Simulated:
+def take_limits(target: Target, limits: Intervals) -> Simulated:
     assert limits.range_end is not None
-    return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])
+    found = np.stack([limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0]])
+    estimate, lower, upper = target.in_data_unit(found)
+    return Simulated(estimate, lower, upper, limits.range_end[0, 0])

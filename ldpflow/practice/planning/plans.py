@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 CHECK_REPLICATES = 512
-PATH = ("tau", "epsilon", "n")
 
 FAILURES = 0.05  # of the rows: above it a method is undefined
 SHORT = 0.03  # coverage this far below the level is short
@@ -275,8 +274,9 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
                 raise InputError("level", level, "a number in (0, 1)")
         axes["n"] = [read_whole(value) for value in axes["n"]]
         if given.compare:
-            compared = compare_source(source, axes, **given.comparison)
-            return plan_comparison(compared, source.cautions(source.path(*(axes[name][0] for name in PATH))))
+            first = [axes[name][0] for name in ("epsilon", "n")]
+            texts = [text for tau in axes["tau"] for text in source.cautions(source.path(tau, *first))]
+            return plan_comparison(compare_source(source, axes, **given.comparison), texts)
         return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], axes["n"], axes["level"]), given)
     assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
@@ -296,8 +296,9 @@ plan.__signature__ = Signature(  # type: ignore[attr-defined]
 
 def plan_comparison(found: Comparison, cautions: Sequence[str] = ()) -> Plan:
     text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
-    cautions = [*cautions, *(text.format_map(row) for row in found.rows if row["cautions"])]
-    return Plan(found.rows, cautions, refused=False, designs=found.designs, advice=found.advice)
+    of_rows = [text.format_map(row) for row in found.rows if row["cautions"]]
+    found_cautions = list(dict.fromkeys([*cautions, *of_rows]))
+    return Plan(found.rows, found_cautions, refused=False, designs=found.designs, advice=found.advice)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
