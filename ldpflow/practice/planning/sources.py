@@ -317,8 +317,8 @@ class Pilot(OwnSteps):
         text = (
             f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
             f"{'is near' if gap else 'is'} such a value. It has no density, but the plan's law is smooth. "
-            "Intervals of sgd, cells and rounds may cover far less than the plan says. The outer interval of a "
-            "histogram covers it too, and ends at edges of bins"
+            "Intervals of sgd, cells and rounds may cover far less than the plan says. The outer interval of "
+            "a histogram covers it too, and ends at edges of bins"
         )
         if width := jitter_width(self.read, nearest.value):
             text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
