@@ -21,8 +21,15 @@ from ldpflow.errors import InputError, MissingExtra
 METHODS = "(every interval method)"
 """Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
 
-FORMER_NAMES = {"submit": {"--cpus": "--num-cpus"}, "export": {"--duckdb": "--output"}}
-"""Earlier names of flags by command: accepted, not shown."""
+FORMER_NAMES = {
+    "submit": {"--cpus": "--num-cpus"},
+    "export": {"--duckdb": "--output"},
+    "plan": {"--users": "--n"},
+}
+"""Further names of flags by command: accepted, not shown."""
+
+LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width")}
+"""Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
 
 
 def complete_study(incomplete: str) -> list[str]:
@@ -81,10 +88,12 @@ class FlagCommand(TyperCommand):
     """A command whose input errors name its flags, and that accepts their former names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        former = FORMER_NAMES.get(self.name or "", {})
-        current = []
+        former, lists = FORMER_NAMES.get(self.name or "", {}), LISTS.get(self.name or "", ())
+        current: list[str] = []
         for arg in args:
             flag, equals, value = arg.partition("=")
+            if current[-2:-1] and current[-2] in lists and re.match(r"[.\d]", arg):
+                current.append(current[-2])  # a further value of the flag before
             current.append(former.get(flag, flag) + equals + value)
         return super().parse_args(ctx, current)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -35,7 +36,9 @@ ORACLE = (
 
 LEGEND = (
     "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
-    "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses."
+    "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses. "
+    "reports: of each user. bytes kept: by a collector of all quantiles. sgd and rounds split the "
+    "users between the quantiles, sgd_epsilon the budget. *: the design to take."
 )
 
 
@@ -45,9 +48,11 @@ def source_lines(found: Plan) -> Iterator[str]:
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
             head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
-        scale = f"scale 1/f = {row['sparsity']:,.4g}"
-        ends = f"({law}: {row['sparsity_low']:,.4g} .. {row['sparsity_high']:,.4g})"
-        yield f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}, {scale} {ends}"
+        line = f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}"
+        if "sparsity" in row:
+            ends = f"({law}: {row['sparsity_low']:,.4g} .. {row['sparsity_high']:,.4g})"
+            line += f", scale 1/f = {row['sparsity']:,.4g} {ends}"
+        yield line
 
 
 def plan_sheet(
@@ -226,16 +231,16 @@ def coverage_text(row: Row) -> str:
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
-def protocol_sheet(found: Plan, half_width: float | None, response: float | None) -> Sheet:
-    """A row per protocol: accuracy at n, what a half width takes; then the cautions."""
+def protocol_sheet(found: Plan, response: float | None) -> Sheet:
+    """A row per design and quantile: accuracy at n, what a half width takes; then the best one, cautions."""
     rows = found.rows
     settings = list(map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)))
     columns: list[Shown] = [
         ("rounds", lambda row: f"{row['rounds']:,}"),
         number("bits", "bits", 3),
+        ("reports", lambda row: str(row["messages"])),
         plain("needs"),
         ("users", lambda row: f"{row['users']:,}"),
-        ("answers each", lambda row: str(row["answers"])),
         ("ε a user", lambda row: f"{row['epsilon']:g}"),
         ("interval", lambda row: row["interval"] or "-"),
         number("half width", "half_width", 3),
@@ -243,24 +248,29 @@ def protocol_sheet(found: Plan, half_width: float | None, response: float | None
             "coverage",
             lambda row: "-" if row["coverage"] is None else with_error(row["coverage"], row["coverage_mcse"]),
         ),
+        ("level", lambda row: {"holds": "holds", "fails": "fails", None: "-"}.get(row["state"], "?")),
     ]
-    if half_width is not None:
+    if any(row["wanted"] is not None for row in rows):
         columns += [
-            (f"n for {short(half_width)}", users_needed),
-            (f"ε for {short(half_width)}", lambda row: text_of(row["epsilon_needed"], "g", "none")),
+            number("wanted", "wanted", 4),
+            ("n for it", users_needed),
+            ("ε for it", lambda row: text_of(row["epsilon_needed"], "g", "none")),
         ]
+    if any(row["liars_shift"] is not None for row in rows):
+        columns.append(number("liars shift", "liars_shift", 3))
+    columns.append(("bytes kept", lambda row: text_of(row["state_bytes"], ",")))
     asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
-    notes = [LEGEND, asked, *found.cautions]
+    notes = [LEGEND, asked, *found.advice, *found.cautions]
     return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
 
 
 def protocol_text(row: Row) -> str:
-    """Its kind, with the number of bins of a histogram or the rounds of a search."""
-    if row["bins"] is not None:
-        return f"{row['protocol']} (k = {row['bins']})"
-    return f"{row['protocol']} (T = {row['rounds']})" if row["protocol"] == "rounds" else row["protocol"]
+    """Its kind, with the number of bins of a histogram or the rounds of a search; * for the best design."""
+    numbers = {"k": row["bins"], "T": row["rounds"] if row["protocol"] == "rounds" else None}
+    shown = "".join(f" ({name} = {value})" for name, value in numbers.items() if value is not None)
+    return f"{row['protocol']}{shown}{' *' if row['best'] else ''}"
 
 
 def users_needed(row: Row) -> str:
@@ -270,7 +280,7 @@ def users_needed(row: Row) -> str:
 
 
 PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
-COMPARISON = "Protocols side by side"
+COMPARISON, FILE = "Protocols side by side", "The study file of the design"
 Pair = tuple[float, float] | None
 
 OPTIONS = [
@@ -289,17 +299,26 @@ OPTIONS = [
     ("jitter", PILOT, float | None, None, "Width of the noise that users add to their value."),
     ("bounds", PILOT, Pair, "LOW HIGH", "Public bounds of the values."),
     ("length", GOAL, float | None, None, "Length wanted: n at each epsilon, epsilon at each n."),
-    ("half_width", GOAL, float | None, None, "The same as a half width."),
+    (
+        "half_width", GOAL, Axis, "X",
+        "As a half width; with --compare one for each --tau, or one for all. A unit may follow: 2s.",
+    ),
     ("response_rate", GOAL, float | None, None, "Share of users who answer: invitations."),
     ("difference", GOAL, float | None, None, "Difference of two groups to detect: users per group."),
     ("power", GOAL, float, None, "Probability of detecting the difference."),
     ("target_mcse", GOAL, float | None, None, "Monte Carlo SE of coverage wanted: replicates."),
-    ("compare", COMPARISON, bool, None, "Compare all protocols for the study's quantiles."),
+    (
+        "compare", COMPARISON, bool, None,
+        "Compare all protocols for all quantiles, of a study, a pilot or bounds, from the same users.",
+    ),
     ("range", COMPARISON, Pair, "L U", "Public range of the values."),
     ("scale_guess", COMPARISON, float | None, None, "Public guess of the law's scale, for the bins."),
     ("rounds_max", COMPARISON, int | None, None, "Warn above this many rounds."),
     ("bits_max", COMPARISON, float | None, None, "Warn above this many bits per user."),
-    ("liars", COMPARISON, float | None, None, "Share of users who send the worst possible report."),
+    (
+        "liars", COMPARISON, float | None, None,
+        "Share of users who send the worst possible report; .01 with a pilot or bounds.",
+    ),
     (
         "answer_below", COMPARISON, float | None, None,
         "Response rate of users with values up to the quantile.",
@@ -307,22 +326,31 @@ OPTIONS = [
     ("answer_above", COMPARISON, float | None, None, "Response rate of users with values above it."),
     ("answers", COMPARISON, int | None, None, "Answers per user; the budget is split between them."),
     (
-        "settings", None, str | None, "FILE.toml",
-        "Write the settings that `analyse` takes, the method among them.",
+        "output", FILE, str | None, "FILE.toml",
+        "Write the design as a study file; one for each quantile if each has users of its own.",
     ),
+    ("protocol", FILE, str | None, "KIND", "Design of a comparison to write; the best one by default."),
+    ("public", FILE, bool, None, "Leave the law of the values out of the file: sweep cannot run it."),
+    ("unit", FILE, str | None, "TEXT", "Unit of the values, for the file."),
+    ("force", FILE, bool, None, "Write over existing files."),
     ("check", None, bool, None, "Simulate 512 replicates, the recommended methods included."),
     ("engine", None, Engine, None, "Where --check runs."),
     ("format", None, Format, None, "csv and json: one table, that of --check; latex needs booktabs."),
 ]  # fmt: skip
 """Flags of the command: name, panel of the help, type, placeholder and help."""
 
-DEFAULTS = {"power": 0.8, "compare": False, "check": False, "engine": Engine.auto, "format": Format.table}
+DEFAULTS = {
+    "power": 0.8, "compare": False, "check": False, "public": False, "force": False,
+    "engine": Engine.auto, "format": Format.table,
+}  # fmt: skip
+WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
 
 
 def flag_parameters() -> Iterator[Parameter]:
     for name, panel, kind, metavar, text in OPTIONS:
         flag = f"--{name.replace('_', '-')}"
         names = [flag] if kind in (Axis, bool, Pair) else []  # one name: without a --no-{name}
+        names += [flag, "-o"] if name == "output" else []
         shown = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
         default = DEFAULTS.get(name)
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
@@ -352,25 +380,32 @@ def plan(
     from ldpflow.practice.planning.sources import OPTIONS as USED
     from ldpflow.study.entry import parse_number
 
-    options = {name: given[name] for name in USED if given.get(name) is not None}
-    axes = [name for name in ("tau", "epsilon", "n", "level") if given[name]]
+    widths = given["half_width"] or []
+    matches = [WITH_UNIT.fullmatch(text) for text in widths]
+    units = list(dict.fromkeys(filter(None, [given["unit"], *(match[2] for match in matches if match)])))
+    if len(units) > 1:
+        raise InputError("unit", units, "one unit")
+    given["half_width"] = [match[1] if match else text for match, text in zip(matches, widths, strict=True)]
+    options = {name: given[name] for name in USED if given.get(name) not in (None, [])}
+    axes = [name for name in ("tau", "epsilon", "n", "level", "half_width") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = given["pilot"] is not None or given["bounds"] is not None
-    length, half_width, settings = given["length"], given["half_width"], given["settings"]
+    length, half_width = given["length"], options.get("half_width")
     target_mcse, response_rate = given["target_mcse"], given["response_rate"]
     SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
     found = make_plan(study if own else study or "quickstart", **options)
-    if settings is not None:
-        write_settings(found, settings)
     form = given["format"]
     numbers_alone = form in (Format.csv, Format.json)
     for text in found.cautions if numbers_alone else ():
         typer.echo(text, err=True)
     if given["compare"]:
-        protocol_sheet(found, half_width if length is None else length / 2, response_rate).show(form)
+        if form is Format.table and own:
+            print_lines(source_lines(found))
+        protocol_sheet(found, response_rate).show(form)
+        write_design(found, given, units)
         return
     wanted = None if length is None else f"length {length:g}"
-    wanted = wanted if half_width is None else f"half width {half_width:g}"
+    wanted = wanted if half_width is None else f"half width {half_width[0]:g}"
     sheet = plan_sheet(found, wanted, given["difference"], response_rate)
     sources = list(source_lines(found)) if own else []
     if form is Format.table:
@@ -381,6 +416,7 @@ def plan(
         notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
     if not (given["check"] and numbers_alone):
         replace(sheet, notes=notes).show(form)
+    write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))
     largest = max(row["n"] for row in found.rows)
@@ -397,17 +433,8 @@ first, *_ = signature(plan, eval_str=True).parameters.values()
 set_parameters(plan, [first, *flag_parameters()])
 
 
-def write_settings(found: Plan, file: str) -> None:
-    """Write the settings of a plan's one row for ``analyse``, into a new file."""
-    from ldpflow.study.reading import toml_text
-
-    if len(found.rows) > 1:
-        raise InputError("settings", file, "nothing but with one row: one tau, epsilon, n and level")
-    text = "# How the reports are collected, and the method: for ldpflow analyse.\n"
-    text += toml_text(found.analysis_settings())
-    try:
-        with open(file, "x", encoding="utf-8") as target:
-            target.write(text)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("settings", file, "a new file that can be written", f"{reason}.") from None
+def write_design(found: Plan, given: dict[str, Any], units: Sequence[str]) -> None:
+    if given["output"] is not None:
+        chosen = {name: given[name] for name in ("protocol", "public", "force")}
+        for file in found.write_design(given["output"], unit="".join(units) or None, **chosen):
+            typer.echo(f"wrote {file}", err=True)

@@ -70,8 +70,15 @@ def level_with_dropout(tau: float, answer_below: float, answer_above: float) -> 
     return tau + tau * (1.0 - tau) * (1.0 - answer_below / answer_above)
 
 
-def level_with_liars(tau: float, epsilon: float, liars: float, push: str) -> float:
-    """F at the root that randomised response finds when a share of the users always sends one bit.
+def level_with_liars(
+    tau: float, epsilon: float, liars: float, push: str, place: int = 1, quantiles: int = 1
+) -> float:
+    """F at the root that is found when a share of the users always sends the first or the last report.
+
+    With Q quantiles (``cells``) a user reports the number of a cell, and the moment of quantile q is
+    (C - q/(e^eps + Q)) (e^eps + Q)/(e^eps - 1), C = 1 if the reported cell lies below it. A liar's C is 1
+    or 0.
+    With Q = 1 it is the debiased bit of randomised response.
 
     Parameters
     ----------
@@ -80,9 +87,10 @@ def level_with_liars(tau: float, epsilon: float, liars: float, push: str) -> flo
         Share of those who answer.
     push : str
         ``down``: they send 1, so that every quantile looks smaller; ``up``: they send 0.
+    place, quantiles : int
+        q and Q.
     """
     with constants.workdps(constants.DIGITS):
-        level, share = mpf(tau), mpf(liars)
-        p = 1 / (1 + mp.exp(-mpf(epsilon)))
-        report = (p if push == "down" else p - 1) / (2 * p - 1)
-        return float(level - share / (1 - share) * (report - level))
+        level, share, odds = mpf(tau), mpf(liars), mp.exp(mpf(epsilon))
+        moment = ((odds + quantiles if push == "down" else 0) - place) / (odds - 1)
+        return float(level - share / (1 - share) * (moment - level))

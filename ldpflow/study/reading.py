@@ -27,7 +27,7 @@ from ldpflow.study.entry import (
 )
 from ldpflow.study.plugins import SOURCES, load_plugins
 
-TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "plugins")
+TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "collection", "plugins")
 AXES = ("n", "level")
 """Settings of the grid that may be lists."""
 
@@ -116,6 +116,18 @@ class Trajectory(BaseModel):
     points: Annotated[int, Field(ge=2, le=1000)] = 17
 
 
+class CollectionFacts(BaseModel):
+    """Facts about a collection that no result depends on.
+
+    Parameters
+    ----------
+    unit : str
+        Unit of the data.
+    """
+
+    unit: Annotated[str, Field(min_length=1, max_length=40, description="a text of 1 to 40 characters")]
+
+
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
     """Fields of a study. That of a run (``stored``) loads no plug-in."""
     found = read_tables(mapping, stored)
@@ -140,6 +152,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
         **grid,
         "trajectory": read_table(Trajectory, mapping.get("trajectory"), "trajectory"),
         "monitor": read_monitor(mapping.get("monitor"), grid["n"]),
+        "collection": read_table(CollectionFacts, mapping.get("collection"), "collection"),
         "plugins": plugins,
     }
 
@@ -147,7 +160,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
 def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
     """Values of all settings of a table that has no kind, in increasing order where there are several."""
     known = list(model.model_fields)
-    listed = f"{', '.join(known[:-1])} and {known[-1]}"
+    listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
     needed = {key for key, field in model.model_fields.items() if field.is_required()} if name else set()
     if not isinstance(table, Mapping) or not table.keys() >= needed:
         raise InputError(name, table, f"a table [{name}] with {listed}")

@@ -34,6 +34,7 @@ from ldpflow.study.entry import (
 )
 from ldpflow.study.plugins import plugins_of
 from ldpflow.study.reading import (
+    CollectionFacts,
     Grid,
     Heading,
     Monitor,
@@ -234,6 +235,8 @@ class Study:
     monitor : dict, optional
         ``{"first_n": 1e4, "target_n": 1e5}``: measures for looking before the end; needs the rows of a
         replicate to share a path.
+    collection : dict, optional
+        ``{"unit": "s"}``: the unit of the data, kept for readers of the design. No result depends on it.
     plugins : list of str
         Files and modules that define components of the study.
 
@@ -257,6 +260,7 @@ class Study:
     protocol: tuple[Entry, ...] = ()
     plugins: tuple[str, ...] = field(default=(), compare=False)
     monitor: Monitor | None = None
+    collection: CollectionFacts | None = None
 
     def __init__(
         self,
@@ -274,6 +278,7 @@ class Study:
         independent_n: bool = False,
         trajectory: Mapping[str, Any] | None = None,
         monitor: Mapping[str, Any] | None = None,
+        collection: Mapping[str, Any] | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
         given = {"problem": problem, "mechanism": mechanism, "algorithm": algorithm, "protocol": protocol}
@@ -286,10 +291,8 @@ class Study:
             "method": tables_of("method", methods),
             "plugins": {"files": list(plugins) if isinstance(plugins, (list, tuple)) else plugins},
         }
-        if trajectory is not None:
-            mapping["trajectory"] = trajectory
-        if monitor is not None:
-            mapping["monitor"] = monitor
+        further = {"trajectory": trajectory, "monitor": monitor, "collection": collection}
+        mapping |= {name: table for name, table in further.items() if table is not None}
         try:
             self.fill(read_study(mapping))
         except InputError as error:
@@ -305,7 +308,8 @@ class Study:
         }
         given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
         given |= {"independent_n": "True"} if self.independent_n else {}
-        for name, table in (("trajectory", self.trajectory), ("monitor", self.monitor)):
+        for name in ("trajectory", "monitor", "collection"):
+            table = getattr(self, name)
             given |= {name: repr(table.model_dump(exclude_none=True))} if table else {}
         given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
         return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
@@ -551,6 +555,7 @@ class Study:
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
             **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
+            **({"collection": self.collection.model_dump()} if self.collection else {}),
             **({"plugins": sources} if sources["names"] else {}),
         }
 

@@ -226,22 +226,58 @@ def test_values_are_not_called_codes(ldpflow, pilot):
         assert "looks like a code" not in shown.out
 
 
-def test_settings_for_analyse_hold_the_method(ldpflow, pilot, tmp_path):
+def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
-    file, settings = pilot({"amount": VALUES}), tmp_path / "collected.toml"
+    file, design = pilot({"amount": VALUES}), tmp_path / "design.toml"
     asked = ("--tau", "0.9", "--epsilon", "1", "--n", "2e4")
-    shown = ldpflow("plan", "--pilot", file, *asked, "--settings", settings)
+    shown = ldpflow("plan", "--pilot", file, *asked, "-o", design)
     row = next(line for line in shown.out.splitlines() if line.startswith("2e4"))
-    assert row.split()[-1] == "TR3"
-    found = tomllib.loads(settings.read_text())
-    assert found["method"] == {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
+    assert row.split()[-1] == "TR3" and f"wrote {design}" in shown.err
+    found = tomllib.loads(design.read_text())
+    assert found["method"] == [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]
     plan = lf.plan(pilot=file, tau=0.9, epsilon=1, n=2e4)
     assert found["algorithm"]["c"] == plan.rows[0]["c"] and found["problem"]["tau"] == 0.9
-    assert plan.analysis_settings() == found
-    again = ldpflow("plan", "--pilot", file, *asked, "--settings", settings)
-    assert again.code == 2 and "--settings" in again.err
-    several = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "--settings", tmp_path / "x.toml")
-    assert several.code == 2 and "one row" in several.err
+    settings = plan.analysis_settings()
+    assert settings["method"] == found["method"][0] and settings["algorithm"] == found["algorithm"]
+    again = ldpflow("plan", "--pilot", file, *asked, "-o", design)
+    assert again.code == 2 and "--output" in again.err and "--force" in again.err
+    assert ldpflow("plan", "--pilot", file, *asked, "-o", design, "--force").code == 1, "not arrived"
+    several = ldpflow("plan", "--pilot", file, *asked, "--epsilon", "2", "-o", tmp_path / "x.toml")
+    assert several.code == 2 and "one epsilon" in several.err
+    both = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "-o", tmp_path / "x.toml")
+    assert both.err.count("wrote ") == 2 and (tmp_path / "x-0.9.toml").exists()
+
+
+def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
+    """Values after one flag, users, half widths with a unit; the best design is written and can be swept."""
+    monkeypatch.setenv("COLUMNS", "250")
+    (tmp_path / "pilot.csv").write_text("session_s\n" + "".join(f"{v!r}\n" for v in VALUES))
+    asked = ["--pilot", tmp_path / "pilot.csv", "--tau", ".5", ".75", "--epsilon", "1", "--users", "20000"]
+    design = tmp_path / "design.toml"
+    shown = ldpflow("plan", *asked, "--half-width", "4s", "9s", "--compare", "-o", design)
+    assert shown.code == 0, shown.err
+    text = " ".join(shown.out.split())
+    for words in ("0.75-quantile", "take ", "worst ratio of half width to the wanted one", "no public range"):
+        assert words in text
+    (starred,) = {line.split()[1] for line in shown.out.splitlines() if " * " in line}
+    written = sorted(tmp_path.glob("design*.toml"))
+    assert [tomllib.loads(file.read_text())["collection"] for file in written] == [{"unit": "s"}] * len(
+        written
+    )
+    assert starred in ("cells", "sgd") and len(written) == {"cells": 1, "sgd": 2}[starred]
+    run = tmp_path / "run"
+    swept = ldpflow("sweep", written[0], "--replicates", "20", "--out", run, "--engine", "serial")
+    assert swept.code == 0, swept.err
+    units = ldpflow("plan", *asked, "--half-width", "4s", "9min", "--compare")
+    assert units.code == 2 and "--unit" in units.err
+    public = ldpflow(
+        "plan", *asked, "--compare", "--public", "--protocol", "sgd", "-o", tmp_path / "public.toml"
+    )
+    assert public.code == 0
+    refused = ldpflow(
+        "sweep", tmp_path / "public-0.5.toml", "--out", tmp_path / "other", "--engine", "serial"
+    )
+    assert refused.code == 2 and "problem.law" in refused.err and not (tmp_path / "other").exists()
 
 
 @pytest.mark.thorough
@@ -289,7 +325,7 @@ def test_nothing_is_computed_from_undeclared_steps(ldpflow, study, monkeypatch):
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}
     assert not plan.check(), "no method is recommended"
     shown = ldpflow("plan", study(n=2000), "--compare", "--range", "-6", "9", "--half-width", "1")
-    assert compared(shown)["sgd"][-5:] == ["-", "-", "-", "none", "none"]
+    assert compared(shown)["sgd"][-6:] == ["-", "-", "1", "none", "none", "-"]
     assert "ldp_sgd does not declare steps" in shown.out
 
 

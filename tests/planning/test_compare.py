@@ -78,12 +78,20 @@ def tails():
     return rows_of(taus=[0.9], half_width=0.05, replicates=20)
 
 
-def test_sgd_is_blank_where_its_average_does_not_arrive(tails):
-    """c = 1 for the .9-quantile: plain plan has no length either, and TR is recommended at larger n."""
+def test_sgd_where_its_average_does_not_arrive(tails):
+    """c = 1 for the .9-quantile: the numbers are those of the recommended TR, and n_needed too."""
     sgd = tails["sgd"]
-    assert {sgd[name] for name in ("interval", "half_width", "coverage", "efficiency")} == {None}
-    assert "steps too large" in sgd["cautions"]
+    assert sgd["interval"] == "TR" and 1.05 < sgd["half_width"] / sgd["half_width_bound"] < 1.4
+    assert "steps too large for an average" in sgd["cautions"] and sgd["coverage"] > 0.6
     assert sgd["n_needed"] > 35513 and sgd["interval_needed"] in ("TR", "TR3")
+
+
+def test_sgd_without_a_recommended_interval_is_blank():
+    forecast = SgdForecast(replace(TARGET, tau=0.9, together=(0.9,)), Steps(c=0.05))
+    sgd = predict_row(forecast, 10**5, 1.0, 20, 1)
+    assert {sgd[name] for name in ("interval", "half_width", "coverage", "state", "state_bytes")} == {None}
+    assert sgd["efficiency"] is None and "no interval is recommended" in " ".join(sgd["cautions"])
+    assert forecast.design(10**5, 1.0) is None
 
 
 # Efficiency by formula at tau .5 and .9; bins and half width by formula at .5.
@@ -159,7 +167,7 @@ def test_cautions():
     assert "rounds > 4" in rows["sgd"]["cautions"] and "rounds > 4" in rows["rounds"]["cautions"]
     assert "bits > 4" in rows["oue"]["cautions"] and "bits" not in rows["haar"]["cautions"]
     # .0109 in probability: 3.2 standard errors of LDP-SGD at n = 1e5.
-    assert "liars shift 3.2 SE" in rows["sgd"]["cautions"]
+    assert rows["sgd"]["liars_shift"] / rows["sgd"]["half_width_bound"] * Z90 == pytest.approx(3.2, abs=0.05)
     grr = OneShotForecast(replace(TARGET, liars=0.01), PROTOCOLS["grr"](range=RANGE))
     assert grr.liars_shift(10**5, 1.0, 1) > grr.standard_error(10**5, 1.0)
 
@@ -324,7 +332,7 @@ def law_of_a_plugin():
         ("range", partial(plan, range=(1.0, -1.0))),
         ("range", partial(lf.plan, STUDY, range=RANGE)),
         ("scale_guess", partial(plan, range=RANGE, scale_guess=0.0)),
-        ("pilot", partial(plan, range=RANGE, pilot="file.csv")),
+        ("study", partial(plan, range=RANGE, pilot="file.csv")),
         ("difference", partial(plan, range=RANGE, difference=0.1)),
         ("bins", partial(plan, range=RANGE, bins=3)),
         ("problem.kind", kind_of_mean),

@@ -295,6 +295,15 @@ def atoms(column: DataColumn) -> tuple[Atom, ...]:
     return tuple(found)
 
 
+def jitter_width(column: DataColumn, value: float) -> float:
+    """Width of noise that spreads an atom up to the next one, or the spacing of the values (0 if none).
+
+    Noise on (-w/2, w/2) moves every value, and so every quantile, by at most w/2.
+    """
+    gaps = [abs(atom.value - value) for atom in atoms(column) if atom.value != value]
+    return min(gaps, default=lattice_spacing(np.sort(column.values)))
+
+
 FEWEST_BEYOND = 20
 """Values that must lie beyond a quantile, on the side with fewer of them."""
 
@@ -351,8 +360,11 @@ def check_level(column: DataColumn, jitter: float | None, tau: float, field: str
     share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
-        spacing = law_of_column(column, None).spacing
-        if spacing:
-            remedy = f"jitter = {spacing:g} adds noise of that width to every value."
-            hint += f" The values lie {spacing:g} apart: {remedy}"
+        value = float(np.sort(column.values)[min(int(tau * size), size - 1)])
+        if jitter is None and (width := jitter_width(column, value)):
+            hint += " The values" if law_of_column(column, None).spacing == width else " Such values"
+            hint += (
+                f" lie {width:g} apart: jitter = {width:g} adds noise of that width to every value and moves "
+            )
+            hint += f"the quantile by at most {width / 2:g}."
         raise InputError(field, tau, "a level where values differ", hint)

@@ -50,7 +50,10 @@ Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
-BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
+UNKNOWN = "unknown"
+"""Law of a design that is shared without facts about the values. It cannot be simulated."""
+
+BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "jitter")  # settings for reading a column
 LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}
@@ -173,6 +176,8 @@ class QuantileProblem(Problem):
             self.check_column()
         elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
             raise ValueError(f"{', '.join(OF_COLUMN)} go with law = 'empirical'")
+        if self.law == UNKNOWN:
+            return self
         law = self.data_law()
         if not all(law.has_quantile(tau) for tau in self.levels()):
             raise ValueError(
@@ -186,7 +191,7 @@ class QuantileProblem(Problem):
         if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
             raise ValueError("edges must increase")
         logarithmic = self.transform == "log" and self.law in LOGARITHMS and self.location == 0.0
-        if self.own_scale() is not None and self.law != "empirical" and not logarithmic:
+        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN) and not logarithmic:
             raise ValueError(
                 "transform and edges go with law = 'empirical', transform = 'log' also with lognormal and "
                 "pareto at location = 0"
@@ -235,7 +240,16 @@ class QuantileProblem(Problem):
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
     def data_law(self) -> Law:
-        """Law of T(X), X a record."""
+        """Law of T(X), X a record.
+
+        Raises
+        ------
+        InputError
+            If it is not known.
+        """
+        if self.law == UNKNOWN:
+            hint = "A design with public facts alone has none: simulate the file that has it."
+            raise InputError("problem.law", self.law, "the law of the values", hint)
         if self.law == "empirical":
             return Law("empirical", table=self._column_law)
         if self.transform is not None:
@@ -256,8 +270,9 @@ class QuantileProblem(Problem):
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
-        """Warning about a column that hardly determines its quantiles."""
+        """Warning about a column that hardly determines its quantiles; an unknown law is refused."""
         if self.law != "empirical":
+            self.data_law()
             return None
         law = self._column_law
         found = []

@@ -9,35 +9,47 @@ user, so its expected length is corrected by few simulations.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ldpflow.columns import round_text
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES
 from ldpflow.errors import InputError
+from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
+from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.forecasts import (
+    ROUNDS,
     CellsForecast,
     Forecast,
     OneShotForecast,
     RoundsForecast,
     SgdForecast,
     Simulated,
+    SplitBudgetForecast,
     Steps,
     Target,
 )
 from ldpflow.practice.planning.method import MOST_USERS
+from ldpflow.practice.planning.sources import OwnSteps
+from ldpflow.results.arena import FAILS, HOLDS, judge
 from ldpflow.results.protocol_curves import bit_variance
 
 if TYPE_CHECKING:
     from ldpflow.study import Study
 
-SHORT = 0.03  # coverage below the level that needs a caution
+SHORT = 0.03  # coverage below the level at which an interval still holds it
+RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
+LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
+DELTA = 1e-6  # of the guarantee with a shuffler
 AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
@@ -50,12 +62,28 @@ USERS: tuple[int, ...] = tuple(
 )
 """Numbers of users that are searched for the fewest that are enough, 100 a decade: exact to 2.3%."""
 
-REPLICATES = 500  # of a search: a median length needs fewer than a coverage
 CORRECTIONS = 2
 CLOSE = 0.01
 
 T = TypeVar("T", int, float)
 Row = dict[str, Any]
+Pair = tuple[Row, Forecast]
+
+
+@dataclass
+class Comparison:
+    """Rows of a comparison, the collection of every row (None without an interval), and sentences."""
+
+    rows: list[Row] = field(default_factory=list)
+    designs: list[Design | None] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+    def add(self, law: Law, taus: Sequence[float], epsilon: float, n: int, **settings: Any) -> None:
+        """Add the designs for these quantiles from the same users, and name the best."""
+        pairs = compare_designs(law, taus, epsilon, n, **settings)
+        self.advice += choose_design(pairs)
+        self.rows += [row for row, _ in pairs]
+        self.designs += [forecast.design(n, epsilon) for _, forecast in pairs]
 
 
 def compare_study(
@@ -64,7 +92,7 @@ def compare_study(
     range: tuple[float, float] | None = None,
     scale_guess: float | None = None,
     **settings: Any,
-) -> list[Row]:
+) -> Comparison:
     """Compare the protocols for every quantile, epsilon, n and level of a study.
 
     Its problems must be quantiles of one value. epsilon comes from its mechanisms and protocols, LDP-SGD's
@@ -78,7 +106,7 @@ def compare_study(
         raise InputError("mechanism.epsilon", None, "a study with a pure local budget")
     ends, scale = public_facts(parts, range, scale_guess)
     settings |= {"scale": scale, "steps": steps_of(parts)}
-    rows: list[Row] = []
+    found = Comparison()
     for problem in dict.fromkeys(found["problem"] for found in parts):
         if not isinstance(problem, (Quantile, Quantiles)):
             raise InputError("problem.kind", problem.kind, "quantile or quantiles, to compare protocols")
@@ -86,8 +114,33 @@ def compare_study(
         if law.own is not None:
             raise InputError("problem.law", law.name, f"one of {', '.join(CODES)}, or a mixture")
         for epsilon, n, level in product(epsilons, study.n, study.level):
-            rows += compare_protocols(law, taus, epsilon, n, ends, level=level, **settings)
-    return rows
+            found.add(law, taus, epsilon, n, ends=ends, level=level, **settings)
+    return found
+
+
+def compare_source(
+    source: OwnSteps,
+    axes: Mapping[str, Sequence[Any]],
+    *,
+    range: tuple[float, float] | None = None,
+    scale_guess: float | None = None,
+    liars: float = LIARS,
+    **settings: Any,
+) -> Comparison:
+    """Compare the protocols for all quantiles of a pilot, or of the normal law within public bounds.
+
+    LDP-SGD has the steps, the start and the interval method that a plan chooses for each number of users.
+    """
+    ends = range or source.ends
+    ends = None if ends is None else check_range(ends)
+    settings |= {"scale": check_scale(scale_guess), "source": source, "liars": liars}
+    law, *_ = [source.problem(tau).data_law() for tau in axes["tau"]]
+    found = Comparison()
+    for epsilon, n, level in product(axes["epsilon"], axes["n"], axes["level"]):
+        found.add(law, axes["tau"], epsilon, n, ends=ends, level=level, **settings)
+    if ends is None:
+        found.advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
+    return found
 
 
 def public_facts(
@@ -100,15 +153,23 @@ def public_facts(
     if ends is None:
         hint = "It is known before any report: values outside are moved to its ends."
         raise InputError("range", None, "the public range of the values, two numbers", hint)
-    low, high = map(float, ends)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InputError("range", list(ends), "two finite numbers, the smaller one first")
     if scale is None:
         guesses = (p.scale_guess for p in protocols if isinstance(p, OneShot))
         scale = next((guess for guess in guesses if guess is not None), None)
-    elif not 0 < scale < math.inf:
+    return check_range(ends), check_scale(scale)
+
+
+def check_range(ends: tuple[float, float]) -> tuple[float, float]:
+    low, high = map(float, ends)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError("range", list(ends), "two finite numbers, the smaller one first")
+    return low, high
+
+
+def check_scale(scale: float | None) -> float | None:
+    if scale is not None and not 0 < scale < math.inf:
         raise InputError("scale_guess", scale, "a number > 0")
-    return (low, high), scale
+    return scale
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Steps:
@@ -132,30 +193,16 @@ def steps_of(parts: list[dict[str, Any]]) -> Steps:
 
 
 def compare_protocols(
-    law: Law,
-    taus: Sequence[float],
-    epsilon: float,
-    n: int,
-    ends: tuple[float, float],
-    *,
-    level: float = 0.9,
-    half_width: float | None = None,
-    scale: float | None = None,
-    rounds_max: int | None = None,
-    bits_max: float | None = None,
-    steps: Steps | None = None,
-    replicates: int = 2000,
-    seed: int = 1,
-    **answering: Any,
+    law: Law, taus: Sequence[float], epsilon: float, n: int, ends: tuple[float, float] | None, **settings: Any
 ) -> list[Row]:
     """Compare the protocols for one quantile of a law, or for several from the same users.
 
-    For several quantiles ``sgd`` and ``rounds`` split the users evenly, ``cells`` asks every user about
-    all of them, and a histogram answers for all.
+    For several quantiles ``sgd`` and ``rounds`` split the users evenly, every user of ``sgd_epsilon`` answers
+    about each with an equal part of epsilon, ``cells`` asks every user about all of them at once, and a
+    histogram answers for all.
 
-    n counts the users asked, ``ends`` is the public range of the values, and ``answering`` are settings of
-    :class:`Target`. There are up to four times as many replicates if errors have heavy tails. The other
-    parameters are those of :class:`ldpflow.practice.planning.PlanOptions`.
+    n counts the users asked, and ``ends`` is the public range of the values: without it there are no rows of
+    protocols that need one. Settings are those of :func:`compare_designs`.
 
     Returns
     -------
@@ -164,22 +211,56 @@ def compare_protocols(
         are those of its interval. Keys:
 
         * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
-          them), epsilon (of a user, for all answers together);
+          them), messages (reports that a user sends), epsilon (of a user, for all answers together);
+        * quantile (of the law), atoms (whether many records share a value near it), pilot, pilot_values;
         * interval: ``TR`` or ``TR3`` of LDP-SGD, as a plan recommends; ``fieller`` of rounds; ``outer`` of
-          histograms; None, and no number, for a path that does not arrive;
+          histograms; None, and no number, for a path for which none is recommended;
         * bins (k of a histogram, or None), rounds, bits (sent by a user), needs (to be known beforehand);
+        * state_bytes: what a collector keeps to make the intervals of all quantiles;
         * half_width: median of half the simulated lengths, an undefined interval being infinitely long;
+        * wanted: half width, if one is wanted; half_width_bound: at n, of the least possible variance;
         * n_needed, interval_needed: fewest users to ask for the wanted half width, and the interval to use
           then; None if 10^12 are not enough;
         * epsilon_needed: smallest budget in steps of .001 up to 12 with which n users reach it, or None;
         * efficiency: S/(n MSE f^2) of the estimate, simulated; 1 is the best possible;
         * efficiency_formula: S/V from the asymptotic variance V (of the average, for LDP-SGD);
-        * coverage, coverage_mcse: of the interval, simulated;
+        * coverage, coverage_mcse: of the interval, simulated, undefined ones being misses;
+        * state: whether it holds its level within .03, by the rule of :func:`ldpflow.results.arena.judge`;
+        * best: whether the design of the row is the one to take (see :func:`choose_design`);
+        * liars_shift: bias from the share ``liars`` of adversarial users, unit of the data;
         * median_error: median of the absolute errors over the bound's standard error, .674 for normal
           errors at the bound;
         * lost: share of estimates farther from the truth than five of the bound's standard errors;
         * range_end, undefined: shares of intervals that end at the range, and that are undefined;
         * cautions: in words, separated by semicolons.
+    """
+    pairs = compare_designs(law, taus, epsilon, n, ends, **settings)
+    choose_design(pairs)
+    return [row for row, _ in pairs]
+
+
+def compare_designs(
+    law: Law,
+    taus: Sequence[float],
+    epsilon: float,
+    n: int,
+    ends: tuple[float, float] | None,
+    *,
+    level: float = 0.9,
+    half_width: float | Sequence[float] | None = None,
+    scale: float | None = None,
+    rounds_max: int | None = None,
+    bits_max: float | None = None,
+    steps: Steps | None = None,
+    replicates: int = 2000,
+    seed: int = 1,
+    **target_settings: Any,
+) -> list[Pair]:
+    """Rows of :func:`compare_protocols` with the forecast of each.
+
+    ``half_width`` is one for all quantiles, or one for each in the order of ``taus``. ``target_settings`` are
+    those of :class:`Target`. There are up to four times as many replicates if errors have heavy tails. The
+    other parameters are those of :class:`ldpflow.practice.planning.PlanOptions`.
     """
     if not taus or len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "one level or more, each once")
@@ -187,44 +268,143 @@ def compare_protocols(
         raise InputError("epsilon", epsilon, "a number in [1e-06, 30]")
     if not 1 <= n <= MOST_USERS:
         raise InputError("n", n, f"an integer in [1, {MOST_USERS:g}]")
-    if half_width is not None and not 0 < half_width < math.inf:
-        raise InputError("half_width", half_width, "a number > 0")
-    found: list[Row] = []
-    for tau in sorted(taus):
-        target = Target(law, tau, level, together=tuple(sorted(taus)), **answering)
-        rows = []
+    several = isinstance(half_width, Sequence)
+    wanted: list[Any] = list(half_width) if several else [half_width] * len(taus)  # type: ignore[arg-type]
+    if len(wanted) != len(taus):
+        raise InputError("half_width", wanted, f"one number, or one for each of the {len(taus)} quantiles")
+    found: list[Pair] = []
+    for tau, goal in sorted(zip(taus, wanted, strict=True)):
+        if goal is not None and not 0 < goal < math.inf:
+            raise InputError("half_width", goal, "a number > 0")
+        target = Target(law, tau, level, together=tuple(sorted(taus)), **target_settings)
+        pairs = []
         for forecast in make_forecasts(target, ends, scale, steps or Steps()):
             row = predict_row(forecast, n, epsilon, replicates, seed)
-            if half_width is not None:
-                add_needs(row, forecast, half_width, replicates, seed)
-            if rounds_max is not None and row["rounds"] > rounds_max:
-                row["cautions"].append(f"rounds > {rounds_max}")
-            if bits_max is not None and row["bits"] > bits_max:
-                row["cautions"].append(f"bits > {bits_max:g}")
-            rows.append(row | {"cautions": "; ".join(row["cautions"])})
+            row["wanted"] = goal
+            if goal is not None:
+                add_needs(row, forecast, goal, replicates, seed)
+            limits = {"rounds": rounds_max, "bits": bits_max}
+            beyond = [f"{name} > {most:g}" for name, most in limits.items() if most and row[name] > most]
+            row |= {"allowed": not beyond, "cautions": "; ".join(row["cautions"] + beyond)}
+            pairs.append((row, forecast))
         # Fewest users first, rows that cannot reach the half width last. By half width if none is wanted.
-        found += sorted(rows, key=lambda row: (row["n_needed"] or math.inf, row["half_width"] or math.inf))
+        found += sorted(pairs, key=lambda p: (p[0]["n_needed"] or math.inf, p[0]["half_width"] or math.inf))
     return found
 
 
+def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -> list[str]:
+    """Mark the rows of the best design. Say why it is the best, and what would change that.
+
+    Of the designs within the limits of rounds and bits that hold the level for every quantile, it has the
+    smallest worst ratio of a half width to the wanted one (to that of the least possible variance, if none is
+    wanted). Intervals of which most end at the range do not count, since their length measures nothing. Near
+    values that many records share, only outer intervals count: others are simulated with a smooth law.
+    """
+    designs: dict[str, list[Row]] = {}
+    for row, forecast in pairs:
+        designs.setdefault(forecast.name, []).append(row)
+    ranked = rank_designs(designs, lambda row: row["allowed"])
+    best = next(iter(ranked), None)
+    for row, _ in pairs:
+        row["best"] = row["protocol"] == best
+    first = pairs[0][0]
+    epsilon, n, level = first["epsilon"], first["n"], first["level"]
+    taus = ", ".join(f"{row['tau']:g}" for row in designs[first["protocol"]])
+    head = f"tau {taus}, epsilon {epsilon:g}, n {n:,}"
+    if best is None:
+        return [f"{head}: no design is recommended, since none is shown to hold level {level:g} {RULE}"]
+    measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
+    others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
+    found = [
+        f"{head}: take {describe_design(best, designs)}. Of {len(ranked)} designs that hold level {level:g} "
+        f"{RULE}, it has the smallest worst ratio of half width to {measure}: {ranked[best]:.3g}"
+        + (f" ({', '.join(others)})" if others else "")
+    ]
+    if first["wanted"] is not None:
+        needed = [row["n_needed"] for row in designs[best]]
+        goals = "all wanted half widths"
+        found.append(
+            f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
+        )
+    bits = designs[best][0]["bits"]
+    changes: dict[str, Callable[[Row], bool]] = {
+        "in one round": lambda row: row["allowed"] and row["rounds"] == 1,
+        f"in {ROUNDS} rounds": lambda row: row["allowed"] and row["rounds"] <= ROUNDS,
+        f"with 2 bits less than {bits:.3g}": lambda row: row["allowed"] and row["bits"] <= bits - 2.0,
+        "with more rounds or bits": lambda row: True,
+    }
+    named: set[str | None] = {best}
+    for text, fits in changes.items():
+        other = next(iter(rank_designs(designs, fits)), None)
+        if other not in named:
+            found.append(f"{text}: {'no design' if other is None else describe_design(other, designs)}")
+        named |= {other} - {None}
+    if local := shuffled_budget(epsilon, min(row["users"] for row in designs[best])):
+        again = [f.simulate(n, local, replicates, seed + 4) for row, f in pairs if row["best"]]
+        widths = ", ".join(round_text(one.half_width(), 3) for one in again if one is not None)
+        found.append(
+            "with a trusted shuffler that puts users in a secret random order, "
+            f"{best} with epsilon {local:g} on each device is ({epsilon:g}, {DELTA:g})-DP "
+            f"for an adversary who sees shuffled reports alone: half width {widths}"
+        )
+    return found
+
+
+def rank_designs(designs: Mapping[str, list[Row]], fits: Callable[[Row], bool]) -> dict[str, float]:
+    """Worst ratios of the designs that fit and hold their level for every quantile, the smallest first."""
+    found = {
+        name: max(row["half_width"] / (row["wanted"] or row["half_width_bound"]) for row in rows)
+        for name, rows in designs.items()
+        if all(fits(row) and row["state"] == HOLDS and row["half_width"] for row in rows)
+        and all(row["range_end"] <= 0.5 and (row["interval"] == "outer" or not row["atoms"]) for row in rows)
+    }
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def describe_design(name: str, designs: Mapping[str, list[Row]]) -> str:
+    return f"{name} (half width {', '.join(round_text(row['half_width'], 3) for row in designs[name])})"
+
+
+def shuffled_budget(epsilon: float, users: int) -> float | None:
+    """Largest of EPSILONS above epsilon whose shuffled reports are (epsilon, DELTA)-DP, or None.
+
+    By the theorem of :func:`ldpflow.numerics.accounting.shuffled_guarantee`.
+    """
+    most = largest_local_epsilon(users, DELTA)
+    larger = [local for local in EPSILONS[::-1] if epsilon < local <= most]
+    if not larger:
+        return None
+    return first_of(larger, lambda local: shuffled_guarantee(local, 0.0, users, DELTA)[0] <= epsilon)
+
+
 def make_forecasts(
-    target: Target, ends: tuple[float, float], scale: float | None, steps: Steps
+    target: Target, ends: tuple[float, float] | None, scale: float | None, steps: Steps
 ) -> Iterator[Forecast]:
     yield SgdForecast(target, steps)
-    yield RoundsForecast(target, ends)
+    if target.quantiles > 1:
+        yield SplitBudgetForecast(target, steps)
     if target.quantiles > 1 and steps.undeclared is None:
         yield CellsForecast(target, steps)
-    for kind in PROTOCOLS.values():
-        if issubclass(kind, OneShot):
-            yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
+    if ends is None:
+        return
+    yield RoundsForecast(target, ends)
+    one_shot = [kind for kind in PROTOCOLS.values() if issubclass(kind, OneShot)]
+    for kind in one_shot:
+        yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
+    if not isinstance(target.source, OwnSteps):
+        return
+    for name, source in target.source.scales(ends).items():
+        on_scale = replace(target, source=source, law=source.law)
+        low, high = forward(source.transform, ends).tolist()
+        for kind in one_shot:
+            yield OneShotForecast(on_scale, kind.model_validate({"range": (low, high)}), name)
 
 
 def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> Row:
     t = forecast.target
-    error = forecast.standard_error(n, epsilon)
     unknown = (
         "half_width", "n_needed", "interval_needed", "epsilon_needed", "efficiency", "efficiency_formula",
-        "coverage", "coverage_mcse", "median_error", "lost", "range_end", "undefined",
+        "coverage", "coverage_mcse", "state", "liars_shift", "median_error", "lost", "range_end", "undefined",
     )  # fmt: skip
     row: Row = {
         "protocol": forecast.name,
@@ -234,24 +414,33 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         "n": n,
         "users": forecast.users(n),
         "answers": t.answers,
+        "messages": forecast.messages(),
+        "quantile": t.truth,
+        "atoms": bool(t.source.near_atoms(t.tau)),
+        **t.source.columns(),
         "interval": forecast.interval(n, epsilon),
         "bins": forecast.bins(n, epsilon),
         "rounds": forecast.rounds(n),
         "bits": forecast.bits(n, epsilon),
         "needs": forecast.needs,
+        "state_bytes": None,
         **dict.fromkeys(unknown),
         "cautions": forecast.cautions(n, epsilon),
     }
-    row["efficiency_formula"] = bit_variance(t.tau, epsilon) / t.density**2 / forecast.variance(n, epsilon)
+    best = bit_variance(t.tau, epsilon) / t.density**2
+    row["efficiency_formula"] = best / forecast.variance(n, epsilon)
+    row["half_width_bound"] = t.z * math.sqrt(best / (t.answering * n))
     found = None if row["interval"] is None else simulate_precisely(forecast, n, epsilon, replicates, seed)
     if found is not None:
         add_simulation(row, t, found)
+        row["state_bytes"] = forecast.state(n, epsilon)
     if t.dropout_bias:
         row["cautions"].append(f"drop-out: bias {t.dropout_bias:+.3g} at every n")
     if t.liars > 0:
         shift = forecast.liars_shift(n, epsilon, seed)
-        if shift > error:
-            row["cautions"].append(f"liars shift {shift / error:.1f} SE")
+        row["liars_shift"] = shift if math.isfinite(shift) else None
+        if not math.isfinite(shift):
+            row["cautions"].append("liars decide the estimate")
     return row
 
 
@@ -271,7 +460,7 @@ def simulate_precisely(
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     half_width = found.half_width()
-    coverage = float(np.mean((found.lower <= t.truth) & (t.truth <= found.upper)))  # undefined ones miss
+    coverage = found.coverage(t.truth)
     mcse = math.sqrt(coverage * (1.0 - coverage) / len(found.estimate))
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
     shares = {
@@ -285,8 +474,15 @@ def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     row["median_error"] = float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound)
     row["lost"] = 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound)))
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]
-    if coverage + 2.0 * mcse < row["level"] - SHORT:
+    row["state"] = level_state(row["level"], coverage, len(found.estimate))
+    if row["state"] == FAILS:
         row["cautions"].append(f"the interval covers {coverage:.3f}, not {row['level']:g}")
+
+
+def level_state(level: float, coverage: float, replicates: int) -> str:
+    """State of an interval at its level, by the rule that all verdicts follow, within SHORT."""
+    row = {"level": level, "coverage_failures_as_misses": coverage, "replicates": replicates}
+    return judge(row, SHORT)
 
 
 def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> None:
@@ -294,7 +490,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     epsilon, cautions = row["epsilon"], row["cautions"]
     needed = find_users(forecast, epsilon, half_width, replicates, seed + 1)
     budget = find_budget(forecast, row["n"], half_width, replicates, seed + 3)
-    interval = None if needed is None else forecast.method_at(needed, epsilon)
+    interval = None if needed is None else forecast.interval(needed, epsilon)
     row |= {"n_needed": needed, "interval_needed": interval, "epsilon_needed": budget}
     bins = forecast if isinstance(forecast, OneShotForecast) else None
     if needed is None:
@@ -309,20 +505,22 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     width = 0.0 if budget is not None or bins is None else bins.width(row["n"], EPSILONS[-1])
     if 0.5 * width > half_width:
         cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
-    found = forecast.simulate(needed, epsilon, replicates, seed + 2)
+    found = forecast.simulate(needed, epsilon, min(replicates, 4 * forecast.searched), seed + 2)
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
         cautions.append(
             f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again"
         )
+    elif level_state(row["level"], covered := found.coverage(row["quantile"]), len(found.estimate)) == FAILS:
+        cautions.append(f"with n = {needed:,} the interval covers {covered:.3f}")
 
 
 def find_users(
     forecast: Forecast, epsilon: float, half_width: float, replicates: int, seed: int
 ) -> int | None:
     """Fewest users to ask; None beyond 10^12, or if no interval is recommended at any number."""
-    count = min(replicates, REPLICATES)
+    count = min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
         return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed))
     users = forecast.expected_users(epsilon, half_width)
@@ -334,7 +532,7 @@ def find_users(
         corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
         if abs(ratio - 1.0) < CLOSE or corrected > MOST_USERS:
             break
-        if corrected < users and forecast.method_at(corrected, epsilon) is None:
+        if corrected < users and forecast.interval(corrected, epsilon) is None:
             break  # too few for the method
         users = corrected
     return users
@@ -342,7 +540,7 @@ def find_users(
 
 def find_budget(forecast: Forecast, n: int, half_width: float, replicates: int, seed: int) -> float | None:
     """Smallest of EPSILONS with which n users are enough, or None."""
-    count = min(replicates, REPLICATES)
+    count = min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
         return first_of(EPSILONS, lambda epsilon: reaches(forecast, n, epsilon, half_width, count, seed))
     ratio, chosen = 1.0, None

@@ -8,9 +8,13 @@ half a second. LDP-SGD is simulated user by user, with the interval that a plan 
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,14 +22,17 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod
+from ldpflow.components.intervals.counts import Fieller, Inversion
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
 from ldpflow.components.intervals.transcript import SMALL, TranscriptRegression
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.quantile import QuantileProblem
 from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
     edge_cdf,
@@ -37,14 +44,11 @@ from ldpflow.components.protocols.collections import (
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.planning.method import (
-    RECOMMENDED,
-    expected_interval,
-    recommend_method,
-    users_with_method,
-)
-from ldpflow.practice.planning.sources import problem_of, problem_settings
+from ldpflow.numerics.running_sums import RUNNING_SUMS
+from ldpflow.numerics.streams import LANES, counter_keys
+from ldpflow.practice.planning.designs import Design
+from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, users_with_method
+from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
@@ -52,6 +56,7 @@ from ldpflow.results.protocol_curves import (
     level_with_liars,
     repeated_bit_variance,
 )
+from ldpflow.settings import Settings
 from ldpflow.simulators.approach import Approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
@@ -83,6 +88,8 @@ class Target:
         Further factors of that probability for values up to the quantile, and above it.
     answers : int in [1, 64]
         Answers of every user, each with epsilon/answers.
+    source : Source
+        Origin of LDP-SGD's steps and recommended method: a study, a pilot or bounds.
     """
 
     law: Law
@@ -94,6 +101,7 @@ class Target:
     answer_below: float = 1.0
     answer_above: float = 1.0
     answers: int = 1
+    source: Source = field(default_factory=Source)
 
     def __post_init__(self) -> None:
         for name in ("tau", "level"):
@@ -121,7 +129,7 @@ class Target:
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.law.quantile(level) - self.truth
+        return self.quantile(level) - self.truth
 
     @property
     def quantiles(self) -> int:
@@ -133,11 +141,22 @@ class Target:
 
     @property
     def truth(self) -> float:
-        return self.law.quantile(self.tau)
+        return self.quantile(self.tau)
 
     @property
     def density(self) -> float:
-        return self.law.density_at_quantile(self.tau)
+        return self.law.density_at_quantile(self.tau) / self.slope
+
+    @property
+    def slope(self) -> float:
+        """Length in the unit of the data of a short interval of length 1 on the source's scale."""
+        return float(slope(self.source.transform, self.law.quantile(self.tau)))
+
+    def quantile(self, level: float) -> float:
+        return float(inverse(self.source.transform, self.law.quantile(level)))
+
+    def in_data_unit(self, values: Floats) -> Floats:
+        return inverse(self.source.transform, values)
 
     def bit_variance(self, epsilon: float) -> float:
         return repeated_bit_variance(self.tau, epsilon, self.answers)
@@ -171,6 +190,15 @@ class Steps:
         offset = self.offsets[place] if self.offsets else 0.0
         return replace(self, c=self.c * factor, theta0=self.theta0 + offset, factors=(), offsets=())
 
+    @classmethod
+    def by_rule(cls, source: OwnSteps, taus: Sequence[float], n: int) -> Steps:
+        """Steps and starts of a pilot or bounds for n users; starts of several quantiles do not decrease."""
+        found = [source.design(tau, n) for tau in taus]
+        if len(found) == 1:
+            return cls(found[0].c, found[0].gamma, found[0].theta0)
+        starts = tuple(accumulate((one.theta0 for one in found), max))
+        return cls(gamma=found[0].gamma, factors=tuple(one.c for one in found), offsets=starts)
+
     def algorithm(self, n: int) -> LdpSgd | MinibatchSgd:
         settings: dict[str, Any] = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0}
         if self.factors:
@@ -202,6 +230,10 @@ class Simulated:
         squares = (self.defined - truth) ** 2
         return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
 
+    def coverage(self, truth: float) -> float:
+        """Share of the intervals that hold the truth; an undefined one is a miss."""
+        return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
+
     def joined(self, other: Simulated) -> Simulated:
         names = [part.name for part in fields(self)]
         return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
@@ -222,8 +254,12 @@ class Forecast(ABC):
     needs = "range"
     default = "outer"
     splits_users = False  # between the quantiles
+    serves_all = False
+    """Whether one collection serves all quantiles and its problem is ``quantile``."""
     batches = 4
     """Largest multiple of the requested replicates used to make the RMSE precise."""
+    searched = 500
+    """Replicates of a search for users or a budget: a median length needs fewer than a coverage."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -232,8 +268,16 @@ class Forecast(ABC):
     def rounds(self, n: int) -> int:
         """Rounds of interaction."""
 
+    def messages(self) -> int:
+        """Reports that a user sends."""
+        return self.target.answers
+
     def bits(self, n: int, epsilon: float) -> float:
-        return float(self.target.answers)
+        return float(self.messages())
+
+    @abstractmethod
+    def state(self, n: int, epsilon: float) -> int:
+        """Bytes that a collector of all quantiles keeps in order to make the intervals."""
 
     def bins(self, n: int, epsilon: float) -> int | None:
         return None
@@ -247,12 +291,8 @@ class Forecast(ABC):
         """Replicates with the default interval; None if there is none, with a caution that says why."""
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        """Name of the default interval, to which all numbers belong."""
+        """Name of the interval to which all numbers belong; None if none is recommended."""
         return self.default
-
-    def method_at(self, n: int, epsilon: float) -> str | None:
-        """Name of the interval to use at n users, even if an average does not arrive."""
-        return self.interval(n, epsilon)
 
     def users(self, n: int) -> int:
         answering = int(self.target.answering * n)
@@ -263,22 +303,46 @@ class Forecast(ABC):
         return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
     @abstractmethod
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        """Components of the collection but for its problem, by table."""
+
+    @abstractmethod
+    def method(self, name: str) -> IntervalMethod:
+        """The method of an interval that :meth:`interval` names."""
+
+    @cached_property
+    def problem(self) -> QuantileProblem:
+        t = self.target
+        return t.source.problem(t.tau) if isinstance(t.source, OwnSteps) else problem_of(t.law, t.tau)
+
+    def design(self, n: int, epsilon: float) -> Design | None:
+        """Collection of the row; None without an interval."""
+        name, t = self.interval(n, epsilon), self.target
+        if name is None:
+            return None
+        parts = {"problem": self.problem, **self.parts(n, epsilon), "method": self.method(name)}
+        return Design.of(parts, self.users(n), t.level, t.together if self.serves_all else ())
+
+    @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Limits of the formula, in words."""
 
+    def liars_level(self, epsilon: float, push: str) -> float:
+        """Level of the quantile that is estimated with liars."""
+        return level_with_liars(self.target.tau, epsilon / self.messages(), self.target.liars, push)
+
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """Bias that the liars cause, unit of the data: the larger of both directions."""
-        t = self.target
-        levels = [level_with_liars(t.tau, epsilon / t.answers, t.liars, push) for push in ("down", "up")]
+        t, levels = self.target, [self.liars_level(epsilon, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
-        return max(abs(t.law.quantile(level) - t.truth) for level in levels)
+        return max(abs(t.quantile(level) - t.truth) for level in levels)
 
     def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
         """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
         t = self.target
         tail = min(t.tau, 1.0 - t.tau)
-        found = [] if ends[0] < t.truth < ends[1] else ["outside range"]
+        found = [] if ends[0] < t.law.quantile(t.tau) < ends[1] else ["outside range"]
         if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * n / 6.0:
             found.append("n too small")
         return found
@@ -291,6 +355,7 @@ class SgdForecast(Forecast):
     needs = "start, step"
     splits_users = True
     batches = 1
+    searched = 150
     dimension = 1
     coordinate = 0  # of the quantile, in theta
 
@@ -301,6 +366,21 @@ class SgdForecast(Forecast):
     def rounds(self, n: int) -> int:
         return self.steps.count(n)
 
+    def steps_for(self, users: int) -> Steps:
+        """Steps of a path of this number of users, in which all its quantiles have theirs."""
+        source = self.target.source
+        taus = self.target.together if self.dimension > 1 else (self.target.tau,)
+        return Steps.by_rule(source, taus, users) if isinstance(source, OwnSteps) else self.steps
+
+    def state(self, n: int, epsilon: float) -> int:
+        """Bytes of a path's record: iterates, sums of iterates, and the sums of its interval method."""
+        name, users = self.interval(n, epsilon), self.users(n)
+        path = self.path(users, epsilon)
+        request = path.needs((Cell(users, self.method(name or "TR"), self.target.level),))
+        sums = sum(RUNNING_SUMS[name].count(self.dimension) for name in request.sums)
+        size = 8 * self.dimension * (2 * len(request.times) + sums * len(request.marked))
+        return size * self.target.quantiles // self.dimension
+
     def step_variance(self, epsilon: float) -> float:
         return self.target.bit_variance(epsilon)
 
@@ -309,7 +389,7 @@ class SgdForecast(Forecast):
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        t, s = self.target, self.steps.of_quantile(self.target.place)
+        t, s = self.target, self.steps_for(users).of_quantile(self.target.place)
         count, batch = max(s.count(users), 1), s.users_per_step(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
         return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
@@ -317,23 +397,21 @@ class SgdForecast(Forecast):
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
         case = self.case(self.users(n), epsilon)
         (arrival,) = predict_arrivals([case])
-        return arrival, self.method(arrival, case)
+        return arrival, self.recommend(arrival, case)
 
-    def method(self, arrival: Arrival, case: Approach) -> str | None:
-        return None if self.steps.undeclared else recommend_method(arrival, case)
+    def recommend(self, arrival: Arrival, case: Approach) -> str | None:
+        return None if self.steps.undeclared else self.target.source.method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        arrival, method = self.judge(n, epsilon)
-        return None if arrival.refused else method
-
-    def method_at(self, n: int, epsilon: float) -> str | None:
+        """Recommended method of the path, which may cover although an average does not arrive."""
         return self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
         """Expected half width of the recommended method; infinite if none is recommended."""
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
-        return math.inf if found is None else found.length * self.target.z * arrival.standard_error
+        error = arrival.standard_error * self.target.slope
+        return math.inf if found is None else found.length * self.target.z * error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
         """Users to ask so that :meth:`expected_half_width` is at most this."""
@@ -342,7 +420,11 @@ class SgdForecast(Forecast):
         error = half_width / self.target.z
         first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
         found = users_with_method(
-            lambda users: self.case(users, epsilon), self.method, half_width, self.target.level, first
+            lambda users: self.case(users, epsilon),
+            self.recommend,
+            half_width / self.target.slope,
+            self.target.level,
+            first,
         )
         share = self.target.answering / (self.target.quantiles if self.splits_users else 1)
         return None if found is None else math.ceil(found[0] / share * (1 - 1e-12))
@@ -352,9 +434,14 @@ class SgdForecast(Forecast):
         mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
         if t.answers > 1:
             mechanism = DeployedResponse(epsilon=epsilon, answers=t.answers)
-        return OnePass(problem_of(t.law, t.tau), mechanism, self.steps.of_quantile(t.place).algorithm(users))
+        steps = self.steps_for(users).of_quantile(t.place)
+        return OnePass(self.problem, mechanism, steps.algorithm(users))
 
-    def regression(self, name: str) -> TranscriptRegression:
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        found = self.path(self.users(n), epsilon).parts()
+        return {table: found[table] for table in ("mechanism", "algorithm")}
+
+    def method(self, name: str) -> TranscriptRegression:
         return TranscriptRegression(**RECOMMENDED[name])
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
@@ -366,31 +453,44 @@ class SgdForecast(Forecast):
         return None
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        name, users, at = self.method_at(n, epsilon), self.users(n), self.coordinate
+        name, users, at = self.interval(n, epsilon), self.users(n), self.coordinate
         if name is None or self.obstacle(n, epsilon) is not None:
             return None
         path, count = self.path(users, epsilon), min(replicates, MOST_STEPS // users)
-        found = path_intervals(path, self.regression(name), users, self.target.level, count, seed)
-        inside = np.zeros(len(found.estimate[at]), dtype=bool)
-        return Simulated(found.estimate[at], found.lower[0, at], found.upper[0, at], inside)
+        found = path_intervals(path, self.method(name), users, self.target.level, count, seed)
+        estimate, lower, upper = self.target.in_data_unit(found[:, at])
+        return Simulated(estimate, lower, upper, np.zeros(count, dtype=bool))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         if self.steps.undeclared:
             kind = self.steps.undeclared
             return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
         arrival, method = self.judge(n, epsilon)
-        words = arrival.verdict.replace("_", " ")
+        words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
             cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
             k, bias = arrival.relaxation_times, abs(arrival.bias)
-            advice = "" if method is None else f"; plan recommends {method} there"
-            return [
-                f"{words} ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias in the average{advice}"
-            ]
+            found.append(f"{words} for an average ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias")
         if method is None:
-            return [f"{words}, and no interval is recommended for such a path"]
+            return [*found, f"{words}, and no interval is recommended for such a path"]
         reason = self.obstacle(n, epsilon)
-        return [] if reason is None else [f"not simulated: {reason}"]
+        return found if reason is None else [*found, f"not simulated: {reason}"]
+
+
+class SplitBudgetForecast(SgdForecast):
+    """LDP-SGD for several quantiles: every user answers about each of the Q quantiles, with epsilon/Q."""
+
+    name = "sgd_epsilon"
+    splits_users = False
+
+    def messages(self) -> int:
+        return self.target.answers * self.target.quantiles
+
+    def step_variance(self, epsilon: float) -> float:
+        return super().step_variance(epsilon / self.target.quantiles)
+
+    def path(self, users: int, epsilon: float) -> OnePass:
+        return super().path(users, epsilon / self.target.quantiles)
 
 
 class CellsForecast(SgdForecast):
@@ -412,15 +512,23 @@ class CellsForecast(SgdForecast):
         once = cells_covariance(list(t.together), epsilon / t.answers)[t.place][t.place]
         return truth + (once - truth) / t.answers
 
-    def method(self, arrival: Arrival, case: Approach) -> str | None:
-        found = recommend_method(arrival, case)
-        return None if found == "TR3" else found  # vectors have no degree 3
+    def recommend(self, arrival: Arrival, case: Approach) -> str | None:
+        # Vectors have no degree 3: its simulated coverage says whether degree 2 is enough.
+        return None if super().recommend(arrival, case) is None else "TR"
+
+    @cached_property
+    def problem(self) -> QuantileProblem:
+        law = super().problem.model_dump(exclude={"kind", "tau"})
+        return Quantiles(taus=self.target.together, **law)
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        problem = Quantiles(taus=self.target.together, **problem_settings(self.target.law))
-        return OnePass(problem, Cells(epsilon=epsilon), self.steps.algorithm(users))
+        return OnePass(self.problem, Cells(epsilon=epsilon), self.steps_for(users).algorithm(users))
 
-    def regression(self, name: str) -> TranscriptRegression:
+    def liars_level(self, epsilon: float, push: str) -> float:
+        t = self.target
+        return level_with_liars(t.tau, epsilon / t.answers, t.liars, push, t.place + 1, t.quantiles)
+
+    def method(self, name: str) -> TranscriptRegression:
         return TranscriptRegression(degree=2 if self.target.quantiles <= SMALL else 1)
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
@@ -443,17 +551,30 @@ class RoundsForecast(Forecast):
     def rounds(self, n: int) -> int:
         return ROUNDS
 
+    def state(self, n: int, epsilon: float) -> int:
+        """Bytes of the answers and the reports of 1 at every threshold."""
+        return 16 * sum(self.protocol(epsilon).thresholds()) * self.target.quantiles
+
+    def protocol(self, epsilon: float) -> Rounds:
+        t = self.target
+        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
+        return Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS, **answering)  # type: ignore[arg-type]
+
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        return {"protocol": Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS)}
+
+    def method(self, name: str) -> IntervalMethod:
+        return Fieller()
+
     def variance(self, n: int, epsilon: float) -> float:
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        t, users = self.target, n // self.target.quantiles
-        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
-        protocol = Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS, **answering)  # type: ignore[arg-type]
+        t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
         if users < protocol.least_users():
             return None
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
-        return take_limits(run.intervals([t.z]))
+        return take_limits(t, run.intervals([t.z]))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
@@ -462,10 +583,12 @@ class RoundsForecast(Forecast):
 class OneShotForecast(Forecast):
     """A protocol of one round, with bins chosen by rule for every n and epsilon."""
 
-    def __init__(self, target: Target, template: OneShot) -> None:
+    serves_all = True
+
+    def __init__(self, target: Target, template: OneShot, scale: str = "") -> None:
         super().__init__(target)
         self.template = template
-        self.name = template.kind
+        self.name = f"{template.kind}_{scale}" if scale else template.kind
 
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
         answer = self.target.answering
@@ -473,15 +596,26 @@ class OneShotForecast(Forecast):
         update |= {"answer_below": answer, "answer_above": answer}
         return self.template.model_copy(update=update)
 
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        update = {"epsilon": epsilon, "k": self.bins(n, epsilon), "scale_guess": None}
+        return {"protocol": self.template.model_copy(update=update)}
+
+    def method(self, name: str) -> IntervalMethod:
+        return Inversion(limits="outer")
+
     def rounds(self, n: int) -> int:
         return 1
 
     def width(self, n: int, epsilon: float) -> float:
         low, high = self.template.ends
-        return (high - low) / self.bins(n, epsilon)
+        return (high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
         return self.protocol(epsilon).bits(n)
+
+    def state(self, n: int, epsilon: float) -> int:
+        """Bytes of the answers and the reports of every question."""
+        return 16 * self.protocol(epsilon).questions(self.bins(n, epsilon))
 
     def bins(self, n: int, epsilon: float) -> int:
         return self.protocol(epsilon).bins(n)
@@ -493,7 +627,7 @@ class OneShotForecast(Forecast):
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
         run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
-        return take_limits(run.intervals([t.tau], [t.z], "outer"))
+        return take_limits(t, run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
@@ -504,7 +638,8 @@ class OneShotForecast(Forecast):
             for share in (0.0, t.liars):
                 protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
                 run = run_one_shot(protocol, t.law, t.tau, many, keys_of(protocol, many, 20, seed))
-                found.append(float(np.median(run.intervals([t.tau], [], "outer").estimate)))
+                estimate = run.intervals([t.tau], [], "outer").estimate
+                found.append(float(np.median(t.in_data_unit(estimate))))
             shifts.append(abs(found[1] - found[0]))
         return max(shifts)
 
@@ -512,7 +647,8 @@ class OneShotForecast(Forecast):
         found = self.count_cautions(self.template.ends, n, epsilon)
         edges = self.template.edges(self.bins(n, epsilon))
         drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
-        ratio = abs(drawn - self.target.truth) / self.standard_error(n, epsilon)
+        bias = self.target.slope * abs(drawn - self.target.law.quantile(self.target.tau))
+        ratio = bias / self.standard_error(n, epsilon)
         if ratio > 0.5 and "outside range" not in found:
             found.insert(0, f"bin bias {ratio:.1f} SE: no line interval")
         return found
@@ -521,9 +657,18 @@ class OneShotForecast(Forecast):
 @lru_cache(maxsize=4)  # all quantiles of one comparison share the intervals
 def path_intervals(
     path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
-) -> Intervals:
+) -> Floats:
+    """Estimates, lower and upper limits, shape (3, d, replicates), computed by threads."""
     request = path.needs((Cell(users, method, level),), ())
-    return method.intervals(path.run(seed, range(replicates), request), users, [level])
+
+    def compute(part: range) -> Floats:
+        found = method.intervals(path.run(seed, part, request), users, [level])
+        return np.stack([found.estimate, found.lower[0], found.upper[0]])
+
+    parts = [range(replicates)[at : at + LANES] for at in range(0, replicates, LANES)]
+    path.prepare(request)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(compute, parts)), axis=2)
 
 
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
@@ -532,6 +677,8 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
     return np.array(words, dtype=np.uint64)
 
 
-def take_limits(limits: Intervals) -> Simulated:
+def take_limits(target: Target, limits: Intervals) -> Simulated:
     assert limits.range_end is not None
-    return Simulated(limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0], limits.range_end[0, 0])
+    found = np.stack([limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0]])
+    estimate, lower, upper = target.in_data_unit(found)
+    return Simulated(estimate, lower, upper, limits.range_end[0, 0])

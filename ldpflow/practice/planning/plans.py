@@ -7,12 +7,16 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldpflow.columns import short
+from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.compare import compare_study
+from ldpflow.practice.planning.compare import Comparison, compare_source, compare_study
+from ldpflow.practice.planning.designs import Design, write_files
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, read_whole
@@ -92,8 +96,10 @@ class Plan:
         Studies that ``check`` runs.
     checked : list of dict
         Rows of the summaries of a check.
-    simulators : list of Simulator
-        The path of every row.
+    designs : list of Design or None
+        Collection of every row; None for a comparison's row without an interval.
+    advice : list of str
+        Sentences of a comparison: the best design, the reason, and what would change the answer.
     others : dict of str to tuple of str
         Further paths on which a row must hold, by the row's path: those under the other laws of a guess.
     """
@@ -103,7 +109,8 @@ class Plan:
     refused: bool
     studies: list[Study] = field(default_factory=list, repr=False)
     checked: list[dict[str, Any]] = field(default_factory=list, repr=False)
-    simulators: list[Simulator[Any, Any]] = field(default_factory=list, repr=False)
+    designs: list[Design | None] = field(default_factory=list, repr=False)
+    advice: list[str] = field(default_factory=list)
     others: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def table(self) -> pa.Table:
@@ -115,7 +122,8 @@ class Plan:
     def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for reports that are collected by the design of a row.
 
-        They are problem, mechanism, steps and start at full precision, and the recommended method, if any.
+        They are problem, mechanism, steps and start at full precision, or the protocol, and the recommended
+        method, if any.
 
         Parameters
         ----------
@@ -132,20 +140,76 @@ class Plan:
         last = len(self.rows) - 1
         if row not in range(last + 1) and not (row is None and last == 0):
             raise InputError("row", row, f"a row of the plan, from 0 to {last}")
-        wanted, simulator = self.rows[row or 0], self.simulators[row or 0]
-        parts = {name: part.model_dump(exclude_none=True) for name, part in simulator.parts().items()}
-        kept = {
-            "problem": ("kind", "tau", "taus"),
-            "mechanism": ("kind", "epsilon", "mu"),
-            "algorithm": ("kind", "gamma", "c", "theta0", "batch_size"),
-        }
-        found: dict[str, Any] = {"level": wanted["level"]}
-        for table, names in kept.items():
-            found[table] = {name: parts[table][name] for name in names if name in parts.get(table, {})}
-        if wanted["recommended"] is not None:
-            found["method"] = {"kind": "TR", **RECOMMENDED[wanted["recommended"]]}
+        design = self.designs[row or 0]
+        if design is None:
+            raise InputError("row", row, "a row with an interval", self.rows[row or 0]["cautions"])
+        found = design.analysis_settings(self.rows[row or 0].get("tau"))
         read_collection(found)
         return found
+
+    def write_design(
+        self,
+        file: str | os.PathLike[str],
+        *,
+        protocol: str | None = None,
+        public: bool = False,
+        unit: str | None = None,
+        force: bool = False,
+    ) -> list[Path]:
+        """Write the collection of a row as a study file, which sweeps and analyses read.
+
+        Where every quantile has a collection of its own there is a file for each, with the level in its name.
+
+        Parameters
+        ----------
+        file : path
+            A new file.
+        protocol : str, optional
+            Design of a comparison; the best one by default.
+        public : bool
+            Whether to leave out the law of the values: file, column and table of a pilot. c and theta0, which
+            every user receives, remain. The file can be read and not simulated.
+        unit : str, optional
+            Unit of the data, in words.
+        force : bool
+            Whether to write over existing files.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Raises
+        ------
+        InputError
+            If no such design has an interval, there are several epsilons, n or levels, or a file exists.
+        """
+        rows = [row | {"design": design} for row, design in zip(self.rows, self.designs, strict=True)]
+        names = list(dict.fromkeys(row["protocol"] for row in rows if "protocol" in row))
+        if protocol is not None and protocol not in names:
+            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
+            raise InputError("protocol", protocol, allowed)
+        if protocol is None:
+            rows = [row for row in rows if row.get("best", True)]
+        else:
+            rows = [row for row in rows if row["protocol"] == protocol]
+        if not rows:
+            raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
+        if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
+            raise InputError("output", str(file), "nothing but with one epsilon, n and level")
+        found: dict[str, Design] = {}
+        for row in rows:
+            design = row["design"]
+            if design is None or "method" not in design.tables:
+                hint = f"{row['cautions']}." if "cautions" in row else ""
+                raise InputError("output", str(file), "a design with a recommended interval", hint)
+            if design not in found.values():
+                found[short(row.get("tau"))] = design
+        path = Path(file)
+        files = [path] if len(found) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in found]
+        texts = [design.text(public, unit) for design in found.values()]
+        write_files(dict(zip(files, texts, strict=True)), force)
+        return files
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
         """Simulate every row with the recommended methods and those asked for.
@@ -208,17 +272,18 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         for level in axes["level"]:
             if not 0 < level < 1:
                 raise InputError("level", level, "a number in (0, 1)")
-        users = [read_whole(value) for value in axes["n"]]
-        return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], users, axes["level"]), given)
+        axes["n"] = [read_whole(value) for value in axes["n"]]
+        if given.compare:
+            first = [axes[name][0] for name in ("epsilon", "n")]
+            texts = [text for tau in axes["tau"] for text in source.cautions(source.path(tau, *first))]
+            return plan_comparison(compare_source(source, axes, **given.comparison), texts)
+        return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], axes["n"], axes["level"]), given)
     assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
     chosen = chosen.replace(given.axes) if given.axes else chosen
     if not given.compare:
         return plan_rows(study_rows(chosen), given, chosen)
-    rows = compare_study(chosen, **given.comparison)
-    text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
-    cautions = [text.format_map(row) for row in rows if row["cautions"]]
-    return Plan(rows, cautions, refused=False)
+    return plan_comparison(compare_study(chosen, **given.comparison))
 
 
 plan.__signature__ = Signature(  # type: ignore[attr-defined]
@@ -227,6 +292,13 @@ plan.__signature__ = Signature(  # type: ignore[attr-defined]
         *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(PlanOptions).parameters.values()),
     ]
 )
+
+
+def plan_comparison(found: Comparison, cautions: Sequence[str] = ()) -> Plan:
+    text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
+    of_rows = [text.format_map(row) for row in found.rows if row["cautions"]]
+    found_cautions = list(dict.fromkeys([*cautions, *of_rows]))
+    return Plan(found.rows, found_cautions, refused=False, designs=found.designs, advice=found.advice)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
@@ -241,9 +313,16 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
         cautions_of(rows),
         any(row.refused for row in rows),
         checks,
-        simulators=[row.simulator for row in rows],
+        designs=[design_of(row) for row in rows],
         others={f"p{path.key}": tuple(f"p{other.key}" for other in others) for path, *others in paths},
     )
+
+
+def design_of(row: PlanRow) -> Design:
+    parts = dict(row.simulator.parts())
+    if row.method is not None:
+        parts["method"] = TranscriptRegression(**RECOMMENDED[row.method])
+    return Design.of(parts, row.n, row.level)
 
 
 def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -300,7 +300,7 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
     found: dict[str, None] = {}
     for row in rows:
         if row.case is not None:
-            found |= dict.fromkeys(row.source.cautions(row.simulator, row.case))
+            found |= dict.fromkeys(row.source.cautions(row.simulator))
         found |= dict.fromkeys(sentences(row))
     for row in rows:
         found |= dict.fromkeys(coarse(row))

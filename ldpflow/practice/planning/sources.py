@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,21 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.column_law import (
     LAW_FROM,
     SMALLEST,
+    Atom,
     ColumnLaw,
+    atoms,
     check_level,
     column_law,
+    jitter_width,
     jittered_values,
     law_of_column,
     load_column,
+    share_of_one_value,
 )
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
+from ldpflow.components.problems.transform import Transform, forward
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
@@ -48,6 +53,7 @@ RELAXATION_TIMES = 60.0
 
 GAMMA = 0.51
 RESAMPLES = 200
+EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
 
 SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
@@ -91,6 +97,20 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 class Source:
     """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
 
+    transform: Transform = None
+    """Scale of its laws, steps and starts."""
+
+    def scales(self, ends: tuple[float, float]) -> dict[str, Self]:
+        """The source on further scales for the bins of histograms on a public range, by name."""
+        return {}
+
+    def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
+        """Values near the quantile that many records share."""
+        return []
+
+    def columns(self) -> dict[str, Any]:
+        return {"pilot": None, "pilot_values": None}
+
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """The interval method to use on a path, or None."""
         return recommend_method(arrival, case)
@@ -107,7 +127,7 @@ class Source:
         """The law of a guess that is worst for the method."""
         return None
 
-    def cautions(self, path: Any, case: Approach) -> list[str]:
+    def cautions(self, path: Any) -> list[str]:
         """Warnings about the values."""
         return []
 
@@ -116,6 +136,8 @@ class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
     judged_by: str
+    law: Any
+    """Law of the values, on the source's scale."""
     share: float  # share of the laws tried for which a range and a verdict hold
 
     @abstractmethod
@@ -141,8 +163,10 @@ class OwnSteps(Source, ABC):
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
 
-    def columns(self) -> dict[str, Any]:
-        return {"pilot": None, "pilot_values": None}
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Public range of the values, if it is known."""
+        return None
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
         """LDP-SGD with randomised response, with steps and start for n users."""
@@ -165,6 +189,7 @@ class Pilot(OwnSteps):
     jitter: float | None = None
     seed: int = 0
     count_column: str | None = None
+    transform: Transform = None
 
     @cached_property
     def read(self) -> DataColumn:
@@ -205,11 +230,33 @@ class Pilot(OwnSteps):
             count_column=self.count_column,
             missing="drop" if self.drop else None,
             jitter=self.jitter,
-            law_table=law_of_column(self.read, self.jitter).text(),
+            law_table=self.table.text(),
+            transform=self.transform if isinstance(self.transform, str) else None,  # type: ignore[arg-type]
+            edges=self.transform if isinstance(self.transform, tuple) else None,
         )
 
+    @cached_property
+    def table(self) -> ColumnLaw:
+        return law_of_column(self.read, self.jitter, self.transform)
+
+    @property
+    def law(self) -> Law:
+        return Law("empirical", table=self.table)
+
+    def scales(self, ends: tuple[float, float]) -> dict[str, Pilot]:
+        """The pilot on further scales for the bins of histograms, by name.
+
+        ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0.
+        """
+        inner = np.quantile(self.values, np.arange(1, EQUAL_PARTS) / EQUAL_PARTS)
+        edges = np.unique([*ends, *inner[(ends[0] < inner) & (inner < ends[1])]])
+        found: dict[str, Transform] = {"mass": tuple(edges.tolist())}
+        if min(*ends, *self.values) >= 0.0:
+            found["log"] = "log1p"
+        return {name: replace(self, transform=transform) for name, transform in found.items()}
+
     def design(self, tau: float, n: int) -> StepDesign:
-        return design(self.problem(tau).data_law(), tau, n)
+        return design(self.law, tau, n)
 
     @cached_property
     def values(self) -> Floats:
@@ -217,7 +264,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        return resampled_laws(self.values, self.seed)
+        return resampled_laws(forward(self.transform, self.values), self.seed)
 
     def tried(self, case: Approach) -> list[Approach]:
         return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
@@ -236,14 +283,46 @@ class Pilot(OwnSteps):
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
 
-    def cautions(self, path: Any, case: Approach) -> list[str]:
+    def cautions(self, path: Any) -> list[str]:
         found = [text for text in (path.problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
                 f"value; missing_value = {value:g} leaves them out"
             )
-        return found
+        return found + [text for tau in path.problem.levels() for text in self.atom_cautions(tau)]
+
+    def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
+        """Values that many records share, and the distances of their levels from tau.
+
+        Near: within the levels over which the law smooths. Users' jitter spreads such values.
+        """
+        if self.jitter is not None:
+            return []
+        reach = share_of_one_value(self.read.values, tau)[1]
+        found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
+        return [(gap, atom) for gap, atom in found if gap < reach]
+
+    def atom_cautions(self, tau: float) -> list[str]:
+        """Warning about values that many records share, or how far jitter moves the quantile."""
+        if (w := self.jitter) is not None:
+            moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
+            most = f"by at most {w / 2:g}, in this pilot by {moved:.3g}"
+            return [f"jitter = {w:g} moves the {tau:g}-quantile {most}"]
+        near = self.near_atoms(tau)
+        if not near:
+            return []
+        gap, nearest = min(near, key=lambda pair: pair[0])
+        shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
+        text = (
+            f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
+            f"{'is near' if gap else 'is'} such a value. It has no density, but the plan's law is smooth. "
+            "Intervals of sgd, cells and rounds may cover far less than the plan says. The outer interval of "
+            "a histogram covers it too, and ends at edges of bins"
+        )
+        if width := jitter_width(self.read, nearest.value):
+            text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+        return [text]
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
@@ -328,6 +407,10 @@ class Guess(OwnSteps):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
             raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        return self.lower, self.upper
 
     @property
     def law(self) -> Law:
@@ -464,7 +547,8 @@ class PlanOptions:
     tau, epsilon, n, level : number or sequence of numbers
         Replace the study's; all but the level (.9) are needed with a pilot or bounds.
     length, half_width : float
-        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them.
+        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them. With
+        ``compare``, half_width may be one for each quantile.
     response_rate : float
         Share of invited users who answer.
     difference, power : float
@@ -472,15 +556,17 @@ class PlanOptions:
     seed : int
         Seed of the resampled pilots.
     compare : bool
-        Compare LDP-SGD, rounds and one-shot protocols for the study's quantiles. Needed by all options below.
+        Compare protocols for all quantiles of a study, a pilot or bounds, from one group of users. Needed by
+        all options below.
     range : (float, float)
-        Public range of the values. Default: that of the study's protocols.
+        Public range of the values. Default: that of the study's protocols, or the bounds.
     scale_guess : float
         Public guess of the law's scale, for the number of bins.
     rounds_max, bits_max
         Protocols beyond them carry a caution.
     liars : float in [0, 1)
-        Share of liars among those who answer. They send the worst report.
+        Share of liars among those who answer. They send the worst report. .01 by default with a pilot or
+        bounds.
     answer_below, answer_above : float in (0, 1]
         Probability that an invited user whose value is at most the quantile, or above it, answers. It is
         multiplied by the response rate.
@@ -502,7 +588,7 @@ class PlanOptions:
     n: float | Sequence[float] | None = None
     level: float | Sequence[float] | None = None
     length: float | None = None
-    half_width: float | None = None
+    half_width: float | Sequence[float] | None = None
     response_rate: float | None = None
     difference: float | None = None
     power: float = 0.8
@@ -521,9 +607,12 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.length is not None and self.half_width is not None:
             raise InputError("half_width", self.half_width, "nothing where `length` is given")
-        for name, value in (("half_width", self.target), ("difference", self.difference)):
+        given = [("half_width", value) for value in list_of(self.target)] + [("difference", self.difference)]
+        for name, value in given:
             if value is not None and not 0 < value < math.inf:
                 raise InputError(name, value, "a number > 0")
+        if len(list_of(self.half_width)) > 1 and not self.compare:
+            raise InputError("half_width", self.half_width, "one number without `compare`")
         if self.response_rate is not None and not 0 < self.response_rate <= 1:
             raise InputError("response_rate", self.response_rate, "a share in (0, 1]")
         if not 0 < self.power < 1:
@@ -531,8 +620,7 @@ class PlanOptions:
         if not self.compare:
             self.refuse(OF_A_COMPARISON, "nothing without `compare`")
         else:
-            hint = "A study with law = 'empirical' has the values of a column."
-            self.refuse(("pilot", "bounds", "difference"), "nothing with `compare`", hint)
+            self.refuse(("difference",), "nothing with `compare`")
 
     def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
         for name in names:
@@ -540,8 +628,10 @@ class PlanOptions:
                 raise InputError(name, getattr(self, name), allowed, hint)
 
     @property
-    def target(self) -> float | None:
-        return self.half_width if self.length is None else self.length / 2
+    def target(self) -> Any:
+        """Wanted half width, or a list of one for each quantile."""
+        wanted = list_of(self.half_width)
+        return (wanted[0] if len(wanted) == 1 else wanted) if self.length is None else self.length / 2
 
     def invitations(self, n: int | None) -> int | None:
         """Invitations for n answers, if non-response has nothing to do with the value."""

@@ -1,0 +1,138 @@
+"""Design of a collection: the study file that later commands read.
+
+The file is an ordinary study with one path or protocol, one n, level and interval method. c and theta0 of a
+pilot are functions of its values, and every user receives them. A public file holds no other fact of a pilot:
+its law is ``unknown``, so that it cannot be simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.problems.quantile import UNKNOWN
+from ldpflow.errors import InputError
+from ldpflow.settings import Settings
+from ldpflow.study.entry import PILOT_VALUES, file_value
+from ldpflow.study.reading import toml_text
+
+REPLICATES = 512  # of a sweep of the file
+EXPLICIT = ("tau", "taus", "law", "location", "scale", "epsilon", "gamma", "c", "theta0", "rounds", "degree")
+"""Settings that a file has even if they are at their default."""
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Design:
+    """Tables of a study file for one collection, and the users who answer.
+
+    Every setting in ``tables`` is a list of values, as in the canonical mapping of a study.
+    """
+
+    tables: Tables
+    n: int
+    level: float
+
+    @classmethod
+    def of(
+        cls,
+        parts: Mapping[str, Settings],
+        n: int,
+        level: float,
+        taus: Sequence[float] = (),
+    ) -> Design:
+        """Design from components by table.
+
+        ``taus``: levels for which one collection serves, instead of the problem's own.
+        """
+        tables = {name: table_of(part) for name, part in parts.items()}
+        if taus:
+            tables["problem"]["tau"] = list(taus)
+        return cls(tables, n, level)
+
+    def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
+        """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
+        found: dict[str, Any] = {"level": self.level}
+        for table, settings in self.tables.items():
+            found[table] = {name: single_value(value) for name, value in settings.items()}
+        of_levels = ("kind", "tau", "taus")
+        found["problem"] = {name: found["problem"][name] for name in of_levels if name in found["problem"]}
+        if tau is not None and "tau" in found["problem"]:
+            found["problem"]["tau"] = tau
+        return found
+
+    def text(self, public: bool, unit: str | None) -> str:
+        """Study file; ``public``: without facts of the pilot but c and theta0."""
+        tables = {name: dict(table) for name, table in self.tables.items()}
+        problem = tables["problem"]
+        if public:
+            public_names = ("kind", "tau", "taus", "transform", "edges")
+            kept = {name: problem[name] for name in public_names if name in problem}
+            tables["problem"] = kept | {"law": UNKNOWN}
+        comments = ["Design of a collection, written by ldpflow plan."]
+        of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
+        if problem.get("law") == ["empirical"] and of_pilot:
+            comments.append(f"Functions of the pilot that every user receives: {', '.join(of_pilot)}.")
+        if public:
+            comments.append("The law of the values is left out: sweep cannot simulate this file.")
+        elif PILOT_VALUES in problem:
+            comments.append(f"{PILOT_VALUES} holds values of the pilot: keep this file as private as them.")
+        method = tables.pop("method")
+        settings = {
+            "seed": 1,
+            "replicates": REPLICATES,
+            **tables,
+            "grid": {"n": self.n, "level": self.level},
+            "method": [method],
+            **({} if unit is None else {"collection": {"unit": unit}}),
+        }
+        return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
+
+
+def single_value(value: Any) -> Any:
+    return single_value(value[0]) if isinstance(value, list) and len(value) == 1 else value
+
+
+def table_of(part: Settings) -> dict[str, Any]:
+    """Table of a component: settings that are given or listed in :data:`EXPLICIT`, each with one value."""
+    fields = type(part).model_fields
+    given = {name: value for name, value in part if value is not None and name != "kind"}
+    if isinstance(part, Algorithm) and part.by_coordinate():
+        steps = tuple(factor * part.step_constant() for factor in part.step_factors())
+        given |= {
+            "c": (steps,),
+            "theta0": (part.start(len(steps)),),
+            "c_factors": None,
+            "theta0_offsets": None,
+        }
+    if given.get("law") == "empirical":
+        omitted = ("location", "scale", *([PILOT_VALUES] if "file" in given else []))
+        given = {name: value for name, value in given.items() if name not in omitted}
+    found: dict[str, Any] = {"kind": part.kind}  # type: ignore[attr-defined]
+    for name, value in given.items():
+        if value is not None and (name in EXPLICIT or value != fields[name].default):
+            found[name] = [file_value(value)]
+    return found
+
+
+def write_files(texts: Mapping[Path, str], force: bool) -> None:
+    """Write new files, or ``force`` also over existing ones; none if one of them exists.
+
+    Raises
+    ------
+    InputError
+        If a file exists or cannot be written.
+    """
+    for file in texts:
+        if file.exists() and not force:
+            raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")
+    for file, text in texts.items():
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None

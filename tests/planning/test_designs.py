@@ -1,0 +1,337 @@
+"""Designs of a pilot: their numbers against other code, and the study file that later commands read."""
+
+from __future__ import annotations
+
+import tomllib
+
+import numpy as np
+import pytest
+
+import ldpflow as lf
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.errors import InputError
+from ldpflow.practice.planning.compare import rank_designs, shuffled_budget
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED
+from ldpflow.study import Study
+from tests.oracles import cells, protocols
+from tests.oracles import transcript_regression as regression
+from tests.protocols.running import Z90
+
+TAUS = (0.5, 0.75)
+SINGLE = ("sgd", "sgd_epsilon", "rounds")  # a collection for each quantile
+
+
+def column(size=2000):
+    """Session lengths in seconds: 7% at 0, 9% at 30, a long tail, whole seconds."""
+    rng = np.random.default_rng(34)
+    kind = rng.random(size)
+    return np.where(kind < 0.07, 0.0, np.where(kind < 0.16, 30.0, np.round(rng.gamma(3.0, 60.0, size))))
+
+
+def write_pilot(folder, values):
+    file = folder / "pilot.csv"
+    file.write_text("user,session_s\n" + "".join(f"u{i},{v:g}\n" for i, v in enumerate(values)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    return write_pilot(tmp_path_factory.mktemp("pilot"), column())
+
+
+def compare(pilot, n=6000, taus=TAUS, **settings):
+    given = {"replicates": 1000, "epsilon": 2, "range": (0.0, 1024.0), "column": "session_s"} | settings
+    return lf.plan(pilot=pilot, tau=taus, n=n, compare=True, **given)
+
+
+@pytest.fixture(scope="module")
+def plan(pilot):
+    return compare(pilot)
+
+
+# --- other code for the numbers, from the settings of a design file ------------------------------
+
+
+def users_of(law, rng, replicates, n):
+    return law.quantiles(rng.random((replicates, n)))
+
+
+def path_intervals(file, law, rng, replicates):
+    """Limits by quantile of LDP-SGD or ``cells``, user by user, and of TR by least squares."""
+    epsilon, algorithm, method = file["mechanism"]["epsilon"], file["algorithm"], file["method"][0]
+    problem, n = file["problem"], file["grid"]["n"]
+    taus = np.atleast_1d(problem.get("taus", problem.get("tau")))
+    theta = np.tile(np.ravel(algorithm["theta0"]).astype(float), (replicates, 1))
+    eta = np.arange(1, n + 1)[:, None] ** -algorithm["gamma"] * np.ravel(algorithm["c"])
+    values = users_of(law, rng, replicates, n)
+    k = len(taus) + 1
+    moves = np.array([cells.private_step(report, taus, epsilon) for report in range(k)])
+    low = 1 / (np.exp(epsilon) + k - 1)
+    before, A = np.empty((2, n, replicates, len(taus)))
+    for i in range(n):
+        cell = (values[:, i, None] > theta).sum(axis=1)
+        honest = rng.random(replicates) < (np.exp(epsilon) - 1) * low  # else any report, uniformly
+        report = np.where(honest, cell, rng.integers(k, size=replicates))
+        before[i], A[i] = theta, moves[report]
+        theta = np.sort(theta - eta[i] * A[i], axis=1)
+    chances = low + np.diff([0.0, *taus, 1.0]) * (np.exp(epsilon) - 1) * low
+    S = (moves.T * chances) @ moves
+    first = regression.burn_in(n, method.get("burn_in", "n^0.4"))
+    found = np.empty((len(taus), replicates, 2))
+    for r in range(replicates):
+        late = before[first:, r], A[first:, r]
+        if len(taus) == 1:
+            late = (*(part[:, 0] for part in late), eta[first:, 0])
+            found[0, r] = regression.interval(*late, method["degree"], 0.9, S[0, 0])[1:3]
+        else:
+            for q in range(len(taus)):  # K is that of the coordinate's steps
+                root, error, _ = regression.quadratic(*late, eta[first:, q], S)
+                found[q, r] = root[q] - Z90 * error[q], root[q] + Z90 * error[q]
+    return found
+
+
+def histogram_intervals(file, law, rng, replicates):
+    """Outer limits by quantile of a one-shot protocol. Their variance is that among the replicates."""
+    settings, n = file["protocol"], file["grid"]["n"]
+    k, (low, high) = settings["k"], settings["range"]
+    edges = np.linspace(low, high, k + 1)  # on the file's scale; then in the unit of the data
+    if file["problem"].get("transform") == "log1p":
+        edges = np.expm1(edges)
+    if "edges" in file["problem"]:
+        own = file["problem"]["edges"]
+        edges = np.interp(edges, np.linspace(0, 1, len(own)), own)
+    parts = []
+    for _ in range(0, replicates, 50):
+        bins = np.clip(np.searchsorted(edges, users_of(law, rng, 50, n), side="right") - 1, 0, k - 1)
+        parts.append(protocols.ONE_SHOT[settings["kind"]](rng, bins, k, settings["epsilon"]))
+    found = np.concatenate(parts)
+    variance = found.var(axis=0) * n
+    taus = file["problem"]["tau"]
+    terms = (variance, n, edges)
+    return np.array([[protocols.inversion(row, *terms, tau, Z90)[2:] for row in found] for tau in taus])
+
+
+def check_numbers(plan, law, names, folder, replicates):
+    """Half widths within 5% and coverages within four standard errors, by other code."""
+    rng = np.random.default_rng(5)
+    for name in names:
+        files = plan.write_design(folder / f"{name}.toml", protocol=name)
+        limits = []
+        for file in files:
+            settings = tomllib.loads(file.read_text())
+            make = histogram_intervals if "protocol" in settings else path_intervals
+            limits += list(make(settings, law, rng, replicates))
+        rows = sorted((row for row in plan.rows if row["protocol"] == name), key=lambda row: row["tau"])
+        for row, found in zip(rows, limits, strict=True):
+            halves = np.nan_to_num(found[:, 1] - found[:, 0], nan=np.inf) / 2  # undefined: infinite
+            if row["bins"] is None:
+                assert np.median(halves) == pytest.approx(row["half_width"], rel=0.05), name
+            else:  # a median of few different numbers
+                low, high = np.quantile(halves, [0.4, 0.6])
+                assert 0.95 * low <= row["half_width"] <= 1.05 * high, name
+            covered = np.mean((found[:, 0] <= row["quantile"]) & (row["quantile"] <= found[:, 1]))
+            error = np.hypot(row["coverage_mcse"], (max(covered * (1 - covered), 0.01) / replicates) ** 0.5)
+            assert abs(covered - row["coverage"]) <= 4 * error, name
+
+
+def test_numbers_are_those_of_other_code(plan, tmp_path):
+    law = column_law(column())
+    check_numbers(
+        plan, law, ["sgd", "sgd_epsilon", "cells", "haar", "tree", "haar_mass", "haar_log"], tmp_path, 200
+    )
+
+
+@pytest.mark.slow
+def test_numbers_of_many_users_are_those_of_other_code(tmp_path, pilot):
+    plan = compare(pilot, 50_000, (0.5, 0.9), epsilon=1, replicates=2000)
+    check_numbers(plan, column_law(column()), ["sgd", "cells", "haar", "tree"], tmp_path, 300)
+
+
+# --- the best design ------------------------------------------------------------------------------
+
+
+def test_rows(plan):
+    names = {row["protocol"] for row in plan.rows}
+    scaled = {f"{name}_{scale}" for name in {*PROTOCOLS} - {"rounds"} for scale in ("mass", "log")}
+    assert names == {"sgd", "sgd_epsilon", "cells", *PROTOCOLS, *scaled}
+    assert len(plan.rows) == 2 * len(names) == len(plan.designs)
+    rows = {(row["protocol"], row["tau"]): row for row in plan.rows}
+    assert rows["sgd_epsilon", 0.5]["messages"] == 2 and rows["sgd", 0.5]["messages"] == 1
+    assert rows["sgd", 0.5]["users"] == 3000 and rows["cells", 0.5]["users"] == 6000
+    assert rows["haar", 0.5]["state_bytes"] == 16 * (rows["haar", 0.5]["bins"] - 1)
+    # 1% who always send the lowest cell of three, at eps = 2: C - q q' of all is 1 - q q'.
+    level = 0.5 - 0.01 / 0.99 * ((np.exp(2) + 2 - 1) / (np.exp(2) - 1) - 0.5)
+    shift = rows["cells", 0.5]["quantile"] - column_law(column()).quantile(level)
+    assert rows["cells", 0.5]["liars_shift"] == pytest.approx(shift, rel=0.2)  # or the other direction's
+    assert {row["pilot_values"] for row in plan.rows} == {2000}
+
+
+def test_the_best_design_holds_its_level_and_is_the_shortest(plan):
+    best = {row["protocol"] for row in plan.rows if row["best"]}
+    assert len(best) == 1 and any(f"take {best.copy().pop()} " in text for text in plan.advice)
+    worst = {}
+    for row in plan.rows:
+        if row["state"] != HOLDS or row["range_end"] > 0.5:
+            worst[row["protocol"]] = np.inf
+        worst.setdefault(row["protocol"], 0.0)
+        ratio = (row["half_width"] or np.inf) / row["half_width_bound"]
+        worst[row["protocol"]] = max(worst[row["protocol"]], ratio)
+    assert best == {min(worst, key=worst.get)}
+
+
+def row_of(half_width, state=HOLDS, wanted=None, **settings):
+    row = {"half_width": half_width, "half_width_bound": 1.0, "wanted": wanted, "state": state}
+    return row | {"range_end": 0.0, "interval": "TR", "atoms": False} | settings
+
+
+def test_a_design_that_is_not_shown_to_hold_its_level_is_not_ranked():
+    designs = {
+        "short": [row_of(1.0), row_of(1.0, FAILS)],
+        "open": [row_of(1.0, UNDECIDED)],
+        "end": [row_of(1.0, range_end=0.6)],
+        "atom": [row_of(1.0, atoms=True)],
+        "outer": [row_of(4.0, atoms=True, interval="outer")],
+        "one": [row_of(2.0), row_of(9.0, wanted=10.0)],
+        "two": [row_of(1.5), row_of(18.0, wanted=10.0)],
+    }
+    assert rank_designs(designs, lambda row: True) == {"two": 1.8, "one": 2.0, "outer": 4.0}
+    assert rank_designs(designs, lambda row: row["half_width"] < 4) == {}
+
+
+def test_shuffled_budget():
+    """Its amplified guarantee is the epsilon asked for: the formula of the theorem, by hand."""
+    local = shuffled_budget(1.0, 10**6)
+    odds = np.exp([local, local + 0.001])
+    term = 8 * np.sqrt(odds * np.log(4e6)) / 1000 + 8 * odds / 10**6
+    below, above = np.log(1 + (odds - 1) / (odds + 1) * term)
+    assert below <= 1.0 < above or local + 0.001 > np.log(10**6 / (16 * np.log(2e6)))
+    assert shuffled_budget(1.0, 100) is None
+
+
+def test_half_widths_of_each_quantile(pilot):
+    found = compare(pilot, taus=(0.75, 0.5), half_width=[60, 30], range=None, replicates=100)
+    assert {(row["tau"], row["wanted"]) for row in found.rows} == {(0.5, 30), (0.75, 60)}
+    assert {row["protocol"] for row in found.rows} == {"sgd", "sgd_epsilon", "cells"}
+    assert any("no public range" in text for text in found.advice)
+    with pytest.raises(InputError, match="half_width"):
+        compare(pilot, half_width=[1, 2, 3])
+    with pytest.raises(InputError, match="half_width"):
+        lf.plan(pilot=pilot, column="session_s", tau=TAUS, epsilon=1, n=1000, half_width=[1, 2])
+
+
+def heaped(size=4000):
+    """Salaries: a lognormal law, rounded to 1,000 by half of the people, and 5% at 50,000, the median."""
+    rng = np.random.default_rng(50)
+    x = 50_000 * rng.lognormal(0.0, 0.5, size)
+    return np.where(
+        rng.random(size) < 0.05, 50_000.0, np.where(rng.random(size) < 0.5, np.round(x, -3), np.round(x))
+    )
+
+
+def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_path):
+    settings = {"range": (0.0, 2**18), "taus": (0.5,), "epsilon": 1, "replicates": 400}
+    file = write_pilot(tmp_path, heaped())
+    found = compare(file, **settings)
+    assert all(row["atoms"] for row in found.rows)
+    assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
+    (text,) = [text for text in found.cautions if "50000" in text]
+    assert "the 0.5-quantile is such a value" in text and "moves the quantile by at most 500" in text
+    jittered = compare(file, jitter=1000, **settings)
+    assert not any(row["atoms"] for row in jittered.rows)
+    assert {row["protocol"] for row in jittered.rows if row["best"]} == {"sgd"}
+    (text,) = [
+        text for text in jittered.cautions if "jitter = 1000 moves the 0.5-quantile by at most 500" in text
+    ]
+    assert abs(jittered.rows[0]["quantile"] - 50_000) <= 500
+
+
+# --- the file ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*SINGLE, "cells", "haar", "tree", "grr", "oue_mass", "tree_log"])
+def test_design_files_are_studies(plan, tmp_path, pilot, name):
+    files = plan.write_design(tmp_path / "design.toml", protocol=name, unit="s")
+    expected = [f"design-{tau:g}.toml" for tau in TAUS] if name in SINGLE else ["design.toml"]
+    assert [file.name for file in files] == expected
+    found = []
+    for file in files:
+        study = Study.load(file)
+        assert Study.from_toml(study.to_toml()) == study and study.collection.unit == "s"
+        table = tomllib.loads(file.read_text())
+        assert table["problem"]["file"] == str(pilot) and "law_table" not in table["problem"]
+        assert len(table["problem"]["sha256"]) == 64 and len(study.method) == len(study.n) == 1
+        simulators = study.simulators()
+        found += [level for simulator in simulators for level in simulator.parts()["problem"].levels()]
+    assert found == list(TAUS)
+    if name == "cells":
+        steps = simulators[0].algorithm
+        rule = [lf.plan(pilot=pilot, column="session_s", tau=t, epsilon=2, n=6000).rows[0] for t in TAUS]
+        assert steps.step_factors() == tuple(row["c"] for row in rule)
+        assert steps.start(2) == tuple(row["theta0"] for row in rule)
+
+
+def test_no_result_depends_on_the_unit(plan, tmp_path):
+    one, two = (
+        Study.load(plan.write_design(tmp_path / f"{unit}.toml", protocol="haar", unit=unit)[0])
+        for unit in ("s", "min")
+    )
+    assert one.plans() == two.plans() and one != two
+    with pytest.raises(InputError, match="collection.unit"):
+        Study.from_toml(one.to_toml().replace('unit = "s"', "unit = 3"))
+
+
+def test_an_existing_file_stays(plan, tmp_path):
+    file = tmp_path / "design.toml"
+    (tmp_path / "design-0.75.toml").write_text("kept")
+    with pytest.raises(InputError, match="output"):
+        plan.write_design(file, protocol="sgd")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["design-0.75.toml"]
+    plan.write_design(file, protocol="sgd", force=True)
+    assert "kept" not in (tmp_path / "design-0.75.toml").read_text()
+    with pytest.raises(InputError, match="protocol"):
+        plan.write_design(file, protocol="cell")
+
+
+def test_a_public_file_has_no_fact_of_the_pilot_but_steps_and_start(plan, tmp_path):
+    """It is read as a study, and no command simulates it."""
+    for name in ("sgd", "cells", "haar"):
+        for file in plan.write_design(tmp_path / f"{name}.toml", protocol=name, public=True):
+            table = tomllib.loads(file.read_text())
+            assert (
+                set(table["problem"]) <= {"kind", "tau", "taus", "law"}
+                and table["problem"]["law"] == "unknown"
+            )
+            text = file.read_text()
+            assert "pilot.csv" not in text and "session_s" not in text
+            if name == "haar":
+                assert set(table["protocol"]) == {"kind", "epsilon", "range", "k"}
+            study = Study.load(file)
+            with pytest.raises(InputError, match="problem.law"):
+                lf.sweep(study, tmp_path / "run", executor="serial")
+            assert not (tmp_path / "run").exists()
+
+
+def test_a_pilot_with_codes_for_no_value(tmp_path):
+    """The file of values is not the law: the design has the law's table, and no name of the file."""
+    values = np.concatenate([column(), [-1.0] * 40])
+    plan = compare(write_pilot(tmp_path, values), missing_value=-1, range=None, replicates=20)
+    (file,) = plan.write_design(tmp_path / "design.toml", protocol="cells")
+    problem = tomllib.loads(file.read_text())["problem"]
+    assert "file" not in problem and problem["law_table"] == column_law(column(), dropped=40).text()
+    assert Study.load(file).simulators()[0].problem.truth()[0] == plan.rows[0]["quantile"]
+
+
+def test_the_plan_of_one_path_writes_its_design(tmp_path, pilot):
+    plan = lf.plan(pilot=pilot, column="session_s", tau=0.5, epsilon=1, n=20_000)
+    (file,) = plan.write_design(tmp_path / "one.toml")
+    study = Study.load(file)
+    assert study.simulators()[0].algorithm.c == plan.rows[0]["c"]
+    assert plan.analysis_settings()["algorithm"]["theta0"] == study.simulators()[0].algorithm.theta0
+
+
+def test_bounds(tmp_path):
+    plan = lf.plan(bounds=(0, 100), tau=[0.9, 0.5], epsilon=1, n=20_000, compare=True, replicates=60)
+    assert {row["quantile"] for row in plan.rows if row["tau"] == 0.5} == {50.0}
+    (file,) = plan.write_design(tmp_path / "design.toml", protocol="haar")
+    assert tomllib.loads(file.read_text())["protocol"]["range"] == [0.0, 100.0]
