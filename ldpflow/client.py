@@ -92,6 +92,40 @@ def find_bin(value: float, low: float, high: float, k: int) -> int:
     return sum(value > low + (high - low) * m / k for m in range(1, k))
 
 
+def jitter(value: float, width: float, draw: Draw = SYSTEM) -> float:
+    """Value plus uniform noise on (-width/2, width/2), for a randomiser that comes next.
+
+    Values on a grid of this width lose their ties, and no quantile moves by more than width/2. The noise
+    protects nobody. Add it once to a value and keep the sum: several reports about one value share it.
+    """
+    check_number(value)
+    return value + width * ((2 * draw(2**52) + 1) / 2**53 - 0.5)
+
+
+def to_scale(value: float, transform: str | Sequence[float]) -> float:
+    """Value on the scale of a design: ``log1p``, ``log``, ``sqrt``, or edges of a piecewise linear one.
+
+    The server's thetas, low and high are on this scale. k + 1 increasing edges become 0, 1/k, ..., 1, with
+    lines between them that go on beyond both ends.
+
+    Raises
+    ------
+    ValueError
+        If the value has no logarithm. Move it to the public range first: a device that fails tells
+        something about its value.
+    """
+    check_number(value)
+    if isinstance(transform, str):
+        return {"log1p": math.log1p, "log": math.log, "sqrt": signed_root}[transform](value)
+    k = len(transform) - 1
+    j = min(sum(value >= edge for edge in transform[1:]), k - 1)
+    return (j + (value - transform[j]) / (transform[j + 1] - transform[j])) / k
+
+
+def signed_root(value: float) -> float:
+    return math.copysign(math.sqrt(abs(value)), value)
+
+
 def check_number(value: float) -> None:
     if math.isnan(value):
         raise ValueError("value must be a number, not nan")

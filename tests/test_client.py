@@ -24,6 +24,7 @@ from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
 from ldpflow.practice.audit.bundled import audit
@@ -220,7 +221,31 @@ def test_the_vectors_are_those_of_the_functions():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.text() == (FOLDER / "vectors.json").read_text()
-    assert {name for name, _ in module.cases()} == {"odds", *client.REPORTS}
+    assert {name for name, _ in module.cases()} == {"odds", "jitter", "to_scale", *client.REPORTS}
+
+
+@pytest.mark.parametrize("transform", ["log1p", "log", "sqrt", (0.0, 30.0, 60.0, 3600.0)])
+def test_the_scale_of_a_device_is_that_of_the_design(transform):
+    values = [1e-9, 0.3, 29.0, 30.0, 61.0, 3600.0, 1e6]
+    assert [client.to_scale(v, transform) for v in values] == pytest.approx(
+        forward(transform, values), rel=1e-14
+    )
+    if transform in ("log", "log1p"):
+        with pytest.raises(ValueError, match="."):
+            client.to_scale(-2.0, transform)
+
+
+def test_jitter_is_uniform_and_moves_no_quantile_by_more_than_half_its_width():
+    """Ends and middle exactly; quantiles of rounded values of 20,000 users, none beyond the bound."""
+    assert client.jitter(5.0, 2.0, draw=lambda limit: 0) == 4.0 + 2.0**-52
+    assert client.jitter(5.0, 2.0, draw=lambda limit: limit - 1) == 6.0 - 2.0**-52
+    seeded = random.Random(1)
+    values = np.round(np.random.default_rng(1).lognormal(3.0, 1.0, 20_000))
+    noisy = np.array([client.jitter(v, 1.0, seeded.randrange) for v in values.tolist()])
+    assert stats.kstest(noisy - values + 0.5, "uniform").pvalue > 1e-4
+    taus = np.linspace(0.01, 0.99, 99)
+    moved = np.quantile(noisy, taus, method="inverted_cdf") - np.quantile(values, taus, method="inverted_cdf")
+    assert 0.4 < np.abs(moved).max() <= 0.5
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")

@@ -54,6 +54,21 @@ export function unary(truth, k, epsilon, draw = system) {
   return bits;
 }
 
+export function jitter(value, width, draw = system) {
+  checkNumber(value);
+  return value + width * (Number(2n * draw(1n << 52n) + 1n) / 2 ** 53 - 0.5);
+}
+
+export function to_scale(value, transform) {
+  checkNumber(value);
+  if (transform === "log1p") return Math.log1p(value);
+  if (transform === "log") return Math.log(value);
+  if (transform === "sqrt") return Math.sign(value) * Math.sqrt(Math.abs(value));
+  const k = transform.length - 1;
+  const j = Math.min(transform.slice(1).filter((edge) => value >= edge).length, k - 1);
+  return (j + (value - transform[j]) / (transform[j + 1] - transform[j])) / k;
+}
+
 export function findBin(value, low, high, k) {
   checkNumber(value);
   let bin = 0;

@@ -43,6 +43,9 @@ def cases() -> list[tuple[str, list[Any]]]:
     for i, gradient in enumerate(GRADIENTS):
         budget = (1.0, 0.5, 8.0)[i % 3]
         found += [("laplace", [gradient, budget, 1.5]), ("gaussian", [gradient, budget, 1.5])]
+    found += [("jitter", [value, width]) for value, width in ((50000.0, 1000.0), (0.3, 0.1), (-7.0, 2.0))]
+    found += [("to_scale", [value, [0, 30, 60, 300]]) for value in (-6.0, 0.0, 31.0, 60.0, 299.5, 1e6)]
+    found += [("to_scale", [0.0, "log1p"]), ("to_scale", [1.0, "log"]), ("to_scale", [7.25, "sqrt"])]
     return found
 
 
@@ -73,8 +76,10 @@ def vectors() -> list[dict[str, Any]]:
     found = []
     for number, (name, arguments) in enumerate(cases()):
         function = getattr(client, name)
-        if name == "odds":
-            found.append({"function": name, "arguments": arguments, "report": str(function(*arguments))})
+        if name in ("odds", "to_scale"):
+            result = function(*arguments)
+            report = str(result) if name == "odds" else result
+            found.append({"function": name, "arguments": arguments, "report": report})
             continue
         for choose in sources(name, number):
             draws: list[list[str]] = []

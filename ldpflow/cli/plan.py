@@ -280,6 +280,7 @@ OPTIONS = [
     ("level", None, Axis, "X", "Nominal coverage. *"),
     ("pilot", PILOT, str | None, "FILE", "Parquet or CSV file with pilot data."),
     ("column", PILOT, str | None, "NAME", "Column of that file."),
+    ("count_column", PILOT, str | None, "NAME", "Column with the number of records of each value."),
     ("missing", PILOT, str | None, "drop", "Leave out records without a value."),
     (
         "missing_value", PILOT, list[float] | None, "X",

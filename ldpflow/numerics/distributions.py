@@ -219,16 +219,23 @@ def law_constants(name: str, parameter: float) -> tuple[float, ...]:
 
 
 @cache
-def over_array(name: str) -> Callable[..., None]:
-    """Loop of the distribution function of a law; its constants come last."""
-    cdf = globals()[f"cdf_{name}"]
+def over_array(function: Callable[..., float]) -> Callable[..., None]:
+    """Loop of a compiled function; its constants come last."""
 
     @jit
     def fill(x, out, *further):  # type: ignore[no-untyped-def]
         for i in range(x.shape[0]):
-            out[i] = cdf(x[i], *further)
+            out[i] = function(x[i], *further)
 
     return fill  # type: ignore[no-any-return]
+
+
+def values_of(function: Callable[..., float], x: NDArray[np.float64], *further: float) -> NDArray[np.float64]:
+    """A compiled function at every x, with equal bits on every processor."""
+    flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
+    out = np.empty_like(flat)
+    over_array(function)(flat, out, *further)
+    return out.reshape(np.shape(x))
 
 
 def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDArray[np.float64]:
@@ -236,10 +243,7 @@ def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDA
 
     ``parameter`` is the law's degrees of freedom or shape, if it has one.
     """
-    flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
-    out = np.empty_like(flat)
-    over_array(name)(flat, out, *law_constants(name, parameter))
-    return out.reshape(np.shape(z))
+    return values_of(globals()[f"cdf_{name}"], z, *law_constants(name, parameter))
 
 
 CELLS = 16

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
@@ -271,9 +272,20 @@ def predicted_biases(
         if said is False or arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
             continue
-        one = PredictedBias(arrivals[row["coordinate"]], row)
+        one = in_unit_of_rows(PredictedBias(arrivals[row["coordinate"]], row), paths[row["path"]])
         result.append(one if said or one.source() is not None else None)
     return result
+
+
+def in_unit_of_rows(found: PredictedBias, path: Simulator[Any, Any]) -> PredictedBias:
+    """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
+    scale, row, arrival = path.parts()["problem"].own_scale(), found.row, found.arrival
+    if scale is None:
+        return found
+    truth, start, last = path.truth()[row["coordinate"]], row["theta0"], arrival.last_mean
+    error = arrival.standard_error * float(slope(scale, truth))
+    arrival = replace(arrival, standard_error=error, last_mean=float(inverse(scale, last)))
+    return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, start))})
 
 
 def says_average(method: str) -> bool | None:

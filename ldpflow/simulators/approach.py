@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
+
 from ldpflow.components.intervals.variance import asymptotic_variances
+from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.transform import slope
 from ldpflow.components.protocols import OneShot
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
@@ -20,7 +25,8 @@ Matrix = tuple[tuple[float, ...], ...]
 class LimitLaw:
     """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step), or ``most_steps``.
 
-    ``variances`` is the diagonal of Sigma, NaN if unknown. A path with ``most_steps`` omits users.
+    ``variances`` is the diagonal of Sigma in the unit of rows (by the delta method, if the problem has a
+    scale), NaN if unknown. A path with ``most_steps`` omits users.
     """
 
     variances: tuple[float, ...]
@@ -37,7 +43,7 @@ class Approach:
     """Path of a quantile problem: steps c i^-gamma from theta0, each of ``records`` records.
 
     ``law`` is that of a record, ``noise`` the variance that the mechanism adds to the gradient
-    -tau + 1{X <= theta} of one record. c and theta0 are in the unit of the data.
+    -tau + 1{X <= theta} of one record. c and theta0 are in the unit of the data, or on the problem's scale.
     """
 
     law: Law
@@ -83,7 +89,16 @@ def limit_law_of_path(path: OnePass) -> LimitLaw | None:
         return None
     records, made = path.algorithm.records_per_step(), path.steps(path.horizon or 0)
     fewer = path.horizon is not None and made < path.horizon // records
-    return LimitLaw(asymptotic_variances(path), records, made if fewer else None)
+    variances = in_unit_of_rows(path.problem, asymptotic_variances(path))
+    return LimitLaw(variances, records, made if fewer else None)
+
+
+def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float, ...]:
+    """Variances of T^-1 of estimates on the scale T of a problem, by the delta method."""
+    scale = problem.own_scale()
+    if scale is None:
+        return tuple(variances)
+    return tuple((np.array(variances) * slope(scale, problem.truth()) ** 2).tolist())
 
 
 @limit_law.register
@@ -96,7 +111,8 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
     variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
     answering = protocol.answer_probability(tau)
-    return LimitLaw((variance / answering / simulator.law.density_at_quantile(tau) ** 2,))
+    variance /= answering * simulator.law.density_at_quantile(tau) ** 2
+    return LimitLaw(in_unit_of_rows(simulator.problem, [variance]))
 
 
 def approach(simulator: Any, n: int) -> Approach | None:
@@ -135,7 +151,7 @@ def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
     return LinearApproach(
         tuple(map(tuple, curvature)),
         tuple(a - b for a, b in zip(start, truth, strict=True)),
-        law.variances,
+        asymptotic_variances(simulator),
         algorithm.step_constant(),
         algorithm.step_exponent(),
         simulator.steps(n),

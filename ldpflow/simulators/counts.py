@@ -17,6 +17,7 @@ from ldpflow.components.intervals.record import Record
 from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.transform import slope
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
@@ -61,10 +62,11 @@ class Counts(Simulator[Request, CountsRecord]):
     def derived(self) -> dict[str, Any]:
         tau = self.problem.tau
         bound = self.protocol.bit_variance(tau) / self.horizon
+        in_rows = float(slope(self.problem.own_scale(), self.truth())[0])
         columns: dict[str, Any] = {
             "bits": self.protocol.bits(self.horizon),
             "interaction_rounds": self.protocol.interaction_rounds(),
-            "efficient_se": math.sqrt(bound) / self.law.density_at_quantile(tau),
+            "efficient_se": math.sqrt(bound) / self.law.density_at_quantile(tau) * in_rows,
         }
         if isinstance(self.protocol, OneShot):
             columns["bins"] = self.protocol.bins(self.horizon)

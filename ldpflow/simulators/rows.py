@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals.interval import IntervalMethod, Intervals, columns_of
 from ldpflow.components.intervals.record import Record, TruthRefused
+from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.simulator import Cell, Simulator, methods_of
@@ -77,8 +78,12 @@ def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
 
 
-def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
-    """Rows of one record, by replicate (or row number, if a row takes several), cell and coordinate."""
+def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) -> pa.Table:
+    """Rows of one record, by replicate (or row number, if a row takes several), cell and coordinate.
+
+    A ``transform`` is the scale of the record. Truth, estimates and limits come back by its inverse, standard
+    errors by the delta method at the estimate. Diagnostics of methods stay on the scale.
+    """
     d, runs = len(record.truth), cells[0].runs
     rows = record.replicates[::runs] // runs
     count = len(rows)
@@ -108,7 +113,12 @@ def rows_of(record: Record, cells: Sequence[Cell]) -> pa.Table:
         diverged[here] = ~method.finite(record, n, levels).reshape(count, runs).all(axis=1)
         if result.range_end is not None:
             range_end[here] = result.range_end
-    return table_of(record.truth, rows, cells, columns, diverged, range_end)
+    truth = record.truth
+    if transform is not None:
+        columns["se"] = columns["se"] * slope(transform, columns["estimate"])
+        back = {name: inverse(transform, columns[name]) for name in ("estimate", "lower", "upper")}
+        columns, truth = columns | back, inverse(transform, truth)
+    return table_of(truth, rows, cells, columns, diverged, range_end)
 
 
 def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
@@ -247,7 +257,7 @@ def simulate(batch: Batch) -> BatchResult:
         # Infinities of a diverged replicate are expected and set its status.
         with np.errstate(all="ignore"):
             if cells:
-                tables.append(rows_of(record, cells))
+                tables.append(rows_of(record, cells, batch.simulator.parts()["problem"].own_scale()))
             if batch.checkpoints:
                 followed.append(batch.simulator.trajectories(record, batch.checkpoints))
     return BatchResult(

@@ -9,11 +9,14 @@ import pytest
 
 from ldpflow.components.problems.column_law import (
     add_jitter,
+    atoms,
     check_level,
     lattice_spacing,
     law_of_column,
     load_column,
 )
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.tables import DataColumn
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -151,3 +154,61 @@ def test_records_without_a_value_are_reported(tmp_path):
         own_study(str(file))
     (warning, *_) = own_study(str(file), missing="drop").warnings()
     assert "2 of 502 records had no value and were left out" in warning
+
+
+SALARIES = Path(__file__).parents[2] / "examples/salary/salary_counts.csv"
+
+
+def test_values_with_their_counts_are_the_records(tmp_path):
+    """The law and the number of records left out are those of the file with a line for each record."""
+    values = example_column(300)
+    different, counts = np.unique(values, return_counts=True)
+    lines = [*zip(different, counts, strict=True), ("NA", 7), (1e9, 0)]
+    counted = tmp_path / "counted.csv"
+    counted.write_text("a,people\n" + "".join(f"{v},{c}\n" for v, c in lines))
+    long = tmp_path / "long.csv"
+    long.write_text("a\n" + "".join(f"{v}\n" for v in values) + "NA\n" * 7)
+    given = {"law": "empirical", "column": "a", "missing": "drop"}
+    found = Quantile(file=str(counted), count_column="people", **given)
+    assert found.law_table == Quantile(file=str(long), **given).law_table
+    assert "7 of 307 records" in str(found.caution())
+    assert "file" not in found.key_settings() and found.key_settings()["count_column"] == "people"
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ("2.5", "Row 3"),
+        ("-1", "Row 3"),
+        ("NA", "Row 3"),
+        ("x", "text that is no number"),
+        ("1e9", "at most 10,000,000"),
+    ],
+)
+def test_counts_that_are_no_whole_numbers_are_refused(tmp_path, counts, words):
+    file = tmp_path / "data.csv"
+    file.write_text(f"a,people\n1,50\n2,50\n3,{counts}\n")
+    with pytest.raises(InputError, match=words) as caught:
+        load_column(str(file), "a", False, count_column="people")
+    assert caught.value.field == "problem.count_column"
+
+
+def test_atoms_are_values_that_neighbours_do_not_explain(tmp_path):
+    rng = np.random.default_rng(5)
+    sessions = np.concatenate([np.zeros(210), np.full(270, 30.0), np.round(rng.lognormal(4.4, 1.0, 2520))])
+    found = atoms(DataColumn("s", sessions, 0))
+    assert [(atom.value, atom.below) for atom in found] == [(0.0, 0.0), (30.0, np.mean(sessions < 30))]
+    assert found[1].share == np.mean(sessions == 30)
+    # Rounding, also to half a deviation, makes a lattice and no atoms; nor do a few ties of a small column.
+    for width in (0.01, 1.0, 5.0):
+        assert atoms(DataColumn("s", width * np.round(rng.normal(50, 9, 3000) / width), 0)) == ()
+    assert atoms(DataColumn("s", np.round(rng.normal(50, 9, 200), 1), 0)) == ()
+
+
+def test_atoms_of_the_salaries():
+    column = load_column(str(SALARIES), "salary", False, count_column="people")
+    assert len(column.values) == 204_309
+    found = {atom.value: atom for atom in atoms(column)}
+    median = found[50_000.0]
+    assert median.share == pytest.approx(7481 / 204_309) and median.below < 0.5 < median.below + median.share
+    assert len(found) == 39 and 52_000.0 not in found

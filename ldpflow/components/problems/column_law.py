@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.problems.standard_laws import StandardLaw
 from ldpflow.components.problems.tables import FIELDS, DataColumn, file_stamp, read_column
+from ldpflow.components.problems.transform import Transform, forward
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 
@@ -258,6 +259,42 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
     return float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])
 
 
+@dataclass(frozen=True)
+class Atom:
+    """Value that records repeat, its share, and the share of the records below it.
+
+    The value is the quantile of every level in (below, below + share].
+    """
+
+    value: float
+    share: float
+    below: float
+
+
+NEIGHBOURS = 2  # on each side
+ATOM_SHARE, ATOM_COUNT, ATOM_RATIO = 0.005, 20, 3.0
+
+
+def atoms(column: DataColumn) -> tuple[Atom, ...]:
+    """Values that more records share than a continuous law would make, rounded or not, in order.
+
+    A value is an atom if .5% of the records or more have it, at least 20 of them, and at least three times
+    the median number of the two different values next to it on each side. In a column that is rounded to
+    less than its spread neighbours have about equal numbers: it has a lattice and no atoms. By chance alone
+    a value that expects a third of this number is an atom with a probability below 1e-4 (Poisson, 20 and more
+    at mean 20/3).
+    """
+    values, counts = np.unique(column.values, return_counts=True)
+    size = len(column.values)
+    below = (np.cumsum(counts) - counts) / size
+    found = []
+    for i in np.flatnonzero(counts >= max(ATOM_COUNT, ATOM_SHARE * size)):
+        others = np.r_[counts[max(i - NEIGHBOURS, 0) : i], counts[i + 1 : i + 1 + NEIGHBOURS]]
+        if counts[i] >= ATOM_RATIO * np.median(others):
+            found.append(Atom(float(values[i]), float(counts[i] / size), float(below[i])))
+    return tuple(found)
+
+
 FEWEST_BEYOND = 20
 """Values that must lie beyond a quantile, on the side with fewer of them."""
 
@@ -265,16 +302,27 @@ LAW_FROM = 50
 """Values beyond a quantile that determine its density well enough for a verdict."""
 
 
-def load_column(file: str, column: str | None, drop: bool, fields: tuple[str, str] = FIELDS) -> DataColumn:
+def load_column(
+    file: str,
+    column: str | None,
+    drop: bool,
+    fields: tuple[str, str] = FIELDS,
+    count_column: str | None = None,
+) -> DataColumn:
     """Read a column once per state of its file."""
-    return read_once(file, column, drop, fields, file_stamp(file))
+    return read_once(file, column, drop, fields, count_column, file_stamp(file))
 
 
 @lru_cache(maxsize=2)
 def read_once(
-    file: str, column: str | None, drop: bool, fields: tuple[str, str], stamp: tuple[int, int]
+    file: str,
+    column: str | None,
+    drop: bool,
+    fields: tuple[str, str],
+    count_column: str | None,
+    stamp: tuple[int, int],
 ) -> DataColumn:
-    found = read_column(file, column, drop=drop, fields=fields)
+    found = read_column(file, column, drop=drop, fields=fields, count_column=count_column)
     if len(found.values) < SMALLEST:
         hint = f"It has {len(found.values):,}."
         raise InputError(fields[1], found.name, f"at least {SMALLEST} values", hint)
@@ -286,11 +334,12 @@ def jittered_values(column: DataColumn, jitter: float | None) -> NDArray[np.floa
 
 
 @lru_cache(maxsize=16)
-def law_of_column(column: DataColumn, jitter: float | None) -> ColumnLaw:
-    return column_law(jittered_values(column, jitter), dropped=column.dropped)
+def law_of_column(column: DataColumn, jitter: float | None, transform: Transform = None) -> ColumnLaw:
+    """Law of T(X + noise)."""
+    return column_law(forward(transform, jittered_values(column, jitter)), dropped=column.dropped)
 
 
-def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
+def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
     """Refuse a quantile that the column hardly determines."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
@@ -298,7 +347,7 @@ def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
         allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
         needed = -(-FEWEST_BEYOND // tail)
         hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
-        raise InputError("problem.tau", tau, allowed, hint)
+        raise InputError(field, tau, allowed, hint)
     share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
@@ -306,4 +355,4 @@ def check_level(column: DataColumn, jitter: float | None, tau: float) -> None:
         if spacing:
             remedy = f"jitter = {spacing:g} adds noise of that width to every value."
             hint += f" The values lie {spacing:g} apart: {remedy}"
-        raise InputError("problem.tau", tau, "a level where values differ", hint)
+        raise InputError(field, tau, "a level where values differ", hint)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ldpflow.components.problems.laws import Law, Variate
+from ldpflow.components.problems.transform import Transform
 from ldpflow.settings import InputModel, Parameters, Settings, canonical_json
 
 
@@ -86,6 +87,10 @@ class BaseProblem(Settings):
         """Problem without its setting ``units``, and these units or None."""
         units: Units | None = getattr(self, "units", None)
         return (self if units is None else self.model_copy(update={"units": None})), units
+
+    def own_scale(self) -> Transform:
+        """Monotone scale T on which theta is estimated (ldpflow.components.problems.transform), or None."""
+        return None
 
     def caution(self) -> str | None:
         """A warning about settings that change the estimand, or None."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
+from mpmath import mp, mpf
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ldpflow.components.problems.column_law import (
@@ -24,7 +26,9 @@ from ldpflow.components.problems.laws import Component, Law, Variate
 from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
 from ldpflow.components.problems.tables import check_digest
+from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
+from ldpflow.numerics import constants
 from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
 SimpleLaw = Literal[
@@ -48,7 +52,9 @@ Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical")
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-OF_COLUMN = ("file", "column", "missing", "jitter")  # settings for reading a column
+OF_COLUMN = ("file", "column", "count_column", "missing", "jitter")  # settings for reading a column
+LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}
+"""Law of the logarithm of a law with location 0."""
 
 
 def law_names() -> tuple[str, ...]:
@@ -93,14 +99,187 @@ class MixturePart(InputModel):
 
 
 class QuantileProblem(Problem):
-    """Quantiles of one law at the levels :meth:`levels`."""
+    """Quantiles of ``location + scale * Z``, or of a column of a file, at the levels :meth:`levels`.
 
-    @abstractmethod
-    def data_law(self) -> Law:
-        """Law of a record."""
+    Parameters
+    ----------
+    law : str
+        Law of Z, or the kind of a data law that a plug-in defines.
+    location, scale : float
+        Unit of the data; scale > 0.
+    df : float, optional
+        Degrees of freedom, for ``student_t`` alone.
+    shape : float, optional
+        Shape of lognormal (deviation of the logarithm), weibull, pareto or gamma.
+    components : tuple of MixturePart, optional
+        The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
+    file, column : str, optional
+        A Parquet or CSV file and its column, for ``empirical`` alone.
+    count_column : str, optional
+        Column with the number of records that have the value of a row, one by default.
+    missing : str, optional
+        ``drop`` leaves out records without a value, which are an error otherwise.
+    jitter : float, optional
+        Width of the uniform noise that every user adds to the value of the column before comparing it.
+    sha256 : str, optional
+        Digest of the file, filled in when it is first read and checked afterwards.
+    law_table : str, optional
+        Law of the column, filled in with the digest: with it the file is not read again.
+    units : Units, optional
+        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
+    transform : str, optional
+        Scale T of the algorithm: theta estimates the quantile of T(X), rows have that of X. c, theta0, units
+        and the range of a protocol are on this scale.
+    edges : tuple of float, optional
+        T is linear between these increasing numbers and maps them to 0, 1/k, ..., 1, in place of
+        ``transform``.
+    """
+
+    level_setting: ClassVar[str]
+    """Name of the setting with the level or levels."""
+
+    law: Annotated[str, OneOf(law_names)] = "normal"
+    location: Location = 0.0
+    scale: Scale = 1.0
+    df: Freedom | None = None
+    shape: Shape | None = None
+    components: Annotated[tuple[MixturePart, ...], Field(min_length=2, max_length=8)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    column: str | None = None
+    missing: Literal["drop"] | None = None
+    jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
+    sha256: str | None = None
+    law_table: Annotated[str, Setting(stored=False)] | None = Field(default=None, repr=False)
+    units: Annotated[Units, Setting(stored=False)] | None = None
+    transform: Literal["log1p", "log", "sqrt"] | None = None
+    edges: Annotated[tuple[float, ...], Field(min_length=2, max_length=4096)] | None = None
+    count_column: str | None = None
+    _column_law: ColumnLaw = PrivateAttr()
+    _own_law: DataLaw | None = PrivateAttr(default=None)
 
     @abstractmethod
     def levels(self) -> tuple[float, ...]: ...
+
+    @model_validator(mode="after")
+    def check(self) -> Self:
+        if self.law in DATA_LAWS:
+            self._own_law = plugin_law(self.law, self.df, self.shape)
+        else:
+            check_parameter(self.law, self.df, self.shape)
+        if (self.law == "mixture") != (self.components is not None):
+            raise ValueError("components must be given with law = 'mixture' and with no other law")
+        self.check_scale()
+        if self.law == "empirical":
+            self.check_column()
+        elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
+            raise ValueError(f"{', '.join(OF_COLUMN)} go with law = 'empirical'")
+        law = self.data_law()
+        if not all(law.has_quantile(tau) for tau in self.levels()):
+            raise ValueError(
+                f"{self.level_setting} must leave the quantile finite, where the density is not 0"
+            )
+        return self
+
+    def check_scale(self) -> None:
+        if self.edges is not None and self.transform is not None:
+            raise ValueError("give transform or edges, not both")
+        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
+            raise ValueError("edges must increase")
+        logarithmic = self.transform == "log" and self.law in LOGARITHMS and self.location == 0.0
+        if self.own_scale() is not None and self.law != "empirical" and not logarithmic:
+            raise ValueError(
+                "transform and edges go with law = 'empirical', transform = 'log' also with lognormal and "
+                "pareto at location = 0"
+            )
+
+    def own_scale(self) -> Transform:
+        return self.transform if self.edges is None else self.edges
+
+    def check_column(self) -> None:
+        if (self.location, self.scale) != (0.0, 1.0):
+            raise ValueError(
+                "law = 'empirical' has the unit of its column: location and scale go with others"
+            )
+        if self.law_table is not None:
+            try:
+                self._column_law = ColumnLaw.of_text(self.law_table)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"law_table holds no law of a column ({error})") from None
+            return
+        if self.file is None:
+            raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
+        found = load_column(self.file, self.column, self.missing == "drop", count_column=self.count_column)
+        digest = check_digest(self.file, self.sha256)
+        for tau in self.levels():
+            check_level(found, self.jitter, tau, f"problem.{self.level_setting}")
+        self._column_law = law_of_column(found, self.jitter, self.own_scale())
+        self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
+
+    def key_settings(self) -> dict[str, Any]:
+        """Settings with the digest of the file, without its name."""
+        return {name: value for name, value in super().key_settings().items() if name != "file"}
+
+    @classmethod
+    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
+        """Add the digest of the file and the law of its column, if the axes name one."""
+        if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
+            return axes
+        names = (*OF_COLUMN, "transform", "edges")
+        several = [name for name in names if len(axes.get(name, ())) > 1]
+        if several:
+            hint = f"To vary {' or '.join(several)}, write a [[problem]] table for each case."
+            raise InputError("problem", several, "one column", hint)
+        given = {name: axes[name][0] for name in ("law", *names, "sha256") if name in axes}
+        for level in axes[cls.level_setting]:
+            problem = cls(**{cls.level_setting: level}, **given)
+        return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
+
+    def data_law(self) -> Law:
+        """Law of T(X), X a record."""
+        if self.law == "empirical":
+            return Law("empirical", table=self._column_law)
+        if self.transform is not None:
+            assert self.shape is not None
+            with constants.workdps(40):
+                location = float(mp.log(mpf(self.scale)))
+            spread = self.shape if self.law == "lognormal" else 1.0 / self.shape
+            return Law(LOGARITHMS[self.law], location, spread)
+        parts = tuple(
+            Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
+            for part in self.components or ()
+        )
+        own = self._own_law
+        shape = self.shape if own is None else getattr(own, "shape", None)
+        return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
+
+    def used_components(self) -> tuple[Settings, ...]:
+        return () if self._own_law is None else (self._own_law,)
+
+    def caution(self) -> str | None:
+        """Warning about a column that hardly determines its quantiles."""
+        if self.law != "empirical":
+            return None
+        law = self._column_law
+        found = []
+        tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
+        beyond = law.size * min(tau, 1.0 - tau)
+        if beyond < LAW_FROM:
+            rough = f"lengths are rough below {LAW_FROM}"
+            found.append(f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile: {rough}")
+        if law.dropped:
+            records = law.dropped + law.size
+            found.append(f"{law.dropped:,} of {records:,} records had no value and were left out")
+        return f"column {self.column!r}: {'; '.join(found)}" if found else None
+
+    def kernel_parameters(self) -> Parameters:
+        law = self if self.transform is None else self.data_law()
+        return {
+            self.level_setting: getattr(self, self.level_setting),
+            "location": law.location,
+            "scale": law.scale,
+            "inverse_scale": 1.0 / law.scale,
+            **({} if law.shape is None else {"shape": law.shape}),
+        }
 
     @property
     def dimension(self) -> int:
@@ -132,150 +311,28 @@ class QuantileProblem(Problem):
         return diagonal([law.density_at_quantile(tau) for tau in self.levels()])
 
 
-class Quantile(QuantileProblem):
-    """The tau-quantile of ``location + scale * Z``, or of a column of a file.
+class OneLevel(Problem):
+    """Setting of :class:`Quantile` that comes before those of its law.
 
     Parameters
     ----------
     tau : float in (0, 1)
         Level of the quantile.
-    law : str
-        Law of Z, or the kind of a data law that a plug-in defines.
-    location, scale : float
-        Unit of the data; scale > 0.
-    df : float, optional
-        Degrees of freedom, for ``student_t`` alone.
-    shape : float, optional
-        Shape of lognormal (deviation of the logarithm), weibull, pareto or gamma.
-    components : tuple of MixturePart, optional
-        The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
-    file, column : str, optional
-        A Parquet or CSV file and its column, for ``empirical`` alone.
-    missing : str, optional
-        ``drop`` leaves out records without a value, which are an error otherwise.
-    jitter : float, optional
-        Width of the uniform noise that every user adds to the value of the column before comparing it.
-    sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
-    law_table : str, optional
-        Law of the column, filled in with the digest: with it the file is not read again.
-    units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     """
 
-    cites: ClassVar = ("dette2024",)
-    kind: Literal["quantile"] = "quantile"
     tau: Annotated[float, Field(gt=0, lt=1), Setting("share", symbol="τ")] = 0.5
-    law: Annotated[str, OneOf(law_names)] = "normal"
-    location: Location = 0.0
-    scale: Scale = 1.0
-    df: Freedom | None = None
-    shape: Shape | None = None
-    components: Annotated[tuple[MixturePart, ...], Field(min_length=2, max_length=8)] | None = None
-    file: Annotated[str, Setting(stored=False)] | None = None
-    column: str | None = None
-    missing: Literal["drop"] | None = None
-    jitter: Annotated[float, Field(gt=0, le=1e100), Setting("unit of theta")] | None = None
-    sha256: str | None = None
-    law_table: Annotated[str, Setting(stored=False)] | None = Field(default=None, repr=False)
-    units: Annotated[Units, Setting(stored=False)] | None = None
-    _column_law: ColumnLaw = PrivateAttr()
-    _own_law: DataLaw | None = PrivateAttr(default=None)
 
-    @model_validator(mode="after")
-    def check(self) -> Self:
-        if self.law in DATA_LAWS:
-            self._own_law = plugin_law(self.law, self.df, self.shape)
-        else:
-            check_parameter(self.law, self.df, self.shape)
-        if (self.law == "mixture") != (self.components is not None):
-            raise ValueError("components must be given with law = 'mixture' and with no other law")
-        if self.law == "empirical":
-            self.check_column()
-        elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
-            raise ValueError("file, column, missing and jitter go with law = 'empirical'")
-        if not self.data_law().has_quantile(self.tau):
-            raise ValueError("tau must leave the quantile finite, where the density is not 0")
-        return self
 
-    def check_column(self) -> None:
-        if (self.location, self.scale) != (0.0, 1.0):
-            raise ValueError(
-                "law = 'empirical' has the unit of its column: location and scale go with others"
-            )
-        if self.law_table is not None:
-            try:
-                self._column_law = ColumnLaw.of_text(self.law_table)
-            except (ValueError, OverflowError) as error:
-                raise ValueError(f"law_table holds no law of a column ({error})") from None
-            return
-        if self.file is None:
-            raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
-        found = load_column(self.file, self.column, self.missing == "drop")
-        digest = check_digest(self.file, self.sha256)
-        check_level(found, self.jitter, self.tau)
-        self._column_law = law_of_column(found, self.jitter)
-        self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
+class Quantile(QuantileProblem, OneLevel):
+    """The tau-quantile of ``location + scale * Z``, or of a column of a file."""
 
-    def key_settings(self) -> dict[str, Any]:
-        """Settings with the digest of the file, without its name."""
-        return {name: value for name, value in super().key_settings().items() if name != "file"}
+    cites: ClassVar = ("dette2024",)
+    level_setting: ClassVar[str] = "tau"
 
-    @classmethod
-    def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add the digest of the file and the law of its column, if the axes name one."""
-        if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
-            return axes
-        several = [name for name in OF_COLUMN if len(axes.get(name, ())) > 1]
-        if several:
-            hint = "To vary file, column, missing or jitter, write a [[problem]] table for each case."
-            raise InputError("problem", several, "one column", hint)
-        given = {name: axes[name][0] for name in ("law", *OF_COLUMN, "sha256") if name in axes}
-        problem = cls(tau=axes["tau"][0], **given)
-        return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
-
-    def data_law(self) -> Law:
-        if self.law == "empirical":
-            return Law("empirical", table=self._column_law)
-        parts = tuple(
-            Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
-            for part in self.components or ()
-        )
-        own = self._own_law
-        shape = self.shape if own is None else getattr(own, "shape", None)
-        return Law(self.law, self.location, self.scale, self.df, shape, parts, own=own)
-
-    def used_components(self) -> tuple[Settings, ...]:
-        return () if self._own_law is None else (self._own_law,)
-
-    def caution(self) -> str | None:
-        """Warning about a column that hardly determines its quantile."""
-        if self.law != "empirical":
-            return None
-        law = self._column_law
-        found = []
-        beyond = law.size * min(self.tau, 1.0 - self.tau)
-        if beyond < LAW_FROM:
-            rough = f"lengths are rough below {LAW_FROM}"
-            found.append(
-                f"{beyond:.0f} of its {law.size:,} values lie beyond the {self.tau:g} quantile: {rough}"
-            )
-        if law.dropped:
-            records = law.dropped + law.size
-            found.append(f"{law.dropped:,} of {records:,} records had no value and were left out")
-        return f"column {self.column!r}: {'; '.join(found)}" if found else None
+    kind: Literal["quantile"] = "quantile"
 
     def levels(self) -> tuple[float, ...]:
         return (self.tau,)
-
-    def kernel_parameters(self) -> Parameters:
-        return {
-            "tau": self.tau,
-            "location": self.location,
-            "scale": self.scale,
-            "inverse_scale": 1.0 / self.scale,
-            **({} if self.shape is None else {"shape": self.shape}),
-        }
 
     def quantile_target(self) -> tuple[float, Law] | None:
         return self.tau, self.data_law()

@@ -6,68 +6,45 @@ the density of X, S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.problem import Matrix, Units
-from ldpflow.components.problems.quantile import Freedom, Location, Quantile, QuantileProblem, Scale
+from ldpflow.components.problems.problem import Matrix, Problem
+from ldpflow.components.problems.quantile import QuantileProblem
 from ldpflow.numerics.streams import LANES
-from ldpflow.settings import Parameters, Setting
+from ldpflow.settings import Setting
 
 
-class Quantiles(QuantileProblem):
-    """The quantiles of ``location + scale * Z`` at several levels; iterates are kept in order.
+class SeveralLevels(Problem):
+    """Setting of :class:`Quantiles` that comes before those of their law.
 
     Parameters
     ----------
     taus : tuple of float in (0, 1)
         Levels in increasing order.
-    law : str
-        Law of Z.
-    location, scale : float
-        Unit of the data; scale > 0.
-    df : float, optional
-        Degrees of freedom, for ``student_t`` alone.
-    units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     """
 
-    kind: Literal["quantiles"] = "quantiles"
     taus: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1, max_length=20), Setting("share")
     ] = (0.25, 0.5, 0.75)
-    law: Literal["normal", "laplace", "exponential", "uniform", "logistic", "student_t", "bimodal"] = "normal"
-    location: Location = 0.0
-    scale: Scale = 1.0
-    df: Freedom | None = None
-    units: Annotated[Units, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
-    def check_levels(self) -> Self:
+    def check_order(self) -> Self:
         if any(a >= b for a, b in zip(self.taus, self.taus[1:], strict=False)):
             raise ValueError("taus must increase")
-        for tau in self.taus:
-            self.single(tau)
         return self
 
-    def single(self, tau: float) -> Quantile:
-        return Quantile(tau=tau, law=self.law, location=self.location, scale=self.scale, df=self.df)
 
-    def data_law(self) -> Law:
-        return Law(self.law, self.location, self.scale, self.df)
+class Quantiles(QuantileProblem, SeveralLevels):
+    """The quantiles at several levels of any law of ``quantile``; iterates are kept in order."""
+
+    level_setting: ClassVar[str] = "taus"
+
+    kind: Literal["quantiles"] = "quantiles"
 
     def levels(self) -> tuple[float, ...]:
         return self.taus
-
-    def kernel_parameters(self) -> Parameters:
-        return {
-            "taus": self.taus,
-            "location": self.location,
-            "scale": self.scale,
-            "inverse_scale": 1.0 / self.scale,
-        }
 
     def gradient_covariance(self) -> Matrix:
         return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
@@ -91,4 +68,8 @@ def gradient_bit(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-
 def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """P(X <= theta_q) = F((theta_q - location)/scale), instead of the gradient."""
     for j in range(kernel.D):
-        g[j * LANES + lane] = kernel.cdf((theta[j * LANES + lane] - problem.location) * problem.inverse_scale)
+        z = (theta[j * LANES + lane] - problem.location) * problem.inverse_scale
+        if kernel.SHAPED:
+            g[j * LANES + lane] = kernel.cdf(z, problem.shape)
+        else:
+            g[j * LANES + lane] = kernel.cdf(z)

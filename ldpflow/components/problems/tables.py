@@ -287,6 +287,7 @@ def read_column(
     *,
     drop: bool = False,
     fields: tuple[str, str] = FIELDS,
+    count_column: str | None = None,
 ) -> DataColumn:
     """Read one numeric column.
 
@@ -300,6 +301,8 @@ def read_column(
         Leave out records without a finite value, which are an error otherwise.
     fields : (str, str)
         Names of the file and of the column in messages.
+    count_column : str, optional
+        Column with the number of records that have the value of a row, one by default.
 
     Raises
     ------
@@ -311,16 +314,32 @@ def read_column(
     name = choose_column(table, column, fields[1])
     (values,) = table.columns([name], fields[1], MOST_VALUES)
     finite = np.isfinite(values)
-    dropped = len(values) - int(finite.sum())
-    if dropped and not drop:
+    if not finite.all() and not drop:
         remedy = '; missing = "drop" leaves such records out.'
         raise table.missing_error(values, name, fields[1], remedy)
+    if count_column is not None:
+        counts = read_counts(table, count_column, fields[1].replace("column", "count_column"))
+        values, finite = np.repeat(values, counts), np.repeat(finite, counts)
+    dropped = len(values) - int(finite.sum())
     values = values[finite] if dropped else values
     different = len(np.unique(values))
     if different < 3:
         hint = f"It has {different} in {len(values):,} records."
         raise InputError(fields[1], name, "a column with at least three different values", hint)
     return DataColumn(name, values, dropped)
+
+
+def read_counts(table: UserTable, column: str, field: str) -> NDArray[np.int64]:
+    """Whole numbers >= 0 of records."""
+    choose_column(table, column, field)
+    (counts,) = table.columns([column], field, MOST_VALUES)
+    bad = np.flatnonzero(~((counts >= 0) & (counts == np.floor(counts))))
+    if len(bad):
+        hint = f"Row {bad[0] + 1:,} has another value."
+        raise InputError(field, column, "a column of whole numbers >= 0", hint)
+    if counts.sum() > MOST_VALUES:
+        raise InputError(field, f"{counts.sum():,.0f} records", f"at most {MOST_VALUES:,}")
+    return counts.astype(np.int64)
 
 
 def choose_column(table: UserTable, column: str | None, field: str) -> str:

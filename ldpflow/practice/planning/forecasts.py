@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import problem_of, settings_of
+from ldpflow.practice.planning.sources import problem_of, problem_settings
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
@@ -63,8 +63,6 @@ MOST_STEPS = 2 * 10**9
 
 ROUNDS = 5  # of thresholds
 FEWEST = 100  # replicates that a median length needs
-
-LAWS_OF_SEVERAL: tuple[str, ...] = get_args(Quantiles.model_fields["law"].annotation)
 
 
 @dataclass(frozen=True)
@@ -419,8 +417,7 @@ class CellsForecast(SgdForecast):
         return None if found == "TR3" else found  # vectors have no degree 3
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        law = settings_of(self.target.law, ("location", "scale", "df"))
-        problem = Quantiles(taus=self.target.together, **law)
+        problem = Quantiles(taus=self.target.together, **problem_settings(self.target.law))
         return OnePass(problem, Cells(epsilon=epsilon), self.steps.algorithm(users))
 
     def regression(self, name: str) -> TranscriptRegression:
@@ -429,8 +426,6 @@ class CellsForecast(SgdForecast):
     def obstacle(self, n: int, epsilon: float) -> str | None:
         if self.target.answers > 1:
             return "several answers of a user"
-        if self.target.law.name not in LAWS_OF_SEVERAL:
-            return f"several quantiles of {self.target.law.name}"
         return super().obstacle(n, epsilon)
 
 

@@ -164,14 +164,17 @@ class Pilot(OwnSteps):
     missing_values: tuple[float, ...] = ()
     jitter: float | None = None
     seed: int = 0
+    count_column: str | None = None
 
     @cached_property
     def read(self) -> DataColumn:
         if isinstance(self.source, str):
-            found = load_column(self.source, self.column, self.drop, FIELDS)
+            found = load_column(self.source, self.column, self.drop, FIELDS, self.count_column)
         else:
-            table = arrow_table(self.source, "pilot", self.column)
-            found = read_column(table, self.column, drop=self.drop, fields=FIELDS)
+            table = arrow_table(self.source, "pilot", None if self.count_column else self.column)
+            found = read_column(
+                table, self.column, drop=self.drop, fields=FIELDS, count_column=self.count_column
+            )
         values = found.values
         for missing in self.missing_values:
             if missing not in found.values:
@@ -199,6 +202,7 @@ class Pilot(OwnSteps):
             file=self.source if whole_file else None,
             sha256=digest_of(self.source) if whole_file else None,
             column=self.read.name,
+            count_column=self.count_column,
             missing="drop" if self.drop else None,
             jitter=self.jitter,
             law_table=law_of_column(self.read, self.jitter).text(),
@@ -415,17 +419,22 @@ class Guess(OwnSteps):
         return SURVEYED[low], SURVEYED[high]
 
 
-def settings_of(law: Law, names: tuple[str, ...] = ("location", "scale", "df", "shape")) -> dict[str, Any]:
-    return {"law": law.name, **{name: getattr(law, name) for name in names}}
+def settings_of(law: Law) -> dict[str, Any]:
+    return {"law": law.name, **{name: getattr(law, name) for name in ("location", "scale", "df", "shape")}}
+
+
+def problem_settings(law: Law) -> dict[str, Any]:
+    """Settings of a problem ``quantile`` or ``quantiles`` with this law."""
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return {**settings_of(law), "components": tuple(parts) or None, "law_table": table}
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
-    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
-    table = None if law.table is None else law.table.text()
-    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
+    return Quantile(tau=tau, **problem_settings(law))
 
 
-OF_A_PILOT = ("column", "missing", "missing_value", "jitter")
+OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter")
 OF_A_COMPARISON = (
     "range", "scale_guess", "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers",
     "replicates",
@@ -442,6 +451,8 @@ class PlanOptions:
         A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
     column : str
         Its column. Not needed if one column is numeric and no other one consists mostly of numbers.
+    count_column : str
+        Column with the number of records that have the value of a row, one by default.
     missing : str
         ``drop`` leaves out records without a value, which are an error otherwise.
     missing_value : number or sequence of numbers
@@ -481,6 +492,7 @@ class PlanOptions:
 
     pilot: Any = None
     column: str | None = None
+    count_column: str | None = None
     missing: str | None = None
     missing_value: float | Sequence[float] | None = None
     jitter: float | None = None
@@ -564,7 +576,8 @@ class PlanOptions:
             raise InputError("missing", self.missing, "drop, or nothing")
         codes = () if self.missing_value is None else tuple(map(float, list_of(self.missing_value)))
         values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
-        return Pilot(values, self.column, self.missing == "drop", codes, self.jitter, self.seed)
+        drop = self.missing == "drop"
+        return Pilot(values, self.column, drop, codes, self.jitter, self.seed, self.count_column)
 
 
 OPTIONS = tuple(option.name for option in fields(PlanOptions))
