@@ -156,8 +156,10 @@ class Descent:
         self.room[0] -= 1
         if self.room[0] == 0:
             eta = self.algorithm.step_constant() * self.round ** -self.algorithm.step_exponent()
+            factors = self.algorithm.step_factors() or (1.0,) * len(self.thetas)
             moved = [
-                theta - eta * total / self.size for theta, total in zip(self.thetas, self.sums, strict=True)
+                theta - eta * factor * total / self.size
+                for theta, factor, total in zip(self.thetas, factors, self.sums, strict=True)
             ]
             self.thetas, self.sums = sorted(moved), [0.0] * len(moved)
             if self.round < self.steps:

@@ -17,6 +17,7 @@ from ldpflow.errors import InputError, require_extra
 if TYPE_CHECKING:
     from ldpflow.cli.tables import Sheet
     from ldpflow.components.mechanisms import Mechanism
+    from ldpflow.components.protocols import Protocol
     from ldpflow.practice.audit.distinguishing import Audit
     from ldpflow.practice.transcripts.result import Analysis
 
@@ -24,21 +25,25 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),
 ]
-MechanismName = Annotated[
-    str, typer.Argument(metavar="MECHANISM", help="Kind of the mechanism; see ldpflow list.")
-]
 Epsilon = Annotated[float | None, typer.Option(help="Budget of one report, of eps-LDP mechanisms.")]
 Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussian mechanisms.")]
 
 
 def analyse(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Transcript: Parquet, or CSV with a header.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[DESIGN.toml] FILE...",
+            help="Design, as ldpflow plan writes it. Reports: Parquet, or CSV with a header; several are one "
+            "collection.",
+        ),
+    ],
     settings: Annotated[
         str | None,
         typer.Option(
             metavar="FILE.toml",
-            help="How the reports were collected.",
-            show_default="the transcript's name with .toml, if it is there",
+            help="How the reports were collected, in the place of a design.",
+            show_default="the file's name with .toml, if it is there",
         ),
     ] = None,
     tau: Annotated[float | None, typer.Option(help="Level of the quantile.")] = None,
@@ -54,8 +59,15 @@ def analyse(
         list[float] | None, typer.Option(help="theta after the last report; of a vector one for each.")
     ] = None,
     n: Annotated[
-        str | None, typer.Option("--n", metavar="X", help="Users: the reports that the file must have.")
+        str | None,
+        typer.Option(
+            "--n", metavar="X", help="Users: the reports that there must be.", show_default="the design's"
+        ),
     ] = None,
+    adversarial_share: Annotated[
+        float,
+        typer.Option(help="Share of users who may send any report: intervals are widened for the worst."),
+    ] = 0.0,
     method: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all")
     ] = None,
@@ -72,8 +84,9 @@ def analyse(
 ) -> None:
     """Compute confidence intervals from collected private reports (a transcript).
 
-    This is post-processing: it needs no raw data and adds no noise. Settings that the file's metadata has may
-    be left out; a contradiction is an error.
+    This is post-processing: it needs no raw data and adds no noise. The design, or --settings and flags, say
+    how the reports were collected. Settings that a file's metadata has may be left out; a contradiction is an
+    error.
     """
     from ldpflow.practice.transcripts.analysis import analyse as compute
     from ldpflow.practice.transcripts.collection import merge_settings, read_settings
@@ -83,17 +96,28 @@ def analyse(
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
         "algorithm": algorithm,
-        "n": read_count(n, "n"),
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
         "seed": seed,
     }
-    if settings is None and os.path.lexists(f"{file}.toml"):
-        settings = f"{file}.toml"
+    if late := next((name for name in files[1:] if name.endswith(".toml")), None):
+        raise InputError("file", late, "a file of reports: the design stands before them")
+    if files[0].endswith(".toml"):
+        if settings is not None:
+            raise InputError("settings", settings, f"nothing: {files[0]} has the settings")
+        settings, *files = files
+        if not files:
+            raise InputError("file", None, "files of reports after the design")
+    elif settings is None and len(files) == 1 and os.path.lexists(f"{files[0]}.toml"):
+        settings = f"{files[0]}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    tables = merge_settings(drop_none(given), read_settings(settings) if settings else {}, str(settings))
-    found = compute(file, tables)
+    stored = read_settings(settings) if settings else {}
+    if "protocol" in stored and mechanism is None and mu is None:
+        given |= {"protocol": {"epsilon": epsilon}, "mechanism": None}
+    tables = merge_settings(drop_none(given), stored, str(settings))
+    count = read_count(n, "n")
+    found = compute(files, tables, n=count, adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
@@ -128,9 +152,10 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    results = [(title, format_value(name, digits)) for title, name, digits in shown_columns(rows)]
+    shown = shown_columns(rows, analysis.unit)
+    results = [(title, format_value(name, digits)) for title, name, digits in shown]
     results.append(("status", lambda row: row["status"]))
-    notes = [*str(analysis).splitlines(), "", analysis.methods_paragraph()]
+    notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
 
 
@@ -219,7 +244,13 @@ class PageFormat(StrEnum):
 
 
 def privacy(
-    mechanism: MechanismName,
+    mechanism: Annotated[
+        str,
+        typer.Argument(
+            metavar="MECHANISM",
+            help="Kind of the mechanism or protocol (see ldpflow list), or a design that ldpflow plan wrote.",
+        ),
+    ],
     epsilon: Epsilon = None,
     mu: Mu = None,
     settings: Settings = None,
@@ -241,16 +272,30 @@ def privacy(
     delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta) guarantees.")] = 1e-6,
     form: Annotated[PageFormat, typer.Option("--format", help="text or json.")] = PageFormat.text,
 ) -> None:
-    """Print a mechanism's privacy guarantee per report, per user and in a design, with sources.
+    """Print the privacy guarantee of a mechanism, protocol or design.toml per report and user, with sources.
 
     These are guarantees on paper: they protect people only where a vetted implementation runs.
     """
-    from ldpflow.practice.privacy.page import CollectionDesign, privacy_page
+    from ldpflow.practice.privacy.page import CollectionDesign, collected_words, privacy_page
 
-    chosen = read_mechanism(mechanism, given_settings({"epsilon": epsilon, "mu": mu}, settings))
-    design = CollectionDesign(reports, response_rate, secret_sample, shuffled, read_count(users), delta)
-    shown = {k: v for k, v in chosen.model_dump().items() if k != "kind" and v is not None}
-    page = privacy_page(mechanism, shown, chosen.privacy(), design)
+    given, count = given_settings({"epsilon": epsilon, "mu": mu}, settings), read_count(users)
+    collected: list[str] = []
+    if mechanism.endswith(".toml"):
+        from ldpflow.practice.transcripts.collection import read_collection, read_settings
+
+        if given:
+            raise InputError(next(iter(given)), given, f"nothing: {mechanism} has the settings")
+        collection = read_collection(read_settings(mechanism))
+        chosen, collected = collection.randomiser, collected_words(collection)
+        count = collection.n if shuffled and count is None else count
+    else:
+        chosen = read_mechanism(mechanism, given)
+    design = CollectionDesign(reports, response_rate, secret_sample, shuffled, count, delta)
+    shown = chosen.model_dump(exclude={"kind"}, exclude_none=True)
+    if chosen.group == "protocol":
+        named = chosen.model_dump(exclude={"kind"}, exclude_defaults=True)
+        shown = {"epsilon": shown["epsilon"], **{k: v for k, v in named.items() if collected or k in given}}
+    page = privacy_page(chosen.kind, shown, chosen.privacy(), design, collected)
     if form is PageFormat.json:
         typer.echo(json.dumps(page.to_dict(), indent=2, allow_nan=False))
     else:
@@ -280,19 +325,16 @@ def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None)
     return found
 
 
-def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism:
-    """The one mechanism of a kind with these settings."""
+def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protocol:
+    """The one mechanism or protocol of a kind with these settings."""
     from ldpflow.components.protocols import PROTOCOLS
     from ldpflow.study.entry import read_component
     from ldpflow.study.plugins import load_plugins
 
     load_plugins()
     if kind in PROTOCOLS:
-        hint = (
-            "All answers of a user to a protocol are eps-LDP together: see `ldpflow privacy "
-            "randomized_response --epsilon E`, or deployed_response for users who do not always answer."
-        )
-        raise InputError("mechanism", kind, "the kind of a mechanism", hint)
+        protocol: Protocol = read_component("protocol", {"kind": kind, **PROTOCOLS[kind].example, **table})
+        return protocol
     mechanism: Mechanism = read_component("mechanism", {"kind": kind, **table})
     return mechanism
 

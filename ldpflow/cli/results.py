@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -271,16 +271,28 @@ def export(
 
 
 def cite(
-    run: Run,
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run directory, or a study file such as a design.")
+    ],
     text: Annotated[
         bool, typer.Option("--text", help="A paragraph for a methods section, in the place of BibTeX.")
     ] = False,
 ) -> None:
-    """Print BibTeX of the methods that a run uses and of ldpflow."""
+    """Print BibTeX of the methods that a run or a study file uses, and of ldpflow."""
+    from ldpflow.documents import parse_toml, read_text
     from ldpflow.results.design import run_design
-    from ldpflow.results.references import bibtex, kinds_without_reference, study_paragraph
+    from ldpflow.results.references import study_paragraph
     from ldpflow.run import open_run
+    from ldpflow.study.entry import GROUPS, entry_tables
 
+    if run.endswith(".toml"):
+        if text:
+            raise InputError("text", True, "a run: the paragraph describes its results")
+        study = parse_toml(read_text(run, "run"), "run", run)
+        for group in GROUPS.keys() & study.keys():
+            entry_tables(group, study[group])
+        print_bibtex(study)
+        return
     opened = open_run(run)
     if opened.store.read_study() is None:
         raise InputError("run", run, "a run with a study.toml")
@@ -289,8 +301,14 @@ def cite(
     if text:
         typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
         return
-    typer.echo(bibtex(design.study), nl=False)
-    for kind in kinds_without_reference(design.study):
+    print_bibtex(design.study)
+
+
+def print_bibtex(study: Mapping[str, Any]) -> None:
+    from ldpflow.results.references import bibtex, kinds_without_reference
+
+    typer.echo(bibtex(study), nl=False)
+    for kind in kinds_without_reference(study):
         typer.echo(f"no reference is known of {kind}, a component of a plug-in: it has no `cites`", err=True)
 
 

@@ -10,6 +10,7 @@ from ldpflow.practice.transcripts.result import (
     ARRIVAL,
     EstimatedCdf,
     interval_words,
+    limits_words,
     method_label,
     shown_columns,
 )
@@ -17,6 +18,7 @@ from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_cha
 from ldpflow.report.page import render_page, script_json
 
 if TYPE_CHECKING:
+    from ldpflow.practice.transcripts.methods import Row as AnalysisRow
     from ldpflow.practice.transcripts.result import Analysis
 
 PROGRESS = (
@@ -54,7 +56,7 @@ def analysis_html(analysis: Analysis) -> str:
             heading = ", ".join(filter(None, (title, name)))
             section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption, "tall": 0}
             sections.append(section | {"alt": spec["description"]})
-    shown = shown_columns(analysis.asked)
+    shown = shown_columns(analysis.asked, analysis.unit)
     return render_page(
         "analysis.html.jinja",
         name=analysis.file.rpartition("/")[2],
@@ -71,7 +73,7 @@ def analysis_html(analysis: Analysis) -> str:
         ],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
-        notes=analysis.notes,
+        notes=[text for text in (*analysis.notes, analysis.adversarial_words()) if text],
         methods=analysis.methods_paragraph(),
         specs=script_json(specs),
     )
@@ -83,7 +85,7 @@ def lead(analysis: Analysis, j: int) -> str:
     where = f"{name[0].upper()}{name[1:]}: " if name else ""
     if row is None:
         return f"{where}no interval is defined."
-    return f"{where}{interval_words(row)} by {method_label(row)}."
+    return f"{where}{interval_words(row, analysis.unit)} by {method_label(row)}."
 
 
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
@@ -91,7 +93,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     taus = ", ".join(f"{tau:g}" for tau in collection.taus)
     found = [
         ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
-        ("Reports", f"{analysis.users:,}"),
+        ("Reports", f"{analysis.users:,}" + (f" in {analysis.files} files" if analysis.files > 1 else "")),
         ("Mechanism", analysis.privacy_words()),
     ]
     if algorithm is not None:
@@ -100,16 +102,18 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     elif collection.protocol is not None:
         low, high = collection.protocol.ends
         bins = getattr(collection.protocol, "k", None)
-        found.append(("Range", f"[{low:g}, {high:g}]" + (f", {bins} bins" if bins else "")))
+        range_words = limits_words(low, high, analysis.unit)
+        found.append(("Range", range_words + (f", {bins} bins" if bins else "")))
         found.append(("Rounds", f"{analysis.steps}"))
     if collection.batch_size > 1:
         found.append(("Reports to a step", f"{collection.batch_size:,}"))
     if analysis.sha256 is not None:
-        found.append(("SHA-256 of the file", analysis.sha256))
+        what = "the file" if analysis.files == 1 else "the files, one after the other"
+        found.append((f"SHA-256 of {what}", analysis.sha256))
     return found
 
 
-def table_row(row: dict[str, Any], analysis: Analysis) -> list[str]:
+def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:
 
     def cell(name: str, digits: int) -> str:
         value = row.get(name)
@@ -122,6 +126,10 @@ def table_row(row: dict[str, Any], analysis: Analysis) -> list[str]:
         *(cell(name, digits) for _, name, digits in shown_columns(analysis.asked)),
         row["status"],
     ]
+
+
+def with_unit(title: str, analysis: Analysis) -> str:
+    return f"{title} ({analysis.unit})" if analysis.unit else title
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
@@ -148,14 +156,16 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
     colour = alt.Color("what:N", title=None, scale=named_scale(shades))
     powers = alt.Axis(values=[10**k for k in range(len(str(analysis.steps)))], format="~s")
     x = alt.X("step:Q", title="step", scale=alt.Scale(type="log", nice=False), axis=powers)
-    y = alt.Y("value:Q", title="theta", scale=alt.Scale(zero=False))
+    y = alt.Y("value:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour)
     if fits:
         base = alt.Chart(alt.Data(values=fits)).encode(x=x, color=colour)
         chart = chart + base.mark_rule(strokeWidth=1.6).encode(y="lower:Q", y2="upper:Q")
         chart = chart + base.mark_point(filled=True, size=45).encode(y=y)
     row = analysis.reported(j)
-    end = "" if row is None else f" The regression ends at {row['estimate']:.6g}."
+    end = (
+        "" if row is None else f" The regression ends at {row['estimate']:.6g} {analysis.unit}".rstrip() + "."
+    )
     text = f"Iterate and average of theta over {analysis.steps:,} steps.{end}"
     return style_chart(chart.properties(width=620, height=300), "Estimates along the run", text)
 
@@ -164,15 +174,16 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
     """F^ and, at the height tau, the interval to report."""
     tau, row = analysis.collection.taus[j], analysis.reported(j)
     points = [{"x": x, "F": f} for x, f in zip(cdf.points.tolist(), cdf.values.tolist(), strict=True)]
-    x: Any = alt.X("x:Q", title="value", scale=alt.Scale(zero=False))
+    value = with_unit("value", analysis)
+    x: Any = alt.X("x:Q", title=value, scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=points)).mark_line(point=True, strokeWidth=1.2, color=GREY)
     layers = chart.encode(x=x, y=alt.Y("F:Q", title="F^"))
     end = "No interval is defined."
     if row is not None:
         limits = [{"lower": row["lower"], "upper": row["upper"], "F": tau}]
         base = alt.Chart(alt.Data(values=limits)).mark_rule(strokeWidth=3, color=METHODS["TR"])
-        layers = layers + base.encode(x=alt.X("lower:Q", title="value"), x2="upper:Q", y="F:Q")
-        end = f"The interval at {tau:g} is {row['lower']:.6g} to {row['upper']:.6g}."
+        layers = layers + base.encode(x=alt.X("lower:Q", title=value), x2="upper:Q", y="F:Q")
+        end = f"The interval at {tau:g} is {limits_words(row['lower'], row['upper'], analysis.unit)}."
     text = f"Estimated distribution function at {len(points)} points. {end}"
     layers = layers.properties(width=620, height=300)
     return style_chart(layers, "Estimated distribution function", text)
@@ -192,8 +203,10 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
         y=alt.Y("name:N", title=None, sort=[row["name"] for row in rows]),
         color=alt.Color("method:N", legend=None, scale=shades),
     )
-    x: Any = alt.X("lower:Q", title="theta", scale=alt.Scale(zero=False))
+    x: Any = alt.X("lower:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False))
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
-    text = "; ".join(f"{row['name']}: {row['lower']:.6g} to {row['upper']:.6g}" for row in rows)
+    text = "; ".join(
+        f"{row['name']}: {limits_words(row['lower'], row['upper'], analysis.unit)}" for row in rows
+    )
     return style_chart(chart.properties(width=620, height=max(80, 26 * len(rows))), "Intervals", text, 130)

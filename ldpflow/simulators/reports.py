@@ -79,7 +79,7 @@ def keep_rows(  # type: ignore[no-untyped-def]
                 for j in range(kernel.D):
                     if size > 1:
                         mean[j * LANES] /= size
-                    theta[j * LANES] -= eta_i * mean[j * LANES]
+                    theta[j * LANES] -= eta_i * steps.factors[j] * mean[j * LANES]
                     mean[j * LANES] = 0.0
                 if kernel.ORDERED:
                     put_in_order(kernel, theta, 0)
@@ -109,6 +109,7 @@ def step_settings(path: OnePass) -> Parameters:
         "c": algorithm.step_constant(),
         "gamma": algorithm.step_exponent(),
         "batch_size": float(algorithm.records_per_step()),
+        "factors": algorithm.step_factors() or (1.0,) * path.problem.dimension,
     }
 
 
@@ -137,7 +138,7 @@ def reports_of(
     kernel = rows_kernel(path)
     data_state = data_states(path, seed, [replicate])
     noise_state = noise_states(path, path.key, seed, [replicate])
-    theta = np.full(d * LANES, float(algorithm.theta0))
+    theta = np.repeat(np.array(algorithm.start(d), dtype=np.float64), LANES)
     mean = np.zeros(d * LANES)
     counters = np.zeros(2, np.int64)
     fixed = (

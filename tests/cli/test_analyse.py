@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 import tomllib
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from ldpflow import client
 from tests.oracles.transcript import cell_demo, demo
 from tests.transcripts.conftest import as_table, write
 
@@ -145,6 +147,37 @@ def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
     assert refused.code == 2 and "--n: 5000" in refused.err and "4000, the reports of the file" in refused.err
     moved = ldpflow("analyse", file, "--settings", settings, "--theta0", 0.5, "--theta0", -1)
     assert moved.code == 2 and "--theta0" in moved.err
+
+
+def test_a_design_and_several_files(ldpflow, tmp_path):
+    draw = random.Random(3)
+    lines = [
+        f"{client.grr(draw.gauss(30.0, 9.0), 1.0, 0.0, 64.0, 8, draw=draw.randrange)}" for _ in range(1500)
+    ]
+    files = [tmp_path / f"{at}.csv" for at in range(3)]
+    for at, file in enumerate(files):
+        file.write_text("\n".join(["report", *lines[at::3]]) + "\n")
+    design = tmp_path / "design.toml"
+    design.write_text(
+        "name = 'd'\n[problem]\nkind = 'quantile'\ntau = [0.5, 0.75]\n[protocol]\nkind = 'grr'\n"
+        "epsilon = 1.0\nrange = [0.0, 64.0]\nk = 8\n[grid]\nn = 1500\n[[method]]\nkind = 'inversion'\n"
+        "[collection]\nunit = 'min'\n"
+    )
+    page = tmp_path / "page.html"
+    shown = ldpflow("analyse", design, *files, "--html", page, "--adversarial-share", 0.01)
+    assert shown.code == 0 and "lower (min)" in shown.out and "1% of users who send any" in shown.out
+    assert "min" in page.read_text() and "1% of users who send any" in page.read_text()
+    for arguments, said in (
+        ((design,), "files of reports after the design"),
+        ((design, *files[:2]), "--n: 1500"),
+        ((design, *files, "--epsilon", 2), "--epsilon: 2.0"),
+        ((design, *files, "--settings", design), "--settings"),
+        ((design, *files, "--adversarial-share", 0.5), "--adversarial-share: 0.5"),
+        ((*files, design), "design.toml"),
+    ):
+        refused = ldpflow("analyse", *arguments)
+        assert refused.code == 2 and said in refused.err and len(refused.err.splitlines()) == 1
+    assert ldpflow("analyse", design, *files[:2], "--n", "1e3").code == 0
 
 
 def test_strict(ldpflow, tmp_path):

@@ -78,9 +78,51 @@ def test_refused(ldpflow, arguments, field):
     assert shown.code == 2 and field in shown.err and "Traceback" not in shown.err
 
 
-def test_a_protocol_is_no_mechanism(ldpflow):
-    refused = ldpflow("privacy", "haar", "--epsilon", "1")
-    assert refused.code == 2 and "haar" in refused.err and "randomized_response" in refused.err
+def test_a_protocol(ldpflow):
+    """Its guarantee depends on epsilon alone."""
+    page = json.loads(ldpflow("privacy", "haar", "--epsilon", "1.5", "--format", "json").out)
+    assert page["settings"] == {"epsilon": 1.5} and page["guarantees"][0]["epsilon"] == 1.5
+    assert page["local"] and page["collected"] == []
+    assert "protocol.epsilon is missing" in ldpflow("privacy", "haar").err
+
+
+PROTOCOL = "[protocol]\nkind = 'haar'\nepsilon = 1.0\nrange = [0.0, 64.0]\nk = 16\n"
+PATH = (
+    "[mechanism]\nkind = 'cells'\nepsilon = 1.0\n[algorithm]\nkind = 'minibatch_sgd'\nbatch_size = 200\n"
+    "c = 3.0\ntheta0 = 20.0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (
+            PROTOCOL,
+            ("200,000 users", "in one round: a bit", "drawn at random", "range = (0.0, 64.0), k = 16"),
+        ),
+        (PATH, ("1,000 rounds of 200: the number of a cell", "follows from the reports of earlier rounds")),
+    ],
+)
+def test_a_design(ldpflow, tmp_path, tables, said):
+    """Users, rounds and what the collector sees; the pilot's file need not be there and is not named."""
+    design = tmp_path / "design.toml"
+    design.write_text(
+        "name = 'sessions'\n[problem]\nkind = 'quantiles'\ntaus = [0.5, 0.9]\nlaw = 'empirical'\n"
+        f"file = 'pilot.csv'\n{tables}[grid]\nn = 200_000\n[[method]]\nkind = 'inversion'\n"
+    )
+    shown = ldpflow("privacy", design)
+    text = " ".join(shown.out.split())
+    assert shown.code == 0 and "pilot.csv" not in text and "Pure DP with epsilon = 1:" in text
+    for words in (*said, "The value stays on the device", "chosen from a pilot"):
+        assert words in text
+    shuffled = json.loads(ldpflow("privacy", design, "--shuffled", "--format", "json").out)
+    assert shuffled["design"]["users"] == 200_000
+    assert ldpflow("privacy", design, "--epsilon", 2).code == 2
+    cited = ldpflow("cite", design)
+    assert cited.code == 0 and ("cormode2019" in cited.out) == (tables == PROTOCOL)
+    assert ldpflow("cite", design, "--text").code == 2
+    design.write_text("problem = 3")
+    assert [ldpflow(command, design).code for command in ("cite", "privacy")] == [2, 2]
 
 
 @pytest.mark.parametrize(("epsilon", "most"), [("1", "13.6%"), ("0.1", "5.5%"), ("3", "95.3%")])

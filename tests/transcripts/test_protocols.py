@@ -80,7 +80,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind):
         assert len(found.asked) == len(stored) == (2 if kind == "rounds" else 4)
         for row in found.asked:
             expected = matching(stored, row)
-            for name in ("estimate", "lower", "upper", *row["checks"]):
+            for name in ("estimate", "lower", "upper", *row.checks):
                 assert bits(row[name]) == bits(expected[name]), (row["method"], name)
             assert row["status"] == expected["status"]
         assert found.oddities == [] and "odd_reports" not in found.flags

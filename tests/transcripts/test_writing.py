@@ -90,6 +90,10 @@ CASES = {
         sgd(THREE | {"scale": 3.0}, CELLS | {"sampling": "private_bit"}, batch_size=2, c=3.0),
         VECTOR,
     ),
+    "steps and starts of their own": (
+        sgd(TWO, CELLS, batch_size=2, c=[[3.0, 5.0]], theta0=[[-0.5, 0.25]]),
+        VECTOR,
+    ),
     "four coordinates": (sgd({"kind": "quantile_regression"}, LAPLACE, c=1.0), BOTH),
 }
 FAST = ("randomised response", "rounds", "vector")
@@ -132,7 +136,7 @@ def matching(rows, row):
         for stored in rows
         if stored["method"] == row["method"]
         # A setting that came later is no column of rows where it has its default.
-        and all(stored.get(name, value) == value for name, value in row["own"].items())
+        and all(stored.get(name, value) == value for name, value in row.own.items())
         and stored["level"] == row["level"]
         and stored["coordinate"] == row["coordinate"]
     ]
@@ -153,7 +157,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     found = analyse(file, settings, chunk)
     for row in found.asked:
         stored = matching(rows, row)
-        for name in {*VALUES, *row["checks"]}:
+        for name in {*VALUES, *row.checks}:
             assert bits(row.get(name)) == bits(stored[name]), (row["method"], name)
     assert len(found.asked) == len([row for row in rows if row["method"] != "oracle"])
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from math import ceil, isqrt
@@ -459,6 +460,34 @@ class TranscriptRegression(Regression):
         se = factor * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
         lower, upper = estimate - factor * below, estimate + factor * above
         return Intervals(estimate[None], se[None], lower[:, None], upper[:, None], diagnosis)
+
+    def limits_under_shift(
+        self, record: PathRecord, n: int, levels: Sequence[float], coordinate: int, low: float, high: float
+    ) -> tuple[Array, Array]:
+        """Limits, shapes (levels, R), if something in [low, high] was added to the mean of every A_i.
+
+        P(x) is a weighted sum of A_i whose weights have the sum 1 and sum of squares h = v(x)' M^-1 v(x), so
+        that their absolute sum is at most sqrt(N h). At the root of R the mean of P(x) lies within (high -
+        low)/2 sqrt(N h) of (low + high)/2: a score set again, with z sqrt(S) + (high - low)/2 sqrt(N) in the
+        place of z sqrt(S).
+        """
+        fit, _, _, variance, diagnosis = self.scalar_root(
+            record, record.steps(n), coordinate, self.variance == "known"
+        )
+        factor = small_run_factor(diagnosis["relaxation_times"][0]) * fit.sd
+        coefficients = fit.coefficients.copy()
+        coefficients[0] -= 0.5 * (low + high)
+        fit = replace(fit, coefficients=coefficients)
+        u, slope = fit.sound_root(self.degree)
+        centre = record.origin[coordinate] + fit.mean + fit.sd * u
+        found = []
+        for level in levels:
+            z = constants.normal_quantile(0.5 + level / 2.0)
+            reach = z * np.sqrt(variance) + 0.5 * (high - low) * np.sqrt(fit.count)
+            arms = fit.arms(u, slope, self.degree, reach * reach, np.ones(1))
+            found.append([centre - factor * arms[0][0], centre + factor * arms[1][0]])
+        lower, upper = np.array(found).transpose(1, 0, 2)
+        return lower, upper
 
     def vector_intervals(self, record: PathRecord, steps: int, levels: Sequence[float]) -> Intervals:
         fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")

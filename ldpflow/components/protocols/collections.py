@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -17,9 +17,11 @@ from ldpflow.components.protocols.histogram_counts import (
     estimate_all,
     find_crossing,
     fold_counts,
+    isotonic_fit,
     variance_at_edges,
 )
-from ldpflow.components.protocols.protocol import Array, OneShot
+from ldpflow.components.protocols.histograms import Grr, Haar, Hrr, Oue, Tree, levels_of
+from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
 from ldpflow.components.protocols.round_counts import (
     MOST_THRESHOLDS,
     ask,
@@ -63,6 +65,49 @@ class Histograms:
 
         ``z``: normal quantiles of the intervals' levels. ``limits``: the setting of method ``inversion``.
         """
+        estimate, found = self.inverted(taus, z)
+        first = 0 if limits == "line" else 2
+        lower, upper = found[..., first], found[..., first + 1]
+        return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
+
+    def widened(
+        self, taus: Sequence[float], z: Sequence[float], limits: str, share: float, asked: Array
+    ) -> Intervals:
+        """Intervals for the honest users' quantiles if a share of all users may send any report.
+
+        ``asked`` has the answers to every question. Where F = tau, such users move the mean of F^ to between
+        tau + share (least - tau) and tau + share (largest - tau), with the ends of :func:`report_range`: the
+        lower limit is that of a test of the first, the upper one of the second. The variance is at most that
+        of the honest reports, plus that of the number of adversarial users at each question, which the public
+        coin draws: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g.
+        """
+        k = len(self.edges) - 1
+        least, largest, starts, weights = report_range(self.protocol, k)
+        counts = np.maximum(asked[starts], 1.0)
+        design = self.protocol.design(np.linspace(0.0, 1.0, k + 1), 1)
+        estimate, _ = self.inverted(taus, ())
+        lower, upper, ended = np.zeros((3, len(z), *estimate.shape))
+        first = 0 if limits == "line" else 2
+        fitted, variance = np.empty(k + 1), np.empty(k - 1)
+        for (at, q, r), _ in np.ndenumerate(lower):
+            n = self.received[r]
+            coin = share * (1.0 - share) * (weights**2 * (n / counts - 1.0)).sum(axis=1)
+            for side, bound in enumerate((least, largest)):
+                moved = self.values[r] - share * (bound - taus[q])
+                isotonic_fit.py_func(fitted, moved)
+                arguments = (fitted, float(taus[q]), design, self.protocol.budget())
+                call(variance_at_edges, variance, *arguments, spread=self.protocol.spread)
+                more = z[at] * (np.sqrt((variance + coin) / n) - np.sqrt(variance / n))
+                one = replace(
+                    self, values=(moved + (more, -more)[side])[None], received=self.received[r : r + 1]
+                )
+                found = one.inverted([taus[q]], [z[at]])[1][0, 0, 0]
+                (lower, upper)[side][at, q, r] = found[first + side]
+                ended[at, q, r] += found[2 + side] == self.edges[(0, -1)[side]]
+        return Intervals(estimate, None, lower, upper, range_end=ended > 0.0)
+
+    def inverted(self, taus: Sequence[float], z: Sequence[float]) -> tuple[Array, Array]:
+        """Estimates, and for every level, quantile and replicate what ``invert`` finds."""
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
         # The variances read only the parts of the design that do not depend on the law.
@@ -71,9 +116,7 @@ class Histograms:
         reports = self.values, self.received, self.edges
         arguments = (*reports, *levels, design, self.protocol.budget())
         call(estimate_all, estimate, found, *arguments, spread=self.protocol.spread)
-        first = 0 if limits == "line" else 2
-        lower, upper = found[..., first], found[..., first + 1]
-        return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
+        return estimate, found
 
 
 @dataclass(frozen=True)
@@ -95,6 +138,38 @@ class Searches:
         lower, upper = found[:, None, :, 0], found[:, None, :, 1]
         range_end = (lower <= low) | (upper >= high)
         return Intervals(self.estimate[None], None, lower, upper, range_end=range_end)
+
+    def widened(self, z: float, share: float, x: Array, asked: Array) -> tuple[float, float]:
+        """Fieller's limits for one collection if a share of the users at every threshold sends any bit.
+
+        ``x`` and ``asked`` are thresholds and their numbers of reports. The share of ones at a threshold
+        moves by at most share (1 - p) up and share p down, p its expected value. The fit a + b u is linear in
+        these shares to first order, with the influence of Fisher scoring, so that the worst shift of a + b u
+        is a sum over the thresholds, each in its worse direction. The limits are the points where a + b u is
+        z standard errors and that shift away from logit tau.
+        """
+        centre, half, a, b, aa, ab, bb = self.fits[0]
+        budget, (low, high), det = self.protocol.budget(), self.protocol.ends, aa * bb - ab * ab
+        u = (x - centre) / half
+        g = np.where(np.abs(u) <= 1.0, 1.0 / (1.0 + np.exp(-(a + b * np.clip(u, -1.0, 1.0)))), 0.0)
+        chance = budget.flip + budget.gap * g
+        pull = asked * budget.gap * g * (1.0 - g) / (chance * (1.0 - chance))
+
+        def excess(v: float, side: float) -> float:
+            influence = side * pull * (bb - ab * v + (aa * v - ab) * u) / det
+            worst = share * np.maximum(influence * (1.0 - chance), -influence * chance).sum()
+            error = math.sqrt((bb - 2.0 * ab * v + aa * v * v) / det)
+            return float(side * (a + b * v - self.logit) - z * error - worst)
+
+        def limit(end: float, side: float) -> float:
+            root, last = (self.logit - a) / b, (end - centre) / half
+            if side * (last - root) <= 0.0 or excess(last, side) <= 0.0:
+                return end
+            return float(centre + half * brentq(excess, root, last, (side,)))
+
+        from scipy.optimize import brentq
+
+        return limit(low, -1.0), limit(high, 1.0)
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:
@@ -137,6 +212,40 @@ def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, receive
     values, empty = np.empty((1, k - 1)), np.empty(1)
     call(fold_counts, values, empty, asked, found, protocol.budget(), fold=protocol.fold)
     return Histograms(protocol, protocol.edges(k), values, np.array([float(received)]), empty)
+
+
+def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.int64], Array]:
+    """Mean F^ at the inner edges, at least and at most, if every user sends the worst of all reports.
+
+    F^ is linear in the mean reports to the questions. Users cannot choose their questions.
+
+    Returns
+    -------
+    least, largest : ndarray, shape (k - 1,)
+    starts : ndarray of int
+        First of the questions that one user answers together: all of ``oue``, a level of ``tree``.
+    weights : ndarray, shape (k - 1, len(starts))
+        Difference that those reports can make.
+    """
+    count = protocol.questions(k)
+    lowest = -1.0 if isinstance(protocol, (Hrr, Haar)) else 0.0
+
+    def cdf(found: Array) -> Array:
+        values: Array = fold_one_shot(protocol, k, np.ones(count), found, 1).values[0]
+        return values
+
+    columns = np.stack([cdf(np.where(one == 1.0, 1.0, lowest)) for one in np.eye(count)], axis=1)
+    starts: NDArray[np.int64] = np.arange(count, dtype=np.int64)
+    if isinstance(protocol, Grr):
+        return columns.min(axis=1), columns.max(axis=1), starts[:1], np.zeros((k - 1, 1))
+    if isinstance(protocol, Oue):
+        starts = starts[:1]
+    if isinstance(protocol, Tree):
+        starts = np.cumsum([0, *(FAN_OUT**level for level in range(1, levels_of(k)))], dtype=np.int64)
+    base = cdf(np.full(count, lowest))
+    change = columns - base[:, None]
+    least, largest = base + np.minimum(change, 0.0).sum(axis=1), base + np.maximum(change, 0.0).sum(axis=1)
+    return least, largest, starts, np.add.reduceat(np.abs(change), starts, axis=1)
 
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:

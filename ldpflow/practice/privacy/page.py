@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -31,6 +31,7 @@ from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
 from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+from ldpflow.practice.transcripts.collection import Collection
 
 
 def amplify(epsilon: float, rate: float) -> float:
@@ -139,7 +140,8 @@ class PrivacyPage:
     """Privacy guarantee of a mechanism (or a central algorithm) in a design.
 
     ``notion`` and ``unit`` are those of the guarantee that the page starts from. ``local``: it holds against
-    the collector of the reports too. There are no guarantees if nothing is protected.
+    the collector of the reports too. There are no guarantees if nothing is protected. ``collected`` says of a
+    planned collection what is asked and seen, in sentences.
     """
 
     name: str
@@ -149,6 +151,7 @@ class PrivacyPage:
     local: bool
     design: CollectionDesign
     guarantees: tuple[Guarantee, ...]
+    collected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The page as plain values, for JSON. No value is infinite or NaN: None is a missing one."""
@@ -206,6 +209,7 @@ def privacy_page(
     settings: Mapping[str, Any],
     statement: PrivacyStatement,
     design: CollectionDesign | None = None,
+    collected: Sequence[str] = (),
 ) -> PrivacyPage:
     """The privacy page of a mechanism or of an algorithm that is private by itself.
 
@@ -252,7 +256,40 @@ def privacy_page(
             found.append(sampled_release(release, count, design, uneven))
         if design.shuffled:
             found += shuffled_releases(release, count, design, local, uneven)
-    return PrivacyPage(name, dict(settings), statement.notion, statement.unit, local, design, tuple(found))
+    notion, unit = statement.notion, statement.unit
+    return PrivacyPage(name, dict(settings), notion, unit, local, design, tuple(found), tuple(collected))
+
+
+REPORTS = {
+    **dict.fromkeys(("randomized_response", "rounds", "thresholds", "hrr", "haar"), "a bit"),
+    "cells": "the number of a cell",
+    "grr": "the number of a bin",
+    "oue": "a bit for each bin",
+    "tree": "a bit for each node of a level",
+}
+
+
+def collected_words(collection: Collection) -> list[str]:
+    """What a planned collection asks of its users and what the collector sees, in sentences."""
+    protocol, size = collection.protocol, collection.batch_size
+    users = "Every user" if collection.n is None else f"Each of {collection.n:,} users"
+    rounds = protocol.interaction_rounds() if protocol is not None else collection.steps(collection.n or 0)
+    if protocol is not None and rounds == 1:
+        when, asked = "in one round", "a question that is drawn at random and public"
+        if protocol.kind in ("grr", "oue"):
+            asked = "a question that is equal for all users"
+    else:
+        count = f"{rounds:,} rounds" if rounds else "rounds"
+        when = f"in {count} of {size:,}" if size > 1 else f"in one of {count}"
+        asked = "a question that follows from the reports of earlier rounds"
+    report = REPORTS.get(collection.randomiser.kind, "a number")
+    public = "range and bins" if protocol is not None else "start and step sizes"
+    return [
+        f"{users} sends one report, {when}: {report}, in answer to {asked}.",
+        "The collector sees who reports, when, the question and the report. The value stays on the device.",
+        f"All users receive the public settings: {public}. If they were chosen from a pilot, they reveal "
+        "something about its people, which no guarantee on this page covers.",
+    ]
 
 
 def notions(release: Release, count: int, delta: float) -> dict[str, Any]:

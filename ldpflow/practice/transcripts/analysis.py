@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -13,16 +15,31 @@ from numpy.typing import NDArray
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
-from ldpflow.practice.transcripts.collection import Collection, merge_settings, read_collection
+from ldpflow.practice.transcripts.collection import (
+    Collection,
+    merge_settings,
+    read_collection,
+    read_settings,
+    read_share,
+    read_table,
+)
 from ldpflow.practice.transcripts.counts import CountsReader
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reader import FEWEST, ReportReader
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Transcript
-from ldpflow.practice.transcripts.result import Analysis, EstimatesAlongRun, Verdict, verdict_of
+from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Joined, RowError
+from ldpflow.practice.transcripts.result import (
+    Analysis,
+    EstimatesAlongRun,
+    Verdict,
+    is_significant,
+    nan_for_none,
+    verdict_of,
+)
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.entry import read_component
@@ -33,25 +50,38 @@ TRACE_POINTS = 240
 """Steps at which the estimates along the run are kept."""
 
 
-def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK) -> Analysis:
+def analyse(
+    source: object,
+    settings: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    chunk: int = CHUNK,
+    *,
+    n: int | None = None,
+    adversarial_share: float = 0.0,
+) -> Analysis:
     """Intervals from private reports that were really collected.
 
     The reports are private already: this is post-processing, and sees no value of any user.
 
     Parameters
     ----------
-    source : path, pyarrow.Table, data frame or mapping of columns
+    source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
-        are read in chunks.
-    settings : mapping, optional
-        As in TOML: ``{"problem": {"kind": "quantile", "tau": 0.9}, "mechanism": {"kind":
-        "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma": 0.51}}``. Settings in the
-        file's metadata must agree with them. ``n`` is the number of reports that the file must have, a list
-        ``method`` the rows that are wanted, and one table ``method`` the interval to report. A protocol has a
-        table ``protocol`` instead of mechanism and algorithm.
+        are read in chunks. Several are one collection: the parts of a path in their order, of ``rounds``
+        round by round, and otherwise in any order.
+    settings : mapping or path, optional
+        A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
+        0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
+        0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the number of reports that
+        there must be, a list ``method`` the rows that are wanted, and one table ``method`` the interval to
+        report. A protocol has a table ``protocol`` instead of mechanism and algorithm.
     chunk : int
         Rows at a time; no result depends on it.
+    n : int, optional
+        Number of reports that there must be, instead of the settings'.
+    adversarial_share : float in [0, 0.5)
+        Share of the users who may send any report that the mechanism or protocol can make, in place of their
+        own. Intervals are widened by the most that this can shift them (docs/analyse.md has the conditions).
 
     Returns
     -------
@@ -64,33 +94,62 @@ def analyse(source: object, settings: Mapping[str, Any] | None = None, chunk: in
     RowError
         At the first row that cannot be right.
     """
-    opened = Transcript.of(source)
+    opened = Joined.of(source)
+    if isinstance(settings, (str, os.PathLike)):
+        settings = read_settings(os.fspath(settings))
     if settings is not None and not isinstance(settings, Mapping):
-        raise InputError("settings", settings, "tables of settings, by name")
-    collection = read_collection(merge_settings(settings or {}, stored_settings(opened), "the file"))
+        raise InputError("settings", settings, "a file, or tables of settings by name")
+    given = dict(settings or {}) | ({} if n is None else {"n": n})
+    collection = read_collection(merge_settings(given, stored_settings(opened, given), "the file"))
+    collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader = PathReader if collection.protocol is None else CountsReader
-    return reader(opened, collection, chunk).analysis()
-
-
-def stored_settings(source: Transcript) -> dict[str, Any]:
-    text = source.settings()
     try:
-        return {} if text is None else parse_toml(text, "file", source.place)
-    except InputError as error:
-        allowed = f"settings in its metadata that are {error.allowed}"
-        raise InputError("file", source.place, allowed, error.hint) from None
+        return reader(opened, collection, chunk).analysis()
+    except RowError as error:
+        raise error if error.place else error.at(*opened.find(error.row)) from None
+
+
+def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in the metadata of all parts, without wishes that were given."""
+    found: dict[str, Any] = {}
+    users: list[Any] = []
+    for part in source.parts:
+        text = part.settings()
+        try:
+            own = {} if text is None else parse_toml(text, "file", part.place)
+        except InputError as error:
+            allowed = f"settings in its metadata that are {error.allowed}"
+            raise InputError("file", part.place, allowed, error.hint) from None
+        users.append(own.pop("n", None))
+        if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds" and "problem" in given:
+            own.pop("problem", None)  # a histogram serves every level
+        kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
+        found = merge_settings(found, kept, part.place)
+    if all(isinstance(count, int) for count in users):
+        found["n"] = sum(users)
+    return found
+
+
+WISHES = ("method", "level")
+"""Settings that say what is computed, not what was collected."""
 
 
 class PathReader(ReportReader):
     """Reader of the transcript of a path."""
 
-    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
-        super().__init__(source, collection, chunk)
+    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+        super().__init__(source.by_round(), collection, chunk)
+        source = self.source
         self.d = dimension_of(source, collection)
         self.first = next(source.chunks(2), None)
         self.algorithm = collection.algorithm or self.read_algorithm(collection)
         self.collection = replace(collection, algorithm=self.algorithm)
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
+        self.factors = self.algorithm.step_factors() or (1.0,) * self.d
+        if len(self.factors) != self.d:
+            raise InputError(
+                "algorithm.c", list(self.factors), f"{self.d} numbers, or one for all coordinates"
+            )
         self.check_size()
         self.start = self.first_theta()
         self.origin = self.vector("origin", collection.origin) or self.start
@@ -161,12 +220,15 @@ class PathReader(ReportReader):
         with np.errstate(all="ignore"):
             rows = rows_of(record, self.collection.n or self.rows, methods, levels)
             for place, row in enumerate(rows):
-                row |= {"place": place, "asked": row["of"] in self.methods.asked}
+                row |= {"place": place, "asked": row.of in self.methods.asked}
+            if self.collection.adversarial_share:
+                self.widen(record, rows)
             verdicts = [self.verdict(record, rows, j, bool(oddities)) for j in range(self.d)]
-            reported = [rows[v.reported]["of"] for v in verdicts if v.reported is not None]
+            reported = [rows[v.reported].of for v in verdicts if v.reported is not None]
             for row in rows:
-                row["asked"] |= row["of"] in reported
-            self.notes += self.methods.cautions([v.relaxation_times / length for v in verdicts], self.rows)
+                row["asked"] |= row.of in reported
+            slopes = [v.relaxation_times / (f * length) for v, f in zip(verdicts, self.factors, strict=True)]
+            self.notes += self.methods.cautions(slopes, self.rows)
             fits = [
                 row
                 for method in regressions
@@ -186,6 +248,7 @@ class PathReader(ReportReader):
             start=self.start,
             file=self.source.place,
             sha256=self.source.sha256(),
+            files=len(self.source.parts),
             oddities=oddities,
             notes=self.notes,
             progress=EstimatesAlongRun(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
@@ -205,6 +268,7 @@ class PathReader(ReportReader):
             start=None if collection.start is None else self.start,
             final=final,
             ordered=self.path.problem.ordered,
+            factors=self.factors,
         )
         odd = plausibility_of(self.path, self.answers)
         times = sorted({*request.times, *trace})
@@ -217,12 +281,10 @@ class PathReader(ReportReader):
                 if odd is not None:
                     odd.add(chunk)
 
-        users = self.read_chunks(checks.check, take)
+        self.read_chunks(checks.check, take)
         checks.finish(self.rows, fold.last)
         last = np.array(final) if final is not None and self.source.columns.thetas else None
         record = fold.record(last, collection.seed, collection.replicate)
-        if users is not None:
-            users.refuse_doubled()
         return record, [] if odd is None else odd.oddities()
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
@@ -231,7 +293,7 @@ class PathReader(ReportReader):
         steps = self.algorithm.steps(self.rows)
 
         def row_of(method: IntervalMethod) -> Row:
-            return next(row for row in own if row["of"] == method)
+            return next(row for row in own if row.of == method)
 
         return verdict_of(
             fits=[row_of(method) for method in self.methods.fits],
@@ -239,14 +301,37 @@ class PathReader(ReportReader):
             planned=None if self.methods.planned is None else row_of(self.methods.planned),
             average=self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps,
             theta0=self.start[j],
-            c=self.c,
+            c=self.c * self.factors[j],
             gamma=self.gamma,
             steps=steps,
             odd=odd,
+            unchecked=not self.source.columns.thetas and self.collection.final is None,
         )
 
+    def widen(self, record: PathRecord, rows: list[Row]) -> None:
+        """Widen all rows for adversarial users, who move the mean of A_i to between share times its ends.
 
-def dimension_of(source: Transcript, collection: Collection) -> int:
+        A regression has limits of its own. Another method's limits move as much as those of the recommended
+        regression, whose slope turns the shift of the mean into one of theta.
+        """
+        assert self.answers is not None
+        share, fits = self.collection.adversarial_share, self.methods.fits
+        low, high = share * self.answers.min(axis=0), share * self.answers.max(axis=0)
+        honest = {(row.of, row["level"], row["coordinate"]): copy(row) for row in rows}
+        for row in rows:
+            level, j, own = row["level"], row["coordinate"], row.of
+            if not isinstance(own, TranscriptRegression):
+                own = fits[-1 if is_significant(honest[fits[0], level, j]) else 0]
+            assert isinstance(own, TranscriptRegression)
+            limits = own.limits_under_shift(record, row["n"], [level], j, float(low[j]), float(high[j]))
+            lower, upper = (
+                nan_for_none(row[name]) + float(limit[0, 0]) - nan_for_none(honest[own, level, j][name])
+                for name, limit in zip(("lower", "upper"), limits, strict=True)
+            )
+            row.widen(lower, upper)
+
+
+def dimension_of(source: Joined, collection: Collection) -> int:
     """Number of coordinates of theta, on which columns and settings must agree."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism is not None and collection.mechanism.kind == "cells"

@@ -54,6 +54,8 @@ class Checks:
         Of the steps eta_i = c i^-gamma.
     batch_size : int
         Reports to a step.
+    factors : tuple of float
+        Factor of every coordinate's steps; empty for equal steps.
     start, final : tuple of float or None
         theta_0 and theta_n, if the settings give them.
     ordered : bool
@@ -68,6 +70,7 @@ class Checks:
     start: tuple[float, ...] | None = None
     final: tuple[float, ...] | None = None
     ordered: bool = False
+    factors: tuple[float, ...] = ()
     theta: Floats | None = field(default=None, init=False)
     """theta of the next step. That of the next row may differ by ``slack`` (rounding). ``partial`` sums the
     gradients of a round that is not complete yet."""
@@ -139,7 +142,8 @@ class Checks:
         sums = np.add.reduceat(gradients_of(chunk.reports, self.answers), starts, axis=0)
         sums[0] += self.partial
         # Computed from the theta that was asked, so that errors do not add up.
-        after, near = self.take_step(thetas[last], etas[last, None] * (sums / size))
+        steps = etas[last, None] * np.array(self.factors or (1.0,))
+        after, near = self.take_step(thetas[last], steps * (sums / size))
         place = numbers - numbers[0]
         wanted = np.concatenate([self.theta[None], after])[place]
         slack = np.concatenate([self.slack[None], near])[place]

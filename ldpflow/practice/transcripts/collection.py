@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems import PROBLEMS
-from ldpflow.components.protocols import OneShot, Protocol
+from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
@@ -28,15 +29,32 @@ VERSION = 3
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 KNOWN = (
     "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
-    "protocol", "method",
+    "protocol", "method", "collection",
 )  # fmt: skip
 """Settings of a transcript."""
+
+DESIGN = (
+    "name",
+    "seed",
+    "replicates",
+    "problem",
+    "mechanism",
+    "algorithm",
+    "protocol",
+    "method",
+    "grid",
+    "collection",
+)
+"""Tables and settings of a design: a study file with one cell."""
 
 MOST_TAUS = 20
 MOST_LEVELS = 100
 LEVELS = (0.01, 0.999999999)
 """Smallest and largest level: critical values beyond take minutes, or do not exist as doubles."""
 MOST_METHODS = 200
+LONGEST_UNIT = 40
+BOUNDED = ("randomized_response", "cells")
+"""Mechanisms with finitely many reports."""
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
@@ -72,6 +90,10 @@ class Collection:
         Key of the path that a simulated transcript was written from.
     n : int or None
         Users, the number of reports of the file. A simulated path may have a few more, which fill no round.
+    unit : str
+        Unit of the values, printed with the numbers; empty if none is known.
+    adversarial_share : float
+        Share of the users who may have sent any report, for which the intervals are widened.
     """
 
     problem: str
@@ -89,6 +111,8 @@ class Collection:
     replicate: int = 0
     path: str | None = None
     n: int | None = None
+    unit: str = ""
+    adversarial_share: float = 0.0
 
     @property
     def batch_size(self) -> int:
@@ -107,7 +131,46 @@ class Collection:
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:
-    return parse_toml(read_text(file, "settings"), "settings", str(file))
+    """Settings of a TOML file, which may be a design: a study file with the table [grid]."""
+    found = parse_toml(read_text(file, "settings"), "settings", str(file))
+    return settings_of_design(found) if "grid" in found else found
+
+
+def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the collection that a study file with one cell describes.
+
+    Nothing on the users' values is taken over, and no file that it names is opened.
+    """
+    for name, value in study.items():
+        if name not in DESIGN:
+            raise InputError(name, value, "a table of a design", nearest(name, DESIGN))
+    tables = {name: single_table(study, name) for name in DESIGN[3:] if name in study}
+    grid, problem = tables.pop("grid"), tables.get("problem", {})
+    taus, protocol = as_list(problem.get("tau")), tables.get("protocol", {})
+    if len(taus) > 1 and "tau" in problem:
+        if not issubclass(PROTOCOLS.get(str(protocol.get("kind")), Protocol), OneShot):
+            raise InputError("problem.tau", taus, "one level, with anything but a protocol of one round")
+        problem = {"kind": "quantiles", "taus": taus}
+    of_quantiles = ("kind", "tau", "taus")
+    tables["problem"] = {name: value for name, value in problem.items() if name in of_quantiles}
+    if "mechanism" in tables:
+        tables["mechanism"] = {k: v for k, v in tables["mechanism"].items() if k != "sampling"}
+    if "algorithm" in tables:
+        tables["algorithm"] = {"gamma": LdpSgd().gamma, "c": LdpSgd().c} | tables["algorithm"]
+    if isinstance(grid.get("n"), list):
+        raise InputError("grid.n", grid["n"], "one number of users, in a design")
+    return tables | {name: grid[name] for name in ("n", "level") if name in grid}
+
+
+def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The one table of a name in a design; a list of one value is the value."""
+    found = study[name]
+    if isinstance(found, list) and len(found) != 1:
+        raise InputError(name, f"{len(found)} tables", "one, in a design")
+    table = found[0] if isinstance(found, list) else found
+    if not isinstance(table, Mapping):
+        raise InputError(name, table, f"a table [{name}]")
+    return {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in table.items()}
 
 
 def merge_settings(
@@ -142,8 +205,8 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     settings : mapping
         ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
         final_theta``; or ``[protocol]`` instead of both; ``[[method]]`` for the rows that are wanted, or
-        ``[method]`` for the one to report; ``level``, ``origin``, ``n``, ``seed``, ``replicate``, ``path``,
-        ``version``.
+        ``[method]`` for the one to report; ``[collection] unit``; ``level``, ``origin``, ``n``, ``seed``,
+        ``replicate``, ``path``, ``version``.
     """
     if not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
@@ -186,7 +249,29 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         replicate=read_count("replicate", settings.get("replicate", 0)),
         path=path,
         n=None if "n" not in settings else read_count("n", settings["n"]),
+        unit=read_unit(read_table(settings, "collection")),
     )
+
+
+def read_share(value: object, collection: Collection) -> float:
+    """Share of adversarial users, for reports that cannot be arbitrarily large."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < 0.5:
+        raise InputError("adversarial_share", value, "a number in [0, 0.5)")
+    if value and collection.randomiser.kind not in (*PROTOCOLS, *BOUNDED):
+        allowed = f"0 with {collection.randomiser.kind}, whose reports may be any number"
+        hint = f"There is a bound for the protocols, {' and '.join(BOUNDED)}."
+        raise InputError("adversarial_share", value, allowed, hint)
+    return float(value)
+
+
+def read_unit(table: Mapping[str, object]) -> str:
+    for name in table:
+        if name != "unit":
+            raise InputError(f"collection.{name}", table[name], "unit", nearest(name, ["unit"]))
+    unit = table.get("unit", "")
+    if not isinstance(unit, str) or not unit.isprintable() or len(unit) > LONGEST_UNIT:
+        raise InputError("collection.unit", unit, f"a text of at most {LONGEST_UNIT} characters")
+    return unit
 
 
 def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
@@ -245,9 +330,17 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
         if settings.get(name):
             raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
     table = read_table(settings, "protocol")
-    for name in ("kind", "epsilon"):
-        if name not in table:
-            raise InputError(f"protocol.{name}", None, "given: the devices used it")
+    if "kind" not in table:
+        raise InputError("protocol.kind", None, "given: the devices used it")
+    if (kind := PROTOCOLS.get(str(table["kind"]))) is not None:
+        fixed = ("kind", *OF_THE_USERS, "liars_push", "scale_guess")
+        names = [name for name in kind.model_fields if name not in fixed]
+        for name in table:
+            if name not in kind.model_fields:
+                raise InputError(f"protocol.{name}", table[name], f"a setting: {', '.join(names)}")
+        for name in names:
+            if name not in table and name != "rounds":
+                raise InputError(f"protocol.{name}", None, "given: the devices used it")
     protocol: Protocol = read_component("protocol", table)
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
@@ -255,10 +348,7 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
             raise InputError(f"protocol.{name}", table[name], allowed)
     if not taus:
         raise InputError("problem.kind", "other", "quantile or quantiles, with a protocol")
-    if isinstance(protocol, OneShot):
-        if protocol.k is None:
-            raise InputError("protocol.k", None, "the number of bins that the devices used")
-    elif len(taus) > 1:
+    if not isinstance(protocol, OneShot) and len(taus) > 1:
         raise InputError("problem.taus", list(taus), f"one level: {protocol.kind} searches one quantile")
     return protocol
 
@@ -295,18 +385,21 @@ def read_algorithm(
     start = None if "theta0" not in own else read_numbers("algorithm.theta0", own.pop("theta0"))
     if start is not None and len(set(start)) == 1:
         own["theta0"] = start[0]
+    given = [name for name in ("gamma", "c") if name in own]
+    constants = own.get("c")
+    if isinstance(constants, (list, tuple)) and len(constants) > 1:  # one for each coordinate
+        own["c"] = [list(read_numbers("algorithm.c", constants))]
     kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
     if kind not in ALGORITHMS_READ:
         allowed = " or ".join(ALGORITHMS_READ)
         raise InputError("algorithm.kind", kind, allowed, "Transcripts of others cannot be read.")
-    given = [name for name in ("gamma", "c") if name in own]
     if len(given) == 1:
         missing = "c" if given == ["gamma"] else "gamma"
         raise InputError(f"algorithm.{missing}", None, f"given with {given[0]}, or both left out")
     algorithm: Algorithm = read_component("algorithm", own)
     for name in ("c_factors", "theta0_offsets"):
         if own.get(name) is not None:
-            hint = "Transcripts with steps or starts by coordinate cannot be read."
+            hint = "Lists c and theta0 have the values of the coordinates."
             raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
     if algorithm.projects():
         raise InputError("algorithm.radius", own["radius"], "nothing: projected paths cannot be read")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
 from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
 from ldpflow.components.protocols.rounds import FIRST, Rounds
 from ldpflow.errors import InputError
+from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
     DEVIATIONS,
     TOLERANCE,
@@ -39,9 +39,9 @@ from ldpflow.practice.transcripts.checks import (
     whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import Collection
-from ldpflow.practice.transcripts.methods import rows_of
+from ldpflow.practice.transcripts.methods import Row, rows_of
 from ldpflow.practice.transcripts.reader import ReportReader
-from ldpflow.practice.transcripts.reading import Chunk, RowError, Transcript
+from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError
 from ldpflow.practice.transcripts.result import Analysis, EstimatedCdf, counts_verdict
 
 Floats = NDArray[np.float64]
@@ -54,11 +54,11 @@ UNARY = ("oue", "tree")
 class CountsReader(ReportReader):
     """Reader of the reports of a protocol."""
 
-    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         protocol = collection.protocol
         assert protocol is not None
         texts = ("user", "report") if protocol.kind in UNARY else ("user",)
-        source = replace(source, texts=texts, further=("question",))
+        source = source.with_columns(texts, ("question",))
         super().__init__(source, collection, chunk)
         self.check_rows()
         self.counts: CountedQuestions | CountedRounds
@@ -82,18 +82,18 @@ class CountsReader(ReportReader):
     def analysis(self) -> Analysis:
         collection = self.collection
         asked = methods_of(collection)
-        users = self.read_chunks(self.check, self.counts.take)
-        if users is not None:
-            users.refuse_doubled()
+        self.read_chunks(self.check, self.counts.take, isinstance(collection.protocol, Rounds))
         record, cdf = self.counts.record()
         oddities = self.counts.oddities()
         if self.collection.randomiser.kind not in UNARY:
             oddities = self.runs.oddities() + oddities
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
+        for row in rows if collection.adversarial_share else ():
+            row.widen(*self.counts.widened(record, row, collection.adversarial_share))
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
         level = collection.levels[0]
-        first = [row for row in rows if row["of"] == asked[0] and row["level"] == level]
+        first = [row for row in rows if row.of == asked[0] and row["level"] == level]
         verdicts = [counts_verdict(row, bool(oddities)) for row in first]
         protocol = collection.randomiser
         return Analysis(
@@ -106,6 +106,7 @@ class CountsReader(ReportReader):
             start=(),
             file=self.source.place,
             sha256=self.source.sha256(),
+            files=len(self.source.parts),
             oddities=oddities,
             notes=self.notes,
             progress=cdf,
@@ -195,6 +196,14 @@ class CountedQuestions:
         truth = np.full(len(self.taus), math.nan)
         return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
 
+    def widened(self, record: CountsRecord, row: Row, share: float) -> tuple[float, float, bool]:
+        """Limits of a row for a share of adversarial users, and whether one is an end of the range."""
+        assert isinstance(record, HistogramRecord)
+        z, tau = constants.normal_quantile(0.5 + row["level"] / 2.0), self.taus[row["coordinate"]]
+        found = record.histograms.widened([tau], [z], row["limits"], share, self.asked)
+        assert found.range_end is not None
+        return float(found.lower[0, 0, 0]), float(found.upper[0, 0, 0]), bool(found.range_end[0, 0, 0])
+
     def oddities(self) -> list[str]:
         """Shares of ones that the randomiser does not make, the first three."""
         low, kind = self.protocol.budget().flip, self.protocol.kind
@@ -280,6 +289,18 @@ class CountedRounds:
         cdf = EstimatedCdf(thresholds[used][order], ((ones[used] / asked[used] - b.flip) / b.gap)[order])
         truth = np.full(1, math.nan)
         return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
+
+    def widened(self, record: CountsRecord, row: Row, share: float) -> tuple[float, float, bool]:
+        """As of :meth:`CountedQuestions.widened`; undefined limits remain so."""
+        assert isinstance(record, SearchRecord)
+        if row["lower"] is None:
+            return math.nan, math.nan, False
+        z = constants.normal_quantile(0.5 + row["level"] / 2.0)
+        x = fold_rounds(self.protocol, self.taus[0], self.counts)[1]
+        asked = self.counts[:, :, 0] * np.isfinite(x)
+        lower, upper = record.searches.widened(z, share, np.nan_to_num(x).ravel(), asked.ravel())
+        low, high = self.protocol.ends
+        return lower, upper, lower <= low or upper >= high
 
     def oddities(self) -> list[str]:
         return []

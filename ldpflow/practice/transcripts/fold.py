@@ -130,14 +130,15 @@ class CollectedPath:
 
 
 SIGNATURE = (
-    "void(float64[:, ::1], float64[:, ::1], float64[::1], boolean, float64, float64, int64, float64[::1], "
-    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], int64[::1], "
-    "int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], boolean, float64, float64, int64, "
+    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], "
+    "int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 
 
 def fold_rows(  # type: ignore[no-untyped-def]
-    kernel, gradients, asked, etas, last, c, gamma, size, theta, mean, total, sums, tile, centre, counts,
+    kernel, gradients, asked, etas, factors, last, c, gamma, size, theta, mean, total, sums, tile, centre,
+    counts,
     times, marks, prefix_sums, iterates, running,
 ):  # fmt: skip
     """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
@@ -150,6 +151,8 @@ def fold_rows(  # type: ignore[no-untyped-def]
         theta of every row. If empty, it follows from the steps.
     etas : array of shape (m,), or empty
         eta of every row's step. If empty, c i^-gamma.
+    factors : array of shape (d,)
+        Factor of every coordinate's step.
     last : bool
         Whether no row follows: then the current theta is recorded.
     theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
@@ -191,7 +194,7 @@ def fold_rows(  # type: ignore[no-untyped-def]
                 mean[j * LANES] /= size
         kernel.keep_step(tile, centre, theta, mean, kept, 0)
         for j in range(kernel.D):
-            theta[j * LANES] -= eta_i * mean[j * LANES]
+            theta[j * LANES] -= eta_i * factors[j] * mean[j * LANES]
             mean[j * LANES] = 0.0
         if kernel.ORDERED:
             put_in_order(kernel, theta, 0)
@@ -221,6 +224,7 @@ class Fold:
         d, algorithm = path.dimension, path.algorithm
         self.path, self.d = path, d
         self.steps = (algorithm.step_constant(), algorithm.step_exponent(), algorithm.records_per_step())
+        self.factors = np.array(algorithm.step_factors() or (1.0,) * d)
         self.sizes = {name: RUNNING_SUMS[name].count(d) for name in names}
         self.kernel = compile_kernel(fold_rows, fold_case(d, tuple(names), path.problem.ordered), SIGNATURE)
         self.times = np.asarray(times, dtype=np.int64)
@@ -250,8 +254,8 @@ class Fold:
         etas = np.empty(0) if steps is None else steps
         self.kernel(
             *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, asked, etas)),
-            last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile, self.origin,
-            self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
+            self.factors, last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile,
+            self.origin, self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
         )  # fmt: skip
 
     def record(self, final: Floats | None = None, seed: int = 0, replicate: int = 0) -> PathRecord:

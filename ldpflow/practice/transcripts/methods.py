@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,26 @@ from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.fold import CollectedPath
 from ldpflow.simulators.one_pass import check_budget, recorded_times
 
-Row = dict[str, Any]
+
+class Row(dict[str, Any]):
+    """Results of a method at a level, for a coordinate: its settings, estimate, limits and diagnostics.
+
+    ``of`` is the method, ``own`` its settings, ``checks`` its diagnostics, and ``honest`` the limits before
+    they were widened for adversarial users.
+    """
+
+    of: IntervalMethod
+    own: Mapping[str, Any]
+    checks: Mapping[str, Any]
+    honest: tuple[float | None, float | None] | None = None
+
+    def widen(self, lower: float, upper: float, range_end: bool = False) -> None:
+        self.honest = (self["lower"], self["upper"])
+        ok = math.isfinite(lower) and math.isfinite(upper)
+        limits = (lower, upper) if ok else (None, None)
+        self["lower"], self["upper"] = limits
+        self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+
 
 PLANE_OR_SPACE = 3
 """Largest number of coordinates with a quadratic fit by default: compiling it takes long."""
@@ -173,13 +192,7 @@ def takes_known(method: IntervalMethod) -> bool:
 
 
 def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: Sequence[float]) -> list[Row]:
-    """Rows of some methods after n reports, by method, level and coordinate.
-
-    Returns
-    -------
-    list of dict
-        ``of`` has the method, ``own`` its settings and ``checks`` its diagnostics; both are columns too.
-    """
+    """Rows of some methods after n reports, by method, level and coordinate."""
     found = []
     for method in methods:
         result = method.intervals(record, n, levels)
@@ -194,30 +207,30 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                     if name not in OF_THE_TRUTH
                 }
                 ended = result.range_end is not None and bool(result.range_end[at, j, 0])
-                row: Row = {
-                    "method": method.kind,
-                    "of": method,
-                    "own": own,
-                    "checks": checks,
-                    **own,
-                    "n": n,
-                    "level": level,
-                    "coordinate": j,
-                    "estimate": number(result.estimate[j, 0]),
-                    "se": None if result.se is None else number(result.se[j, 0]),
-                    "lower": lower if ok else None,
-                    "upper": upper if ok else None,
-                    **checks,
-                    "status": "undefined" if not ok else "range_end" if ended else "ok",
-                }
+                row = Row(
+                    {
+                        "method": method.kind,
+                        **own,
+                        "n": n,
+                        "level": level,
+                        "coordinate": j,
+                        "estimate": number(result.estimate[j, 0]),
+                        "se": None if result.se is None else number(result.se[j, 0]),
+                        "lower": lower if ok else None,
+                        "upper": upper if ok else None,
+                        **checks,
+                        "status": "undefined" if not ok else "range_end" if ended else "ok",
+                    }
+                )
+                row.of, row.own, row.checks = method, own, checks
                 found.append(row)
     return found
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
     """Columns of a table of the rows: settings and diagnostics that any of the methods has, and the rest."""
-    settings = dict.fromkeys(name for row in rows for name in row["own"])
-    diagnostics = dict.fromkeys(name for row in rows for name in row["checks"])
+    settings = dict.fromkeys(name for row in rows for name in row.own)
+    diagnostics = dict.fromkeys(name for row in rows for name in row.checks)
     return ["method", *settings, *BEFORE, *diagnostics, "status"]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
-from ldpflow.practice.transcripts.reading import Chunk, RowError, Transcript, list_names
+from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
 from ldpflow.practice.transcripts.result import Analysis
 
 FEWEST = 1000
@@ -24,7 +24,7 @@ LARGEST_USERS = 10**7
 class ReportReader(ABC):
     """Reader of a transcript in chunks."""
 
-    def __init__(self, source: Transcript, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         self.source = source
         self.collection = collection
         self.chunk = chunk
@@ -45,20 +45,23 @@ class ReportReader(ABC):
     def check_n(self) -> None:
         n, steps = self.collection.n, self.collection.steps
         if n is not None and steps(n) != steps(self.rows):
-            short = "Was the file cut off?" if n > self.rows else "Was another file joined to it?"
-            raise InputError("n", n, f"{self.rows}, the reports of the file", short)
+            short = "Was a file cut off?" if n > self.rows else "Was another file joined to it?"
+            hint = f"{short} If these are all reports that came, give their number as `n`."
+            raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
     @property
     def users_compared(self) -> bool:
         return "user" in self.source.columns.optional and self.rows <= LARGEST_USERS
 
-    def read_chunks(self, check: Callable[[Chunk], None], take: Callable[[Chunk], None]) -> Users | None:
-        """Check and take every chunk. Returns the users, if they are to be compared."""
+    def read_chunks(
+        self, check: Callable[[Chunk], None], take: Callable[[Chunk], None], rounds: bool = False
+    ) -> None:
+        """Check and take every chunk, by round if asked for, and compare the users."""
         users = Users(self.rows) if self.users_compared else None
         if users is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
-        for chunk in self.source.chunks(self.chunk):
+        for chunk in self.source.chunks(self.chunk, rounds):
             rows += len(chunk)
             check(chunk)
             if rows > self.rows:
@@ -69,7 +72,8 @@ class ReportReader(ABC):
         if rows != self.rows:
             raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
         self.check_n()
-        return users
+        if users is not None:
+            users.refuse_doubled(self.source)
 
 
 class Users:
@@ -88,10 +92,11 @@ class Users:
         found = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
         self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
 
-    def refuse_doubled(self) -> None:
+    def refuse_doubled(self, source: Joined) -> None:
         order = np.lexsort(self.hashes.T)
         equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
         if len(equal):
             earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
-            found = f"the user of row {earlier:,}"
+            row, place = source.find(int(earlier))
+            found = f"the user of row {row:,}" + (f" of {place}" if len(source.parts) > 1 else "")
             raise RowError(int(later), "user", found, "a user without an earlier report")

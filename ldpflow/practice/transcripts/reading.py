@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BufferedReader
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 
 from ldpflow.documents import decode_text, open_regular
 from ldpflow.errors import InputError, plain_text
+from ldpflow.settings import closest
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +45,9 @@ LARGEST_ROW_GROUP = 2**29
 MOST_COORDINATES = 64
 """Most coordinates of theta, as in the problems of a study."""
 
+SIMILAR, LONGEST_NAME = 0.82, 20
+"""A name this similar to that of an absent column, and no longer, is taken for a misspelt one."""
+
 
 class RowError(InputError):
     """A row of a transcript cannot be right; nothing is computed from the file.
@@ -56,18 +62,29 @@ class RowError(InputError):
     allowed : str
         Values expected, in words.
     hint : str, optional
+    place : str, optional
+        File of the row.
     """
 
-    def __init__(self, row: int, column: str, value: object, allowed: str, hint: str = "") -> None:
+    def __init__(
+        self, row: int, column: str, value: object, allowed: str, hint: str = "", place: str = ""
+    ) -> None:
         self.row = row
         self.column = column
-        super().__init__(f"row {row:,}, {column}", value, allowed, hint)
+        self.place = place
+        super().__init__(f"{place}, row {row:,}, {column}".lstrip(", "), value, allowed, hint)
 
     def __reduce__(self) -> tuple[type, Any]:
-        return (type(self), (self.row, self.column, self.value, self.allowed, self.hint))
+        return (type(self), (self.row, self.column, self.value, self.allowed, self.hint, self.place))
+
+    def at(self, row: int, place: str = "") -> RowError:
+        """The error with another number of its row, and the row's file."""
+        return RowError(row, self.column, self.value, self.allowed, self.hint, place)
 
 
 # Columns
+
+OPTIONAL = ("step", "epsilon", "round")
 
 
 @dataclass(frozen=True)
@@ -94,18 +111,26 @@ class Columns:
         Raises
         ------
         InputError
-            If there is no report, or names are doubled or have a gap.
+            If there is no report, names are doubled or have a gap, or a name looks like a misspelt one.
         """
         doubled = next((name for name, count in Counter(names).items() if count > 1), None)
         if doubled is not None:
             raise InputError("columns", doubled, "every name once", "The file has it twice.")
         reports, thetas = coordinates("report", names), coordinates("theta", names)
+        optional = tuple(name for name in (*OPTIONAL, *further, "user") if name in names)
+        read = {*reports, *thetas, *optional}
+        ignored = tuple(name for name in names if name not in read)
+        present = {*optional, *(("report",) if reports else ()), *(("theta",) if thetas else ())}
+        absent = [name for name in ("report", "theta", *OPTIONAL, *further, "user") if name not in present]
+        for name in ignored[:MOST_COORDINATES]:
+            if (hint := closest(name, absent, SIMILAR)) and len(name) <= LONGEST_NAME:
+                raise InputError(
+                    "columns", name, "the name of a column", f"{hint} Rename it or leave it out."
+                )
         if not reports:
             hint = f"The file has {list_names(names) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
-        optional = tuple(name for name in ("step", "epsilon", "round", *further, "user") if name in names)
-        read = {*reports, *thetas, *optional}
-        return cls(reports, thetas, optional, tuple(name for name in names if name not in read))
+        return cls(reports, thetas, optional, ignored)
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -157,6 +182,12 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.reports)
+
+    def part(self, start: int, stop: int | None = None) -> Chunk:
+        """Some consecutive rows."""
+        whole = {name: value for name, value in vars(self).items() if name != "first" and value is not None}
+        part: dict[str, Any] = {name: value[start:stop] for name, value in whole.items()}
+        return replace(self, first=self.first + start, **part)
 
 
 # Values of columns
@@ -342,13 +373,6 @@ class Transcript:
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
-    def sha256(self) -> str | None:
-        """Digest of the file; None for a table in memory."""
-        if self.table is not None:
-            return None
-        with self.open() as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
         """The rows in order, at most ``size`` at a time.
 
@@ -455,17 +479,10 @@ class Transcript:
 
     def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Batches of some columns, up to a line with the wrong number of values, or one that is no number."""
-        from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, open_csv
+        from pyarrow.csv import ConvertOptions, ReadOptions, open_csv
 
         if os.path.getsize(self.place) == len(self.header):
             return
-        ragged: list[RowError] = []
-
-        def skip(row: Any) -> str:
-            allowed = f"{row.expected_columns}, one for each name of the header"
-            ragged.append(RowError(row.number, "number of values", row.actual_columns, allowed))
-            return "error"
-
         # Read as texts first, to find the row of the first one that is no number.
         conversion = ConvertOptions(
             column_types=dict.fromkeys(columns, pa.binary()),
@@ -478,7 +495,7 @@ class Transcript:
         try:
             with self.for_arrow() as file:
                 file.seek(len(self.header))
-                for texts in open_csv(file, reading, ParseOptions(invalid_row_handler=skip), conversion):
+                for texts in open_csv(file, reading, convert_options=conversion):
                     yield pa.record_batch(
                         {
                             name: texts[name] if name in self.texts else numbers(texts[name], name, first)
@@ -487,8 +504,129 @@ class Transcript:
                     )
                     first += texts.num_rows
         except pa.ArrowInvalid as error:
-            if ragged:
-                raise ragged[0] from None
             reason = " ".join(str(error).split())[:300]
+            if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
+                row, expected, found = map(int, ragged.groups())
+                allowed = f"{expected}, one for each name of the header"
+                raise RowError(row, "number of values", found, allowed) from None
             allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
             raise self.error(allowed, f"{reason}.") from None
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Transcripts of one collection, read one after the other; their rows are numbered through.
+
+    Parameters
+    ----------
+    parts : tuple of Transcript
+        In order.
+    """
+
+    parts: tuple[Transcript, ...]
+
+    @classmethod
+    def of(cls, source: object) -> Joined:
+        """From one source as of :meth:`Transcript.of`, or a list of them."""
+        parts = [Transcript.of(each) for each in (source if isinstance(source, (list, tuple)) else [source])]
+        if not parts:
+            raise InputError("file", None, FORM)
+        states = [part.state for part in parts]
+        for at, part in enumerate(parts):
+            if part.state and part.state in states[:at]:
+                raise part.error("every file once")
+            if len(parts) > 1 and part.table is not None:
+                parts[at] = replace(part, place=f"table {at + 1}")
+        return cls(tuple(parts))
+
+    def with_columns(self, texts: tuple[str, ...], further: tuple[str, ...]) -> Joined:
+        return Joined(tuple(replace(part, texts=texts, further=further) for part in self.parts))
+
+    def by_round(self) -> Joined:
+        """The parts in the order of their first rounds, if they have any."""
+        if len(self.parts) == 1:
+            return self
+        return Joined(tuple(sorted(self.parts, key=lambda part: first_round(next(part.chunks(1), None)))))
+
+    @property
+    def place(self) -> str:
+        places = [part.place for part in self.parts]
+        return places[0] if len(places) == 1 else f"{len(places):,} files ({list_names(places)})"
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Columns of the first part, which the others must have."""
+        first, *others = self.parts
+        for part in others:
+            if set(part.columns.read) != set(first.columns.read):
+                found = f"{list_names(part.columns.read)} in {part.place}"
+                raise InputError("columns", found, f"{list_names(first.columns.read)}, as in {first.place}")
+        return first.columns
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Number of rows before each part, and of all rows."""
+        found = [0]
+        for part in self.parts:
+            try:
+                found.append(found[-1] + part.rows)
+            except RowError as error:
+                raise error.at(error.row, self.name(part)) from None
+        return found
+
+    @property
+    def rows(self) -> int:
+        return self.offsets[-1]
+
+    def name(self, part: Transcript) -> str:
+        """File of a part in a message; nothing for the one table in memory."""
+        return "" if part.table is not None and len(self.parts) == 1 else part.place
+
+    def find(self, row: int) -> tuple[int, str]:
+        """Number of a row in its file, and the file."""
+        at = max(bisect_right(self.offsets[:-1], row - 1) - 1, 0)
+        return row - self.offsets[at], self.name(self.parts[at])
+
+    def sha256(self) -> str | None:
+        """Digest of the bytes of all files, one after the other; None for tables in memory."""
+        digest = hashlib.sha256()
+        for part in self.parts:
+            if part.table is not None:
+                return None
+            with part.open() as file:
+                while block := file.read(2**20):
+                    digest.update(block)
+        return digest.hexdigest()
+
+    def chunks(self, size: int = CHUNK, rounds: bool = False) -> Iterator[Chunk]:
+        """The rows in order; with ``rounds``, every round of all parts before the next round of any.
+
+        Raises
+        ------
+        RowError
+            At a value that cannot be read, with its file.
+        """
+        streams = [self.chunks_of(at, size) for at in range(len(self.parts))]
+        if not rounds or len(streams) == 1:
+            yield from chain.from_iterable(streams)
+            return
+        heads = [next(stream, None) for stream in streams]
+        while (turn := min(map(first_round, heads))) < math.inf:
+            for at, stream in enumerate(streams):
+                while (head := heads[at]) is not None and first_round(head) <= turn:
+                    assert head.rounds is not None
+                    end = int(np.append(head.rounds > turn, True).argmax())
+                    yield head.part(0, end)
+                    heads[at] = head.part(end) if end < len(head) else next(stream, None)
+
+    def chunks_of(self, at: int, size: int) -> Iterator[Chunk]:
+        part = self.parts[at]
+        try:
+            for chunk in part.chunks(size):
+                yield replace(chunk, first=self.offsets[at] + chunk.first)
+        except RowError as error:
+            raise error.at(error.row, self.name(part)) from None
+
+
+def first_round(chunk: Chunk | None) -> float:
+    return math.inf if chunk is None or chunk.rounds is None else float(chunk.rounds[0])

@@ -58,6 +58,8 @@ MEANING = {
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
+    "rows_unchecked": "the rows could not be checked: there is neither a column theta nor final_theta, so "
+    "that a lost, doubled or edited row, or a wrong epsilon, c or gamma, leaves no trace",
     "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
     "needed, or a wider range",
     "unasked": "a question fell to no user: take fewer bins",
@@ -69,6 +71,12 @@ SHOWN = (
     ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3),
 )  # fmt: skip
 """Numbers of a row in tables: title, column and digits."""
+
+IN_UNITS = ("estimate", "lower", "upper", "se")
+"""Numbers in the unit of the values."""
+
+MOST_LINES = 10
+"""Lines of a printed analysis."""
 
 NAMED = ("base", "beta", "degree", "separate", "limits")
 """Settings that are always part of a method's name."""
@@ -112,15 +120,16 @@ def verdict_of(
     gamma: float,
     steps: int,
     odd: bool,
+    unchecked: bool = False,
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
     ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
-    that the settings ask to report; ``odd``: the reports look odd.
+    that the settings ask to report; ``odd``: the reports look odd; ``unchecked``: no theta shows lost rows.
     """
     low, high = fits[0], fits[-1]
     k = nan_for_none(low["relaxation_times"])
-    flags: list[str] = []
+    flags = ["rows_unchecked"] if unchecked else []
     if k < SHORT:
         flags.append("too_short")
     poor = is_significant(low)
@@ -233,7 +242,7 @@ class Analysis:
     ----------
     rows : list of dict
         One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
-        upper, relaxation_times, condition, lack_of_fit, status; ``asked``: whether it was requested.
+        upper, relaxation_times, condition, lack_of_fit, status, place; ``asked``: whether it was requested.
     verdicts : list of Verdict
         By coordinate, at the first level.
     users, steps : int
@@ -250,6 +259,8 @@ class Analysis:
     progress : EstimatesAlongRun or EstimatedCdf
     users_compared : bool
         Whether a column of users showed that no user has two reports.
+    files : int
+        Number of files, or of tables in memory.
     """
 
     rows: list[Row]
@@ -265,6 +276,12 @@ class Analysis:
     notes: list[str]
     progress: EstimatesAlongRun | EstimatedCdf = field(repr=False)
     users_compared: bool = False
+    files: int = 1
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values; empty if none was given."""
+        return self.collection.unit
 
     @property
     def asked(self) -> list[Row]:
@@ -345,6 +362,8 @@ class Analysis:
             "users": self.users,
             "steps": self.steps,
             "problem": {"kind": self.collection.problem, "taus": list(self.collection.taus)},
+            "unit": self.unit,
+            "adversarial_share": self.collection.adversarial_share,
             **made,
             "privacy": {"notion": statement.notion, "unit": statement.unit},
             "rows": [own_columns(row) for row in self.asked],
@@ -357,6 +376,7 @@ class Analysis:
                     "distance": number(verdict.distance),
                     "start": number(verdict.start),
                     "reported": None if (row := self.reported(j)) is None else own_columns(row),
+                    "without_adversaries": None if row is None or row.honest is None else list(row.honest),
                 }
                 for j, verdict in enumerate(self.verdicts)
             ],
@@ -366,16 +386,67 @@ class Analysis:
         }
 
     def __str__(self) -> str:
+        """The intervals to report, and flags with their meaning, in at most ten lines."""
+        verdicts = enumerate(self.verdicts)
+        found = [self.interval_line(j) for j in range(len(self.verdicts))]
+        found += [f"{self.place_words(j)}flag {words}" for j, verdict in verdicts for words in verdict.words]
+        found += [f"odd: {text}" for text in self.oddities]
+        if len(found) >= MOST_LINES:
+            found[MOST_LINES - 2 :] = [f"... and {len(found) - MOST_LINES + 2} lines more: describe()"]
+        return "\n".join([*found, "more: rows, notes, describe(), methods_paragraph()"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The intervals to report as a table, and the flags."""
+        from markupsafe import escape
+
+        count = len(self.verdicts)
+        rows = [row for j in range(count) if (row := self.reported(j)) is not None]
+        columns = shown_columns(rows, self.unit)
+        lines = [["", "method", *(title for title, _, _ in columns)]]
+        for row in rows:
+            values = ["-" if row[name] is None else f"{row[name]:.{digits}g}" for _, name, digits in columns]
+            lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
+        cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
+        rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
+        return f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>{rest}"
+
+    def place_words(self, j: int) -> str:
+        name = self.coordinate_name(j)
+        return f"{name}: " if name else ""
+
+    def interval_line(self, j: int) -> str:
+        row = self.reported(j)
+        if row is None:
+            return f"{self.place_words(j)}no interval to report"
+        return f"{self.place_words(j)}report {method_label(row)}: {interval_words(row, self.unit)}"
+
+    def adversarial_words(self) -> str:
+        """What the intervals allow for, and what they are without it; empty if nothing."""
+        share = self.collection.adversarial_share
+        if not share:
+            return ""
+        limits = []
+        for j in range(len(self.verdicts)):
+            rows = [self.reported(j), *(row for row in self.asked if row["coordinate"] == j)]
+            found = [row.honest for row in rows if row is not None and row.honest is not None]
+            if found and found[0][0] is not None:
+                bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
+                limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit)}{bounded}")
+        rest = f" Without them: {', '.join(limits)}." if limits else ""
+        return (
+            f"The intervals are about the honest users and allow for {100 * share:g}% of users who send any "
+            f"report that {self.collection.randomiser.kind} can make, at questions and at times that they "
+            f"cannot choose.{rest}"
+        )
+
+    def describe(self) -> str:
         """The intervals to report, arrival, flags with their meaning, oddities and notes."""
         found = []
         for j, verdict in enumerate(self.verdicts):
-            name = self.coordinate_name(j)
-            where = f"{name}: " if name else ""
-            row = self.reported(j)
-            if row is None:
-                found.append(f"{where}no interval to report")
-            else:
-                found.append(f"{where}report {method_label(row)}: {interval_words(row)}")
+            where = self.place_words(j)
+            found.append(self.interval_line(j))
             numbers = ""
             if verdict.arrival not in ("unknown", None):
                 numbers = f"K = {verdict.relaxation_times:.1f} relaxation times"
@@ -387,13 +458,15 @@ class Analysis:
                 found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
             found += [f"{where}flag {words}" for words in verdict.words]
         found += [f"odd: {text}" for text in self.oddities]
-        found += [f"note: {text}" for text in self.notes]
+        found += [f"note: {text}" for text in [*self.notes, self.adversarial_words()] if text]
         return "\n".join(found)
 
 
-def shown_columns(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
+def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, int]]:
     """Those of :data:`SHOWN` that the rows have: a protocol without a path has no more than limits."""
-    return list(SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3])
+    found = SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3]
+    titles = [f"{title} ({unit})" if unit and name in IN_UNITS else title for title, name, _ in found]
+    return [(title, name, digits) for title, (_, name, digits) in zip(titles, found, strict=True)]
 
 
 def own_columns(row: Row) -> dict[str, Any]:
@@ -401,9 +474,13 @@ def own_columns(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in columns_of([row])}
 
 
-def interval_words(row: Row) -> str:
-    limits = f"[{row['lower']:.6g}, {row['upper']:.6g}]"
-    return f"{row['estimate']:.6g}, {100 * row['level']:g}% interval {limits}"
+def interval_words(row: Row, unit: str = "") -> str:
+    estimate = f"{row['estimate']:.6g} {unit}".rstrip()
+    return f"{estimate}, {100 * row['level']:g}% interval {limits_words(row['lower'], row['upper'], unit)}"
+
+
+def limits_words(lower: float | None, upper: float | None, unit: str) -> str:
+    return f"[{lower:.6g}, {upper:.6g}] {unit}".rstrip()
 
 
 def method_words(row: Row) -> str:
@@ -422,8 +499,8 @@ def method_words(row: Row) -> str:
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
     """Method and the settings that distinguish it, also from the other rows of a table, ``among``."""
-    own = row["own"]
-    others = [other["own"] for other in among if other["method"] == row["method"]]
+    own = row.own
+    others = [other.own for other in among if other["method"] == row["method"]]
     others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]
     differing = [name for name, value in own.items() if any(other.get(name) != value for other in others)]
     names = dict.fromkeys([*(name for name in NAMED if name in own), *differing])

@@ -47,7 +47,6 @@ def check_path(path: Any, n: int) -> None:
     central = getattr(algorithm, "noise", "record") != "record"
     for refused, component, allowed in (
         (algorithm.projects() or central, algorithm, "a path that is neither projected nor central"),
-        (algorithm.by_coordinate(), algorithm, "a path with one step constant and start for all coordinates"),
         (getattr(path.mechanism, "varies", bool)(), path.mechanism, "one budget for all users"),
         (getattr(path.mechanism, "answers", 1) > 1, path.mechanism, "one report of a user, answers = 1"),
     ):
@@ -79,6 +78,9 @@ def transcript_settings(
         "theta0": float(algorithm.theta0),
         "final_theta": [float(value) for value in final],
     }
+    if algorithm.by_coordinate():
+        steps |= {"c": [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]}
+        steps |= {"theta0": list(algorithm.start(path.dimension))}
     if algorithm.records_per_step() > 1 or algorithm.kind == "minibatch_sgd":
         steps["batch_size"] = algorithm.records_per_step()
     problem: dict[str, Any] = {"kind": path.problem.kind}

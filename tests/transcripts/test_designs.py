@@ -1,0 +1,259 @@
+"""A design file as settings, several files as one collection, what is printed, and misspelt columns."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpflow as lf
+from ldpflow import client
+from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.reading import RowError
+from ldpflow.report.analysis_page import analysis_html
+from tests.oracles.transcript import SETTINGS, demo
+from tests.transcripts.conftest import as_table, write
+from tests.transcripts.test_protocols import ROUNDS, changed, rounds_table
+
+DESIGN = """
+name = "sessions"
+seed = 1
+replicates = 512
+[problem]
+kind = "quantile"
+tau = [0.5, 0.9]
+law = "empirical"
+file = "pilot-that-is-not-there.csv"
+column = "secret_column"
+sha256 = "00"
+[protocol]
+kind = "grr"
+epsilon = [1.0]
+range = [[0.0, 1024.0]]
+k = 16
+[grid]
+n = 3000
+level = 0.9
+[[method]]
+kind = "inversion"
+limits = ["outer"]
+[collection]
+unit = "s"
+"""
+SAME = {
+    "problem": {"kind": "quantiles", "taus": [0.5, 0.9]},
+    "protocol": {"kind": "grr", "epsilon": 1.0, "range": [0.0, 1024.0], "k": 16},
+    "method": {"kind": "inversion", "limits": "outer"},
+}
+
+
+@pytest.fixture(scope="module")
+def reports():
+    draw = random.Random(8)
+    values = [draw.lognormvariate(4.5, 1.0) for _ in range(3000)]
+    return [client.grr(x, 1.0, 0.0, 1024.0, 16, draw=draw.randrange) for x in values]
+
+
+@pytest.fixture
+def design(tmp_path):
+    file = tmp_path / "design.toml"
+    file.write_text(DESIGN)
+    return file
+
+
+def write_parts(folder, table, *ends):
+    """Consecutive rows of a table as files."""
+    edges = [0, *ends, table.num_rows]
+    return [
+        write(table.slice(a, b - a), folder / f"part-{at}.csv") for at, (a, b) in enumerate(pairwise(edges))
+    ]
+
+
+def numbers(analysis):
+    return [(row["estimate"], row["lower"], row["upper"]) for row in analysis.rows]
+
+
+def test_a_design_is_read_as_settings_and_its_law_is_not(design, reports, tmp_path):
+    table = pa.table({"report": reports, "user": [f"u{i}" for i in range(3000)]})
+    files = write_parts(tmp_path, table, 700, 2100)
+    found = lf.analyse(files, design)
+    assert numbers(found) == numbers(lf.analyse(table, SAME)) and found.files == 3
+    assert found.reported(1)["limits"] == "outer" and found.collection.n == 3000
+    texts = [str(found), found.describe(), found._repr_html_(), analysis_html(found)]
+    limits = "[{lower:.6g}, {upper:.6g}] s"
+    for text in (*texts[:2], texts[3]):
+        assert limits.format(**found.reported(0)) in text and limits.format(**found.reported(1)) in text
+    assert "estimate (s)" in texts[2] and "value (s)" in texts[3] and found.to_dict()["unit"] == "s"
+    assert not [text for text in (*texts, found.methods_paragraph()) if "pilot" in text or "secret" in text]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ("n = 3000", "n = [1000, 3000]", "grid.n"),
+        ("n = 3000", "n = 2999", "n"),
+        ("[[method]]", '[[method]]\nkind = "fieller"\n[[method]]', "method"),
+        ('limits = ["outer"]', 'limits = ["outer", "line"]', "method"),
+        ("epsilon = [1.0]", "epsilon = [1.0, 2.0]", "protocol"),
+        ("k = 16", "bins = 16", "protocol.bins"),
+        ("k = 16", "k = 8", "report"),
+        ('kind = "grr"', 'kind = "rounds"', "problem.tau"),
+        ('unit = "s"', "unit = 3", "collection.unit"),
+        ('unit = "s"', 'units = "s"', "collection.units"),
+        ('name = "sessions"', "colour = 3", "colour"),
+        ("range = [[0.0, 1024.0]]", "low = 0.0", "protocol.low"),
+    ],
+)  # fmt: skip
+def test_designs_that_cannot_be_right(design, reports, old, new, field):
+    assert old in DESIGN
+    design.write_text(DESIGN.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        lf.analyse({"report": reports}, design)
+    assert field in (caught.value.field, getattr(caught.value, "column", None))
+    if field == "protocol.low":
+        assert "epsilon, range, k" in str(caught.value)
+
+
+def test_the_number_that_came_and_the_number_that_was_planned(design, reports):
+    with pytest.raises(InputError, match="give their number as `n`"):
+        lf.analyse({"report": reports[:2900]}, design)
+    assert lf.analyse({"report": reports[:2900]}, design, n=2900).users == 2900
+
+
+def test_metadata_of_another_collection_is_refused(design, reports, tmp_path):
+    """A design's wishes win over those of the file, its facts must agree."""
+    for text, field in (
+        ('level = 0.5\n[protocol]\nk = 16\n[method]\nkind = "inversion"\nlimits = "line"\n', None),
+        ("n = 3000\n[problem]\ntau = 0.5\n[protocol]\nk = 16\n", None),
+        ("[protocol]\nk = 8\n", "protocol.k"),
+        ("[protocol]\nepsilon = 2.0\n", "protocol.epsilon"),
+    ):
+        file = tmp_path / "reports.parquet"
+        pq.write_table(pa.table({"report": reports}).replace_schema_metadata({"ldpflow": text}), file)
+        if field is None:
+            assert numbers(lf.analyse(file, design)) == numbers(lf.analyse({"report": reports}, design))
+            continue
+        with pytest.raises(InputError) as caught:
+            lf.analyse(file, design)
+        assert caught.value.field == field
+
+
+def test_errors_of_several_files_name_the_file_and_its_row(design, reports, tmp_path):
+    users = [f"u{i}" for i in range(3000)]
+    users[2500] = "u17"
+    table = pa.table({"report": reports, "user": users})
+    with pytest.raises(RowError, match=r"part-2.csv, row 401, user: 'the user of row 18 of .*part-0.csv'"):
+        lf.analyse(write_parts(tmp_path, table, 700, 2100), design)
+    files = write_parts(tmp_path, changed(table, 800, "report", 16), 700, 2100)
+    with pytest.raises(RowError, match=r"part-1.csv, row 100, report: 16"):
+        lf.analyse(files, design)
+    lines = files[1].read_text().splitlines()
+    files[1].write_text("\n".join([*lines[:100], "x,u", *lines[101:]]) + "\n")
+    with pytest.raises(RowError, match=r"part-1.csv, row 100, report: 'x'"):
+        lf.analyse(files, design)
+    with pytest.raises(InputError, match="every file once"):
+        lf.analyse([files[0], files[0]], design)
+    write(table.drop_columns("user"), files[1])
+    with pytest.raises(InputError, match=r"report in .*part-1.csv"):
+        lf.analyse(files, design)
+    with pytest.raises(RowError, match=r"table 2, row 100, report"):
+        lf.analyse([{"report": reports[:700]}, {"report": [*reports[700:799], 16, *reports[800:]]}], design)
+
+
+@pytest.fixture(scope="module")
+def path():
+    return demo(2000)[0]
+
+
+def test_parts_of_a_path(path, tmp_path):
+    table = as_table(path, round=range(1, 2001))
+    first, second, third = write_parts(tmp_path, table, 801, 1300)
+    settings = SETTINGS | {"method": [{"kind": "BM"}, {"kind": "TR"}]}
+    whole = numbers(lf.analyse(table, settings))
+    assert numbers(lf.analyse([first, second, third], settings)) == whole
+    assert numbers(lf.analyse([third, first, second], settings)) == whole  # by their rounds
+    (folder := tmp_path / "bare").mkdir()
+    bare = write_parts(folder, table.drop_columns("round"), 801, 1300)
+    with pytest.raises(RowError, match=r"part-2.csv, row 1, theta"):
+        lf.analyse([bare[0], bare[2], bare[1]], settings)
+    write(table.slice(801, 498), second)
+    with pytest.raises(RowError, match=r"part-2.csv, row 1, round"):
+        lf.analyse([first, second, third], settings)
+
+
+def test_rounds_of_two_collectors(tmp_path):
+    """Round by round the counts are those of one file, whichever collector got a report."""
+    table = rounds_table(n=3000)
+    own = np.random.default_rng(1).random(table.num_rows) < 0.3
+    files = [
+        write(table.filter(pa.array(part)), tmp_path / f"{name}.csv")
+        for name, part in (("a", own), ("b", ~own))
+    ]
+    for chunk in (101, 2**16):
+        assert numbers(lf.analyse(files, ROUNDS, chunk)) == numbers(lf.analyse(table, ROUNDS))
+    late = table.filter(pa.array(own))
+    row = late["round"].to_pylist().index(3) + 3
+    write(changed(late, row, "round", 1), files[0])
+    with pytest.raises(RowError, match=rf"a.csv, row {row}, round: 1"):
+        lf.analyse(files, ROUNDS)
+
+
+@pytest.mark.parametrize("name", ["thetas", "Theta", "theta_n", "THETA"])
+def test_a_misspelt_column_is_refused(path, name):
+    table = as_table(path)
+    with pytest.raises(InputError, match="Did you mean 'theta'") as caught:
+        lf.analyse(table.rename_columns([name, "report"]), SETTINGS)
+    assert caught.value.value == name
+    with pytest.raises(InputError, match="Did you mean 'report'"):
+        lf.analyse(table.rename_columns(["theta", "repot"]), SETTINGS)
+    further = table.append_column("thetas", table["theta"]).append_column("state", table["theta"])
+    assert "thetas, state" in lf.analyse(further, SETTINGS | {"method": [{"kind": "BM"}]}).notes[0]
+
+
+def test_rows_that_could_not_be_checked_are_said_first(path):
+    bare = as_table(path).select(["report"])
+    found = lf.analyse(bare, SETTINGS)
+    assert found.flags[0] == "rows_unchecked" and "flag rows_unchecked" in str(found).splitlines()[1]
+    assert found.exit_code() == 0 and found.exit_code(strict=True) == 1
+    final = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"final_theta": demo(2000)[1]}}
+    for table, settings in ((as_table(path), SETTINGS), (bare, final)):
+        assert "rows_unchecked" not in lf.analyse(table, settings).flags
+
+
+def test_what_is_printed_is_short(path):
+    found = lf.analyse(as_table(path), SETTINGS)
+    assert 2 <= len(str(found).splitlines()) <= 10 and repr(found) == str(found)
+    object.__setattr__(found, "oddities", [f"odd {i}" for i in range(20)])
+    assert len(str(found).splitlines()) == 10 and "lines more: describe()" in str(found)
+    assert "<td>" in found._repr_html_() and found.describe().count("odd: ") == 20
+    plain = (str, int, float, bool, type(None))
+    assert all(isinstance(value, plain) for row in found.rows for value in row.values())
+
+
+def test_settings_of_a_study_of_a_path(tmp_path):
+    """Defaults, vectors of starts and steps, and simulation settings of a study file."""
+    file = tmp_path / "design.toml"
+    file.write_text(
+        'name = "two"\n[problem]\nkind = "quantiles"\ntaus = [0.5, 0.9]\nlaw = "gamma"\nshape = 2.0\n'
+        "[mechanism]\n"
+        'kind = "cells"\nepsilon = 1.0\nsampling = "private_bit"\n[algorithm]\nkind = "minibatch_sgd"\n'
+        "batch_size = 20\nc = [[30.0, 90.0]]\ntheta0 = [[8.0, 24.0]]\n[grid]\nn = 1000\n[[method]]\n"
+        'kind = "TR"\nseparate = true\nvariance = "residual"\n'
+    )
+    found = read_settings(file)
+    assert found == {
+        "problem": {"kind": "quantiles", "taus": [0.5, 0.9]},
+        "mechanism": {"kind": "cells", "epsilon": 1.0},
+        "algorithm": {"kind": "minibatch_sgd", "batch_size": 20, "gamma": 0.51}
+        | {"c": [30.0, 90.0], "theta0": [8.0, 24.0]},
+        "method": {"kind": "TR", "separate": True, "variance": "residual"},
+        "n": 1000,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"algorithm.c: \[30.0, 90.0\]"):
+        table = {"report": [0, 1] * 500} | {f"theta_{q}": [0.0] * 1000 for q in range(3)}
+        lf.analyse(table, found | {"problem": {"kind": "quantiles", "taus": [0.3, 0.5, 0.9]}})
