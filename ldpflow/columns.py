@@ -229,7 +229,9 @@ def round_text(value: float | None, digits: int) -> str:
 
 def with_error(value: float | None, error: float | None) -> str:
     """Text of a measure and its Monte Carlo standard error, both to the error's second digit."""
-    if value is None or error is None or not 0 < error < math.inf or not math.isfinite(value):
+    if value is None or math.isnan(value):
+        return "-"
+    if error is None or not 0 < error < math.inf or not math.isfinite(value):
         return f"{round_text(value, 4)} ± {round_text(error, 2)}"
     decimals = 1 - math.floor(math.log10(error))
     if not 0 <= decimals <= 9:

@@ -120,7 +120,7 @@ class Run:
     {(1.0, 'normal'): 40}
     >>> run.compare(by="method", baseline="SN")["vs"].to_pylist()
     ['SN']
-    >>> run.explain().num_rows, run.trajectories().num_rows, run.verify().passed
+    >>> run.explain(short=True).num_rows, run.trajectories().num_rows, run.verify().passed
     (2, 0, False)
     >>> run.replay(replicate=7), run.check()
     (Replay: 2 rows, equal, bit for bit, 1 parts, 80 rows: all is well)
@@ -189,9 +189,9 @@ class Run:
             sizes and methods, with ``level_state`` and ``candidates``
             (:func:`ldpflow.results.arena.best_rows`).
         short : bool
-            Only the settings that differ between rows, coverage, mean length and bias with their errors, and
-            ``level_state``: whether the method holds its level, failures counted as misses. Then ``sort`` and
-            ``columns`` take these.
+            Only the settings that differ between rows, both coverages, mean length and bias with their
+            errors, and ``level_state``: whether the method holds its level, failures counted as misses. Then
+            ``sort`` and ``columns`` take these.
 
         Raises
         ------
@@ -279,8 +279,16 @@ class Run:
         with self.store.named_errors():
             return stored_comparisons(self.store, by, baseline)
 
-    def explain(self, where: str | None = None, sort: Names = None) -> pa.Table:
+    def explain(self, where: str | None = None, sort: Names = None, short: bool = False) -> pa.Table:
         """Explain why coverage differs from nominal, as a sum of effects.
+
+        Parameters
+        ----------
+        where, sort
+            As of :meth:`summary`.
+        short : bool
+            Only the settings that differ between rows, the effects without their errors, both coverages,
+            ``level_state`` and ``cause``.
 
         Returns
         -------
@@ -291,11 +299,13 @@ class Run:
             names those beyond two MCSE, ``cause`` the main one, and ``explanation`` has sentences. The
             schema's metadata ``note`` counts the clear effects, and those expected by chance.
         """
-        from ldpflow.results.explanation import explain
+        from ldpflow.results.arena import short_rows
+        from ldpflow.results.explanation import SHORT, explain
 
         summary = self.summary(where, sort)
         with self.store.named_errors():
-            return explain(self.store, summary)
+            table = explain(self.store, summary)
+        return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:
         """Compare a summary recomputed from the rows with published tables. See its ``verdict``."""

@@ -151,12 +151,17 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
     return found
 
 
+OTHER_NAMES = {"cauchy": "'student_t' with df = 1", "gaussian": "'normal'", "t": "'student_t' with df"}
+"""Values of settings for names that people give to laws."""
+
+
 def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
     kind, bounds = field_type(cls, name)
     if not isinstance(raw, str):
         return ""
     if "one_of" in bounds:
-        return closest(raw, bounds["one_of"].names())
+        other = OTHER_NAMES.get(raw.casefold())
+        return f"{raw} is {other}." if other else closest(raw, bounds["one_of"].names())
     return closest(raw, get_args(kind)) if get_origin(kind) is Literal else ""
 
 
@@ -220,8 +225,11 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-def signature_of(cls: type[BaseModel]) -> inspect.Signature:
-    """Signature of a component's class: settings with their types and defaults, without bounds."""
+def signature_of(cls: type[BaseModel], axes: bool = False) -> inspect.Signature:
+    """Signature of a component's class: settings with their types and defaults, without bounds.
+
+    ``axes``: a setting may also be a list of values.
+    """
     found = []
     for name, field in cls.model_fields.items():
         kind = field_type(cls, name)[0]
@@ -229,6 +237,8 @@ def signature_of(cls: type[BaseModel]) -> inspect.Signature:
             parts = tuple(part if part is ... else bare_type(part)[0] for part in get_args(kind))
             kind = tuple.__class_getitem__(parts)
         default = inspect.Parameter.empty if field.is_required() else field.get_default()
+        if axes and not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            kind = kind | list.__class_getitem__(kind)  # an axis of a design
         kind = kind | None if default is None else kind
         if name != "kind":
             found.append(
@@ -277,7 +287,7 @@ class InputModel(DocumentedModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         super().__pydantic_init_subclass__(**options)
-        cls.__signature__ = signature_of(cls)
+        cls.__signature__ = signature_of(cls, axes="kind" in cls.model_fields)
 
     def __dir__(self) -> list[str]:
         return [*type(self).model_fields, *dir(type(self))]

@@ -162,7 +162,7 @@ def run_sweep(
     """Run a sweep with checked options, and return a run even if batches failed."""
     from ldpflow.engine.loop import Interrupts, interpreter_open, limits
     from ldpflow.engine.precision import Precision
-    from ldpflow.engine.run import run_study
+    from ldpflow.engine.run import run_study, stored_parts
     from ldpflow.store.files import address_of
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
@@ -176,6 +176,11 @@ def run_sweep(
         check_importable(components)
     elif options.engine == "auto" and not all(map(is_importable, components)):
         options = replace(options, engine="threads")
+    store = RunStore(root)
+    with store.named_errors():
+        store.check_place()
+        if not options.fresh and store.holds_run():
+            stored_parts(store, chosen)  # refuses another study before it warns of this one
     for text in cautions(chosen):
         if on_caution is None:
             warnings.warn(text, Caution, stacklevel=3)
@@ -207,7 +212,7 @@ def cautions(study: Study) -> list[str]:
 
     found = arrival_cautions(study)
     more = len(found) - CAUTION_LINES
-    rest = [f"and {more:,} paths more: see ldpflow plan"] if more > 0 else []
+    rest = [f"and {more:,} more path{'s' * (more > 1)}: see ldpflow plan"] if more > 0 else []
     return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
 
 

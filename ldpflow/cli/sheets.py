@@ -10,7 +10,7 @@ from statistics import mean, median
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, settings_shown
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
@@ -55,17 +55,13 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
     return None
 
 
-def coverage(row: Row) -> str:
-    if row["coverage"] is None:
-        return "-"
-    error = row["coverage_mcse"]
-    return f"{row['coverage']:.3f} ± {'-' if error is None else f'{error:.3f}'}"
-
-
+COVERAGE = "coverage_failures_as_misses"
 MISSES: Shown = (
     "failures\nas misses",
-    lambda row: f"{row['coverage_failures_as_misses']:.3f}" if row["failures"] else "-",
+    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "-",
 )
+ALL = "coverage, failures\nas misses"
+"""Title of coverages in which failures are misses, in a line of a method."""
 LOOKED = ("coverage_all_n", "coverage_at_stop")
 
 
@@ -90,12 +86,12 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     chosen = ("level_state", "candidates") if "level_state" in names else ()
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
-        ("coverage", coverage),
+        estimate("coverage", "coverage", "coverage_mcse"),
         *map(plain, chosen),
         *([MISSES] if lost else []),
         estimate("length", "length_mean", "length_mcse"),
-        number("bias", "bias", 2),
-        number("emp. SE", "empirical_se", 3),
+        estimate("bias", "bias", "bias_mcse"),
+        estimate("emp. SE", "empirical_se", "empirical_se_mcse"),
         *([estimate("power", "power", "power_mcse")] if has_value("power", rows) else []),
         *(number(name, name, 3) for name in checks),
         *map(plain, counts),
@@ -103,7 +99,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
     return Sheet(
         rows,
-        list(map(plain, settings)),
+        settings_shown(settings, rows),
         results,
         [*reversed(checks), "emp. SE", "bias", *reversed(counts), "power", "length", MISSES[0]],
         constants,
@@ -122,7 +118,7 @@ RULE = (
 
 def shortfall(row: Row) -> float:
     """Coverage less level, failures counted as misses."""
-    return float(row["coverage_failures_as_misses"] - row["level"])
+    return float(row[COVERAGE] - row["level"])
 
 
 def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
@@ -132,7 +128,8 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
         states = [judge(row) for row in own]
         line |= {"holds": states.count(HOLDS), "fails": states.count(FAILS)}
         line |= {"unclear": states.count(UNDECIDED)}
-        line |= {"coverage": span(row["coverage_failures_as_misses"] for row in own)}
+        title = ALL if any(row["failures"] for row in rows) else "coverage"
+        line |= {title: span(row[COVERAGE] for row in own)}
         lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
     return lines
 
@@ -160,19 +157,17 @@ def middle(values: Iterable[float | None]) -> str:
 def changes_coverage(row: Row) -> bool:
     """Whether failures lower a coverage by its Monte Carlo standard error or more."""
     error = row["coverage_mcse"]
-    lowered = bool(error) and row["coverage"] - row["coverage_failures_as_misses"] < error
+    lowered = bool(error) and row["coverage"] - row[COVERAGE] < error
     return bool(row["failures"]) and not lowered
 
 
 def failures_line(rows: Sequence[Row]) -> str:
     failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
-    lost = [
-        row["coverage"] - row["coverage_failures_as_misses"] for row in rows if row["coverage"] is not None
-    ]
-    changed = f"; as misses they lower a coverage by up to {max(lost):.4f}" if any(lost) else ""
+    lost = [row["coverage"] - row[COVERAGE] for row in rows if row["coverage"] is not None]
+    changed = f"; as misses they lower it by up to {max(lost):.4f}" if any(lost) else ""
     cell = f"{worst['failures']:,} of {worst['replicates']:,} in a cell"
-    return f"{failed:,} of {total:,} intervals failed, at most {cell}{changed}"
+    return f"{failed:,} of {total:,} intervals failed, at most {cell}: coverage is over the others{changed}"
 
 
 def count_replicates(table: pa.Table, wanted: int | None) -> str:
@@ -218,7 +213,7 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
     results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
     sort_rows(paths, settings)
-    return Sheet(paths, list(map(plain, settings)), results, stats[:0:-1])
+    return Sheet(paths, settings_shown(settings, paths), results, stats[:0:-1])
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
@@ -259,7 +254,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
     return Sheet(
         rows,
-        list(map(plain, settings)),
+        settings_shown(settings, rows),
         [
             estimate("coverage difference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
@@ -292,22 +287,24 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
         sort_rows(rows, settings)
     parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
     terms = [(TITLES.get(part, part), part + TERM) for part in parts]
+    misses = [MISSES] if any(map(changes_coverage, rows)) else []
     shares = [("level", "level"), *terms, ("coverage", "coverage")]
 
     def amount(row: Row, name: str) -> str:
         return "-" if row.get(name) is None else f"{row[name]:{'+' if TERM in name else ''}.3f}"
 
     def means(own: list[Row]) -> Row:
-        values = {name: [row.get(name) for row in own] for _, name in shares}
+        columns = [*shares, *((ALL, COVERAGE) for _ in misses)]
+        values = {name: [row.get(name) for row in own] for _, name in columns}
         known = {k: mean(v or 0.0 for v in found) for k, found in values.items() if any(found)}
-        return {title: amount(known, name) for title, name in shares}
+        return {title: amount(known, name) for title, name in columns}
 
     return Sheet(
         rows,
-        list(map(plain, settings)),
+        settings_shown(settings, rows),
         [
             *((title, partial(amount, name=name)) for title, name in shares if name not in settings),
-            *([MISSES] if any(map(changes_coverage, rows)) else []),
+            *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],

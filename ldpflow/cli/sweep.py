@@ -253,7 +253,8 @@ def print_plan(paths: Sequence[Planned]) -> None:
         missing = f", computed: {', '.join(ranges)}" if ranges else ""
         print_note(f"  {path.path}{settings}: {path.reused:,} reused{missing}")
     if len(paths) > PLAN_LINES:
-        print_note(f"  and {len(paths) - PLAN_LINES:,} paths more")
+        more = len(paths) - PLAN_LINES
+        print_note(f"  and {more:,} more path{'s' * (more > 1)}")
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:

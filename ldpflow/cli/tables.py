@@ -96,7 +96,8 @@ class Sheet:
         rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
         print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
-        left += print_fitting(self.settings, self.results, rows[:count], self.first_to_go, rule=False)
+        told = [(t, text) for t, text in self.results if {text(row) for row in rows[:count]} - {"-", "0"}]
+        left += print_fitting(self.settings, told, rows[:count], self.first_to_go, rule=False)
         print_lines([*left, *notes])
 
 
@@ -210,6 +211,23 @@ def finite(value: object) -> object:
 
 def plain(name: str) -> Shown:
     return name, lambda row: short(row[name])
+
+
+def setting(name: str, rows: Sequence[Row]) -> Shown:
+    """Column of a setting: 1000 is 1e3 where 1e4 stands in the column."""
+    whole = [row[name] for row in rows if type(row[name]) is int]
+    if not any("e" in short(value) for value in whole):
+        return plain(name)
+
+    def text(row: Row) -> str:
+        value = row[name]
+        return f"{value / 1000:g}e3" if value in range(1000, 10_000, 10) else short(value)
+
+    return name, text
+
+
+def settings_shown(names: Iterable[str], rows: Sequence[Row]) -> list[Shown]:
+    return [setting(name, rows) for name in names]
 
 
 def number(title: str, name: str, digits: int) -> Shown:

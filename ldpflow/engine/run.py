@@ -65,14 +65,15 @@ def ignore(event: object) -> None:
     """No listener."""
 
 
-def usable_parts(store: RunStore, study: Study) -> list[Part]:
-    """Parts that the study can go on from; sets broken and foreign ones aside.
+def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
+    """Parts that the study can go on from, and broken and foreign ones. Changes nothing.
 
     Raises
     ------
     InputError
         With a diff, if the run has another seed or other paths.
     """
+    read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
@@ -86,15 +87,21 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
         unusable += [
             UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
         ]
+    parts = [part for part in parts if part not in foreign]
+    check_plugins(store, parts, study)
+    check_paths(store, parts, study)
+    return parts, unusable
+
+
+def usable_parts(store: RunStore, study: Study) -> list[Part]:
+    """Parts that the study can go on from; sets broken and foreign ones aside (see :func:`stored_parts`)."""
+    parts, unusable = stored_parts(store, study)
     for part in unusable:
         moved = store.set_aside(part)
         warnings.warn(
             f"{store.full(part.name)} cannot be used and is computed again: {part.reason} (moved to {moved})",
             stacklevel=2,
         )
-    parts = [part for part in parts if part not in foreign]
-    check_plugins(store, parts, study)
-    check_paths(store, parts, study)
     return parts
 
 
@@ -361,7 +368,6 @@ def move_aside(store: RunStore) -> str | None:
 
 def begin_session(store: RunStore, study: Study) -> Session:
     """Write the study, its plug-ins and a session, before the first row of a run."""
-    read_sessions(store)  # refuses a run of another version before anything in it is moved
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.record()

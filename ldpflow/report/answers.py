@@ -257,7 +257,7 @@ def failures(results: Results) -> dict[str, Any]:
                 *(short(row[name]) for name in names),
                 row["series"],
                 f"{row['failures']:,} of {row['replicates']:,}",
-                round_text(row["coverage_failures_as_misses"], 3),
+                with_error(row["coverage_failures_as_misses"], row["coverage_failures_as_misses_mcse"]),
                 with_error(row["coverage"], row["coverage_mcse"]),
                 why_failed(row, diverged.get(place(row), 0)),
             ]

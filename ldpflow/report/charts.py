@@ -4,7 +4,8 @@ A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a la
 ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
 statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
 lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with :data:`PICK` are the
-factors of its cell: a page filters by them.
+factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
+page keeps the worst panels.
 
 Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
 serves both; hue is never alone: points differ by series, dashes by setting.
@@ -19,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -145,6 +147,8 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
 PICK = "@"
+LETTER = 6.5
+"""Pixels of a letter of an axis title."""
 NARROWEST = 50
 """Least width of a panel in a file."""
 UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
@@ -165,7 +169,7 @@ WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
 DATA: tuple[str, ...] = (
     "panel", "series", "part", "x", "place", "y", "low", "high", "ideal", "band_low",
-    "band_high", "shared", "marked", "replicates", "failures",
+    "band_high", "shared", "marked", "replicates", "failures", "below",
 )  # fmt: skip
 
 
@@ -248,8 +252,11 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     if "ideal" in known:
         ideal = alt.Y("mean(ideal):Q", scale=scale, title=title, axis=axis)
         layers.append(base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=ideal))
+    named = isinstance(points[0]["x"], str)  # no line joins laws
     if "shared" in known:
-        theory = base.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.5, clip=True)
+        look_of: dict[str, Any] = {"color": GREY, "clip": True}
+        theory = base.mark_line(strokeDash=[5, 4], strokeWidth=1.5, **look_of)
+        theory = base.mark_tick(thickness=1.5, **look_of) if named else theory
         layers.append(theory.encode(x=x, y=up("shared")).transform_filter("isValid(datum.shared)"))
     if layout.ribbons and "low" in known:
         ribbon = base.mark_area(opacity=0.2, clip=True, aria=False).encode(
@@ -257,7 +264,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         )
         layers.append(ribbon.transform_filter("isValid(datum.low)"))
     layers += [line(name, words) for name, words in layout.theory.items()]
-    layers.append(line("y", SIMULATED))
+    layers += [] if named else [line("y", SIMULATED)]
     if not layout.ribbons:
         bars = base.mark_rule(strokeWidth=1.4, clip=True).encode(
             x=x, y=up("low"), y2="high:Q", color=look["color"]
@@ -265,7 +272,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         layers.append(bars.transform_filter("isValid(datum.low)"))
     size = 24 if layout.ribbons else 50
     dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
-        x=x, y=up("y"), tooltip=tooltip(known, layout), color=look["color"], shape=look["shape"]
+        x=x, y=up("y"), tooltip=tooltip(known, layout, named), color=look["color"], shape=look["shape"]
     )
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
     columns = (*DATA, *layout.theory, *layout.tips)
@@ -334,7 +341,8 @@ def parse_length(field: str, value: float | str | None) -> float | None:
         return None
     pixels = math.nan if found is None else float(found[1]) * UNITS.get(found[2], math.nan)
     if not 20 <= pixels < 20_000:
-        raise InputError(field, value, "a length such as 85mm, 8.5cm, 3.3in, 240pt or 320 (pixels)")
+        allowed = "6mm to 5000mm, as in 85mm, 8.5cm, 3.3in, 240pt or 320 (pixels, 96 to an inch)"
+        raise InputError(field, value, allowed)
     return pixels
 
 
@@ -365,12 +373,31 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
         while columns > 1 and drawn_size(chart)[side] > wanted + 2:
             columns -= 1  # titles are wider than panels
             stretch(chart, members, name, wanted, columns)
-        if min(member[name] for member in members) < NARROWEST / (1 + side):
-            least = f"space for its panels, which are {NARROWEST / (1 + side):g} pixels or more"
-            raise InputError(name, given, least, "Other `rows` and `cols`, or a condition, need less.")
+        while min(member[name] for member in members) < (limit := NARROWEST / (1 + side)):
+            if name == "width" and chart.config.legend.columns > 1:
+                chart.config.legend.columns -= 1  # the legend is wider than the panels
+                stretch(chart, members, name, wanted, columns)
+                continue
+            for member in members:
+                member[name] = limit
+            least, had = (math.ceil(px / UNITS["mm"]) for px in (drawn_size(chart)[side], wanted))
+            allowed = f"at least {least}mm, so that each of its panels has {limit / UNITS['mm']:.0f} mm"
+            hint = f"It is {had} mm. Other `rows` and `cols`, or a condition, need less."
+            raise InputError(name, given, allowed, hint)
+        for member in members if name == "width" else []:
+            wrap_titles(member)
         for member in members if height is None else []:
             member.height = min(member.height, max(member.width, 60.0))
     return chart
+
+
+def wrap_titles(panel: Any) -> None:
+    """Break the titles of a panel's horizontal axis into lines as wide as the panel."""
+    for layer in getattr(panel, "layer", ()):
+        x = layer.encoding.x
+        title = None if x is alt.Undefined else x._kwds.get("title")
+        if isinstance(title, str) and len(title) * LETTER > panel.width:
+            x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
 
 
 def stretch(chart: Any, members: Sequence[Any], name: str, wanted: float, columns: int) -> None:
@@ -401,7 +428,7 @@ def drawn_size(chart: Any) -> tuple[float, float]:
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
     """The axis of x, labelled at its values; sets ``place`` of every point where they are ranked."""
     axis = sorted({point["x"] for point in points})
-    if layout.ranked and len(axis) <= MAX_RANKED:
+    if isinstance(axis[0], str) or (layout.ranked and len(axis) <= MAX_RANKED):
         names = [name for name, _ in layout.series]
         for point in points:
             aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
@@ -441,7 +468,8 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
     low, high = min(measured), max(measured)
     ends = [low / 1.25, max(high, min(max(theory, default=high), 100 * high)) * 1.25]
     marks = decades(ends)
-    axis = alt.Axis(labelExpr=LABEL, labelOverlap=True, values=marks) if len(marks) > 2 else few
+    marks = marks if len(marks) > 2 else few_marks(*ends)
+    axis = alt.Axis(labelExpr=LABEL, labelOverlap=True, values=marks)
     return alt.Scale(type="log", domain=[clean(end) for end in ends], nice=False), axis
 
 
@@ -450,6 +478,18 @@ def decades(axis: Sequence[float]) -> list[float]:
     steps = (1.0,) if last - first > 3 else (1.0, 3.0)
     marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return [mark for mark in marks if axis[0] * 0.99 <= mark <= axis[-1] * 1.01]
+
+
+def few_marks(low: float, high: float) -> list[float]:
+    """At least four ticks between two values: 1, 2 and 5 times powers of ten, or multiples of one."""
+    first = math.floor(math.log10(high))
+    marks = [step * 10.0**k for k in range(math.floor(math.log10(low)), first + 1) for step in (1, 2, 5)]
+    if len(marks := [mark for mark in marks if low <= mark <= high]) >= 4:
+        return marks
+    for unit in (step * 10.0**k for k in range(first, first - 9, -1) for step in (5, 2, 1)):
+        if (count := math.floor(high / unit) - math.ceil(low / unit) + 1) >= 4:
+            return [float(f"{unit * (math.ceil(low / unit) + at):.6g}") for at in range(count)]
+    return [low]
 
 
 def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
@@ -499,9 +539,10 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
     return look
 
 
-def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
+def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
     shown = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known]
-    shown.append(alt.Tooltip("x:Q", title=layout.x, format=","))
+    at: dict[str, Any] = {"shorthand": "x:N"} if named else {"shorthand": "x:Q", "format": ","}
+    shown.append(alt.Tooltip(title=layout.x, **at))
     numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
     shown.append(alt.Tooltip("y:Q", title=layout.y, format=".4g"))
     shown += [alt.Tooltip(f"{name}:Q", format=".4g") for name in numbers if name in known]

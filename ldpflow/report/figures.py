@@ -256,9 +256,11 @@ def cells_of(results: Results, name: str) -> list[Row]:
 
 def usable_x(results: Results, x: str) -> None:
     names = dict.fromkeys((*results.parameters, *results.method_settings))
-    known = [name for name in names if results.values(name) and all(map(is_number, results.values(name)))]
+    values = {name: results.values(name) for name in names}
+    known = [name for name in names if values[name] and all(map(is_number, values[name]))]
+    known += [name for name in names if name not in known and len(values[name]) > 1]  # names, as of laws
     if x not in known:
-        raise InputError("x", x, f"one of {', '.join(known)}")
+        raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 
 
 def describe_left_out(rows: Sequence[Row], x: str, column: str = "method") -> str:

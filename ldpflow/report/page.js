@@ -30,6 +30,10 @@ function prepareTables() {
       th.replaceChildren(button);
     });
   }
+  for (const table of document.querySelectorAll(".scroll table")) { // narrow windows name the columns in each row
+    const heads = headsOf(table);
+    for (const row of table.tBodies[0].rows) heads.forEach((head, at) => { if (row.cells[at]) row.cells[at].dataset.label = head; });
+  }
 }
 
 function prepareTheme() {
@@ -81,7 +85,7 @@ function holdsData(part) {
 
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
-// The first rows of panels of a figure of many, and words on what it leaves to its supplement.
+// The rows of panels with the lowest coverage of a figure of many, and words on what its supplement has.
 function shorten(spec, tall) {
   const { facet } = spec;
   const order = facet && ((facet.row && facet.row.sort) || facet.sort);
@@ -91,9 +95,12 @@ function shorten(spec, tall) {
     const most = facet.sort ? 3 * tall : tall;
     const rows = order.filter((name) => spec.data.values.some((row) => row.row === name));
     if (rows.length > most) {
-      const first = new Set(rows.slice(0, most));
-      keep = (row) => first.has(row.row);
-      words.push(`the first ${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}`);
+      const mostBelow = new Map();
+      for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
+      const ranked = [...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1));
+      const worst = new Set(ranked.slice(0, most));
+      keep = (row) => worst.has(row.row);
+      words.push(`${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`);
     }
   }
   const found = words.length ? filterData(spec, keep) : spec;
@@ -146,7 +153,7 @@ function fit(spec, width) {
 
 async function drawChart(chart) {
   const name = chart.dataset.figure;
-  const width = chart.clientWidth || 700;
+  const width = chart.clientWidth || chart.closest("section")?.clientWidth || 700;
   const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
   const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
   const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
@@ -185,6 +192,12 @@ async function draw() {
     if (mine !== round) return;
   }
   document.documentElement.dataset.drawn = String(charts.length);
+  // Closed supplements, for printing: when nothing else is to do.
+  for (const chart of document.querySelectorAll(".supplement:not([open]):not([hidden]) .chart")) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    if (mine !== round) return;
+    await drawChart(chart);
+  }
 }
 
 // The picker: factors and values that figures and tables show.
@@ -250,6 +263,7 @@ function show() {
     factor.querySelector("summary span").textContent = values.length ? values.join(" | ") : "all";
   }
   picker?.classList.toggle("active", chosen.size > 0);
+  document.body.classList.toggle("picked", chosen.size > 0);
   filterTables();
   countRows();
 }
@@ -266,7 +280,7 @@ function prepareFilters() {
   picker?.addEventListener("change", () => { show(); countCells(); draw(); });
   picker?.addEventListener("reset", () => setTimeout(() => { show(); countCells(); draw(); }));
   document.addEventListener("click", (event) => { for (const factor of factors) if (!factor.contains(event.target)) factor.open = false; });
-  for (const details of document.querySelectorAll(".supplement")) details.addEventListener("toggle", () => { if (details.open) draw(); });
+  for (const details of document.querySelectorAll(".supplement")) details.addEventListener("toggle", () => { if (details.open && !matchMedia("print").matches) draw(); });
   show();
 }
 
@@ -294,9 +308,20 @@ function readAgain(seconds) {
   }, 1000 * seconds);
 }
 
+// On paper all details are open, but for those of the picker.
+function preparePrint() {
+  let opened = [];
+  window.addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("main details:not([open])")].filter((details) => !factors.includes(details) && !details.closest(".chart"));
+    for (const details of opened) details.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const details of opened) details.open = false; });
+}
+
 prepareTheme();
 prepareTables();
 prepareFilters();
+preparePrint();
 await draw();
 let width = window.innerWidth;
 let waiting = 0;

@@ -67,8 +67,9 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
     head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "level*"]
-    head += [*(["failures as misses"] if lost else []), "length ± MCSE", "length / oracle", "bias ± MCSE"]
-    head += ["emp. SE", "SE error", "main cause", "replicates", "failed", *checks]
+    head += [*(["failures as misses ± MCSE"] if lost else []), "length ± MCSE", "length / oracle ± MCSE"]
+    head += ["bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %", "main cause", "replicates", "failed"]
+    head += checks
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
@@ -79,18 +80,19 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
 
 def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, best: bool) -> list[str]:
     """One row of the table; with the coverage of all replicates where some are lost in the run."""
-    relative, error = ratio(row["length_mean"], row["oracle_length"]), row["relative_error_model_se"]
+    errors = [row[f"relative_error_model_se{end}"] for end in ("", "_mcse")]
+    misses = [row[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse")]
     return [
         *(short(row[name]) for name in settings),
         row["series"],
         with_error(row["coverage"], row["coverage_mcse"]),
         judge(row) + (", recommended" if best else ""),
-        *([round_text(row["coverage_failures_as_misses"], 3)] if lost else []),
+        *([with_error(*misses)] if lost else []),
         with_error(row["length_mean"], row["length_mcse"]),
-        "-" if relative is None else f"{relative:.3f}",
+        with_error(row.get("length_relative"), row.get("length_relative_mcse")),
         with_error(row["bias"], row["bias_mcse"]),
-        round_text(row["empirical_se"], 3),
-        "-" if error is None else f"{100 * error:+.1f}%",
+        with_error(row["empirical_se"], row["empirical_se_mcse"]),
+        "-" if None in errors else with_error(*(100 * error for error in errors)),
         row.get("main_cause") or "-",
         f"{row['replicates']:,}",
         f"{row['failures']:,}",
@@ -189,9 +191,14 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         if data is not alt.Undefined:
             spec["data"] = {"values": data.values}
         specs[name] = pack(spec)
-        caption = " ".join(filter(None, (figure.caption, spec["usermeta"].get("left_out"))))
-        section = {"id": name, "heading": figure.heading, "caption": caption, "tall": TALL.get(name, LOW)}
-        sections.append(section | {"alt": spec["description"]})
+        section = {
+            "id": name,
+            "heading": figure.heading,
+            "caption": figure.caption,
+            "alt": spec["description"],
+        }
+        left_out = spec["usermeta"].get("left_out")
+        sections.append(section | {"tall": TALL.get(name, LOW), "left_out": left_out})
     settings = settings_of(results.rows)
     html = render_page(
         "page.html.jinja",
@@ -380,8 +387,8 @@ def insert_notes(html: str, notes: str) -> str:
     """Put a person's prose under the headings of a page.
 
     Text before the first heading goes below the findings; a heading that the page lacks makes a section of
-    its own above the figures. HTML in the notes is shown as text, and pictures are links: the page stays one
-    file without scripts of others.
+    its own after the answers: coverage, methods at a glance, the choice. HTML in the notes is shown as text,
+    and pictures are links: the page stays one file without scripts of others.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     tokens = markdown.parse(notes)
@@ -401,7 +408,8 @@ def insert_notes(html: str, notes: str) -> str:
             html = html[:at] + prose + html[at:]
         else:
             section = f"<section>{place}{prose}</section>" if heading else prose
-            html = html.replace("<!-- notes -->", section + "<!-- notes -->", 1)
+            mark = "<!-- notes -->" if heading else "<!-- prose -->"
+            html = html.replace(mark, section + mark, 1)
     return html
 
 

@@ -26,6 +26,7 @@ from ldpflow.report.charts import (
     PICK,
     Z95,
     clean,
+    few_marks,
     named_scale,
     panels,
     style_chart,
@@ -120,7 +121,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     )
     count = len({point.get("column", point["row"]) for point in points})
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": max(15 * len(set(names)), 60)}
-    columns = ("series", "panel", "gap", "low", "high", "cause", *shown)
+    columns = ("series", "panel", "gap", "low", "high", "cause", "below", *shown)
     undefined = sum(not any(name in point for name in PARTS) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
     drawn = panels(points, columns, layers, size)
@@ -315,11 +316,12 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     heading = y_title(points, words)
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
+    marks = few_marks(min(point["short"] for point in points), max(point["long"] for point in points))
     x = alt.X(
         "length:Q",
         scale=across,
         title="mean length / oracle length",
-        axis=alt.Axis(labelExpr=LABEL, tickCount=6, labelOverlap=True),
+        axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
     )
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(color=colour)

@@ -201,7 +201,9 @@ class Results:
     def picks(self, row: Row) -> Row:
         """What a page filters a point of this row by."""
         values = row | ({"series": self.label(row)} if "series" in row else {})
-        return {f"@{name}": short(values[name]) for name in self.picked if values.get(name) is not None}
+        found: Row = {f"@{n}": short(values[n]) for n in self.picked if values.get(n) is not None}
+        misses = row.get("coverage_failures_as_misses")
+        return found if misses is None else found | {"below": round(row["level"] - misses, 4)}
 
     @cached_property
     def label(self) -> Callable[[Row], str]:

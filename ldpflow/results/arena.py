@@ -199,25 +199,27 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
 
 
 SHORT = (
-    "coverage", "coverage_mcse", "coverage_failures_as_misses", "level_state", "length_mean", "length_mcse",
+    "coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse",
+    "level_state", "length_mean", "length_mcse",
     "bias", "bias_mcse", "replicates", "failures", "candidates",
 )  # fmt: skip
 """Measures of the short view of a summary."""
 
 
-def short_rows(summary: pa.Table) -> pa.Table:
-    """Short view of a summary: settings that differ between its rows, and few measures (:data:`SHORT`).
+def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
+    """Short view of a summary, or explanation: settings that differ between its rows, and few measures.
 
-    ``level_state`` tells by :func:`judge` whether the method holds its level.
+    Settings are the columns before ``first``. ``level_state`` tells by :func:`judge` whether the method holds
+    its level.
     """
     rows = summary.to_pylist()
     if "level_state" not in summary.column_names:
         summary = summary.append_column("level_state", pa.array(map(judge, rows), pa.string()))
     names = summary.column_names
-    settings = names[1 : names.index("truth")]
+    settings = names[1 : names.index(first)]
     differing = distinguishing_columns(settings, rows, implied=True)
     shown = [name for name in settings if name in differing or name in ("n", "method")]
-    return summary.select([*shown, *(name for name in SHORT if name in names)])
+    return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
 
 
 def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:

@@ -219,15 +219,20 @@ class Decomposition:
         left: Floats = np.sum(others or [np.zeros(2)], axis=0)
         return None if named and abs(left[0]) < TINY else term_of("rest", left)
 
-    def sentence(self, source: str | None = None) -> str:
+    def sentence(self, source: str | None = None, failed: int = 0, lost: str = "") -> str:
         """The sum in a sentence.
 
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown.
+        ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown. ``failed`` counts
+        replicates without an interval, and ``lost`` is their share in words if they are the main cause.
         """
+        name = "Coverage of the finished replicates" if failed else "Coverage"
+        headline = (
+            f"too low with failures as misses, mainly because {lost}" if lost else self.headline(source)
+        )
         unmeasured = int(np.isnan(self.rows.length).sum())
         if unmeasured and not self.parts:
             return (
-                f"Coverage {self.coverage:.3f} ± {self.coverage_mcse:.3f} MCSE at level {self.level:g}: "
+                f"{name} {self.coverage:.3f} ± {self.coverage_mcse:.3f} MCSE at level {self.level:g}: "
                 f"{unmeasured:,} intervals end at a public range and have no length, so that effects "
                 "cannot be told apart."
             )
@@ -241,8 +246,8 @@ class Decomposition:
             for amount, term in zip(amounts, shown, strict=True)
         )
         return (
-            f"Coverage {self.coverage:.{digits}f} ± {self.coverage_mcse:.{digits}f} MCSE at level "
-            f"{self.level:g}, {self.headline(source)}: {self.level:.{digits}f} (level) {added} = "
+            f"{name} {self.coverage:.{digits}f} ± {self.coverage_mcse:.{digits}f} MCSE at level "
+            f"{self.level:g}, {headline}: {self.level:.{digits}f} (level) {added} = "
             f"{self.coverage:.{digits}f}."
         )
 
@@ -312,11 +317,11 @@ class Decomposition:
             error = np.abs(self.rows.estimate - self.rows.truth)
             with np.errstate(all="ignore"):
                 correlation = float(np.corrcoef(error, self.rows.lengths())[0, 1])
-            return f"correlation of error and length {correlation:+.2f}"
+            return f"correlation of error and length {correlation:+z.2f}"
         return {
-            "bias": f"bias of {v['standardised_bias']:+.2f} SE",
+            "bias": f"bias of {v['standardised_bias']:+z.2f} SE",
             "variability": f"lengths vary {v['length_cv']:.0%}",
-            "shape": f"skewness {v['skewness']:+.2f}",
+            "shape": f"skewness {v['skewness']:+z.2f}",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",

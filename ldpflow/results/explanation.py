@@ -16,8 +16,9 @@ from ldpflow.columns import Column
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
+from ldpflow.results.arena import FAILS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
-from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
+from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
@@ -47,6 +48,11 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
         cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
+    every = store.read_summary()
+    centres: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows if every is None else every.to_pylist():
+        if says_average(row["method"]) is False and not why_barred(row):
+            centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
     for keys, cells in stored_cells(store, damaged="refuse"):
@@ -57,9 +63,11 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
             coverage = decompose(cell, row["level"])
             named, looked = named + len(coverage.terms), looked + coverage.looked
             source = None if arrival is None else arrival.source()
+            other = centres.get(tuple(row[name] for name in KEYS), ())
+            lost = lost_words(coverage, row)
             sentences = [
-                coverage.sentence(source),
-                "" if arrival is None else arrival.sentence(),
+                coverage.sentence(source, row["failures"], lost),
+                "" if arrival is None else arrival.sentence(other),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
                 "" if math.isfinite(row.get("oracle_length") or math.nan) else no_oracle(paths[row["path"]]),
@@ -71,7 +79,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
                 **coverage.effect_columns(),
                 "clear_effects": ", ".join(term.name for term in coverage.terms),
                 **{name: row[name] for name in (*COVERAGE, *COUNTS)},
-                "cause": main_cause(coverage, row, source),
+                "cause": lost or (coverage.main_words(source) if coverage.parts else None),
                 "explanation": " ".join(filter(None, sentences)),
             }
     note = (
@@ -84,7 +92,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({"note": note if looked else ""})
 
 
-COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses")
+COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse")
 COUNTS = ("failures", "replicates")
 COLUMNS = {
     **{f"{name}_effect{end}": pa.float64() for name in EFFECTS for end in ("", "_mcse")},
@@ -93,15 +101,38 @@ COLUMNS = {
     **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
+SHORT = ("level", *(f"{name}_effect" for name in (*SINGLE, "rest")), *COVERAGE, "level_state", "cause")
+"""Columns of the short view of an explanation, after the settings that differ."""
 
 
-def main_cause(coverage: Decomposition, row: Mapping[str, Any], source: str | None) -> str | None:
-    """Main cause in words; failures if they lower the coverage by more than the largest effect."""
-    lost = 1.0 if row["coverage"] is None else row["coverage"] - row["coverage_failures_as_misses"]
-    _, term = coverage.leading()
-    if row["failures"] and lost > max(2 * (row["coverage_mcse"] or 0.0), -term.effect if term else 0.0):
-        return f"{row['failures'] / row['replicates']:.0%} failed"
-    return coverage.main_words(source) if coverage.parts else None
+def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
+    """Share of failed replicates in words if they are the main cause of a low coverage, else "".
+
+    They are if the coverage with failures as misses is beyond two MCSE below the level, and they lower it by
+    more than the largest effect, or than what the finished replicates lack without a clear effect.
+    """
+    misses = row["coverage_failures_as_misses"]
+    finished = row["level"] if row["coverage"] is None else row["coverage"]
+    kind, term = coverage.leading()
+    effect = -term.effect if term else row["level"] - finished if kind == "left" else 0.0
+    low = row["level"] - misses > 2 * (row["coverage_failures_as_misses_mcse"] or 0.0)
+    if row["failures"] and low and finished - misses > effect:
+        return f"{100 * row['failures'] / row['replicates']:.2g}% failed"
+    return ""
+
+
+def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
+    """Advice to take another centre, with the coverages that the run has measured of such methods."""
+    good = [row for row in measured if judge(row) != FAILS]
+    texts = [
+        f"{label_of(row)} {row['coverage_failures_as_misses']:.3f} ± "
+        f"{row['coverage_failures_as_misses_mcse'] or math.nan:.3f}"
+        for row in good or measured
+    ]
+    if not measured:
+        return "TR or another centre"
+    here = f"{' and '.join(texts)}, failures as misses"
+    return f"another centre (here {here})" if good else f"another centre than those here, which fail ({here})"
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
@@ -124,7 +155,8 @@ def failures(row: Mapping[str, Any]) -> str:
         return ""
     return (
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {row['coverage_failures_as_misses']:.3f}."
+        f"covers {row['coverage_failures_as_misses']:.3f} ± "
+        f"{row['coverage_failures_as_misses_mcse'] or math.nan:.3f} MCSE."
     )
 
 
@@ -202,10 +234,11 @@ class PredictedBias:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
-    def sentence(self) -> str:
+    def sentence(self, centres: Sequence[Mapping[str, Any]] = ()) -> str:
         """A sentence on a path that does not arrive, with advice; empty if it arrives.
 
-        Biases are in empirical standard errors, as in the sum of effects.
+        Biases are in empirical standard errors, as in the sum of effects. ``centres`` are rows of the run
+        for methods that are not around the average.
         """
         found, row = self.arrival, self.row
         if not found.refused:
@@ -214,7 +247,7 @@ class PredictedBias:
         remedy = "a larger n, or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
-            remedy = self.against_steps()
+            remedy = self.against_steps(centre_advice(centres))
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
         moved = ""
         if not math.isnan(found.last_mean):
@@ -224,8 +257,8 @@ class PredictedBias:
             scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
         )
         return (
-            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+.2f} "
-            f"(start) and {steps:+.2f} (steps) empirical SE, measured {measured:+.2f}: take {remedy}."
+            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+z.2f} "
+            f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
         )
 
     def smaller_steps(self) -> tuple[float, float]:
@@ -239,15 +272,15 @@ class PredictedBias:
         more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
         return self.row["n"] * more, BIAS / bias * more ** (self.row["gamma"] - 0.5)
 
-    def against_steps(self) -> str:
+    def against_steps(self, centre: str) -> str:
         gamma, n = self.row.get("gamma"), self.row["n"]
         if gamma is None or abs(self.arrival.bias_steps) <= BIAS:
-            return "smaller steps, TR or another centre"
+            return f"smaller steps, {centre}"
         users, times = self.smaller_steps()
         steps = f"c times {times:.2g}, or a larger gamma"
         # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
         found = [] if users > n else [f"smaller steps ({steps})"]
-        found.append("TR or another centre")
+        found.append(centre)
         if n < users <= MOST_USERS * n:
             found.append(f"or about n = {float(f'{users:.1e}'):,.0f} and {steps}")
         return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"

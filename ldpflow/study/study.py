@@ -100,7 +100,7 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             changed[name] = read_value(Heading, name, value, name)
         else:
             if name in GROUPS:
-                raise InputError(name, raw, f"a {name}, as in ldpflow.{EXAMPLES[name]}, or a list of them")
+                raise InputError(name, raw, wanted(name))
             known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
             raise InputError(name, raw, "a setting of a study", nearest(name, known))
     return changed
@@ -157,12 +157,31 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             tables.append(dict(item))
             continue
         else:
-            raise InputError(group, item, f"a {group}, as in ldpflow.{EXAMPLES[group]}, or a list of them")
-        registered = GROUPS[group].get(kind)
-        if registered is not (item.component if isinstance(item, Axes) else type(item)):
-            raise InputError(f"{group}.kind", kind, f"a registered {group}", "Use ldpflow.register.")
+            raise not_in_group(group, item, item)
+        component = item.component if isinstance(item, Axes) else type(item)
+        if GROUPS[group].get(kind) is not component:
+            raise not_in_group(group, item, component)
         tables.append({"kind": kind} | {name: plain_values(value) for name, value in values.items()})
     return tables
+
+
+def not_in_group(group: str, item: object, component: object) -> InputError:
+    """Error on what is no component of a group; ``component``: its class, if it has one."""
+    hint = ""
+    if isinstance(component, type) and issubclass(component, Settings):
+        own = next((name for name, known in GROUPS.items() if component in known.values()), None)
+        what = (
+            wanted(own).partition(",")[0] if own else "not registered: ldpflow.register makes a class known"
+        )
+        hint = f"{component.__name__} is {what}."
+        hint += f" Give {component.__name__}(...), not the class." * (component is item and own == group)
+    return InputError(group, item, wanted(group), hint)
+
+
+def wanted(group: str) -> str:
+    return (
+        f"{'an' if group == 'algorithm' else 'a'} {group}, as in ldpflow.{EXAMPLES[group]}, or a list of them"
+    )
 
 
 EXAMPLES = {
@@ -179,7 +198,7 @@ def python_error(error: InputError) -> InputError:
     texts = (text.replace(f" ([[{error.field}]] in a file)", "") for text in (error.allowed, error.hint))
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
-        allowed = f"a {error.field}, as in ldpflow.{EXAMPLES[error.field]}, or a list of them"
+        allowed = wanted(error.field)
     return InputError(error.field, error.value, allowed, hint)
 
 
@@ -313,6 +332,10 @@ class Study:
             given |= {name: repr(table.model_dump(exclude_none=True))} if table else {}
         given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
         return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
+
+    def __getattr__(self, name: str) -> Any:
+        hint = closest(name, [own.name for own in fields(self)]) if not name.startswith("_") else ""
+        raise AttributeError(f"a study has no attribute {name!r}. {hint}".strip(), name=name, obj=self)
 
     def _repr_html_(self) -> str:
         """The design as a table, for notebooks."""

@@ -78,12 +78,41 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
         assert cell in page, cell
 
 
+def test_what_is_no_component_of_its_group_is_named():
+    for given, words in (
+        (lf.RandomizedResponse(epsilon=1.0), "RandomizedResponse is a mechanism."),
+        (lf.Laplace(epsilon=[1.0]), "Laplace is a mechanism."),
+        (lf.Quantile, "Give Quantile(...), not the class."),
+    ):
+        with pytest.raises(lf.InputError, match=r"^problem: .*a problem, as in ldpflow.Quantile") as refused:
+            small(problem=given)
+        assert refused.value.hint.endswith(words)
+    with pytest.raises(lf.InputError, match="cauchy is 'student_t' with df = 1"):
+        lf.Quantile(law="cauchy")
+    with pytest.raises(AttributeError, match="Did you mean 'method'?"):
+        small().methods  # noqa: B018
+    with pytest.raises(
+        lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
+    ):
+        lf.plan()
+
+
+def test_another_study_is_refused_before_it_is_warned_of(run):
+    lines = []
+    lost = lf.open_run(run.out).study.replace(seed=99, n=[50])
+    with pytest.raises(lf.InputError, match="seed"):
+        lf.sweep(lost, run.out, executor="serial", on_caution=lines.append)
+    assert lines == []
+
+
 def test_help_of_a_component_is_its_page():
     found = pydoc.render_doc(lf.Quantile, renderer=pydoc.plaintext)
     assert len(found.splitlines()) < 250 and "model_" not in found and "pydantic_" not in found
     for text in ("tau : a number in (0, 1) [share]", "g(x, theta) = -tau", "Dette and Graw, 2024", ">>> "):
         assert text in found, text
-    assert str(inspect.signature(lf.BlockBootstrap)).startswith("(*, beta: float = 0.75, B: int = 500,")
+    assert str(inspect.signature(lf.BlockBootstrap)).startswith(
+        "(*, beta: float | list[float] = 0.75, B: int"
+    )
     assert "theta0 : a finite number" in lf.LdpSgd.__doc__ and "B perturbed" not in lf.LdpSgd.__doc__
     assert "truth" in dir(lf.Quantile(tau=0.5)) and "tau" in dir(lf.Quantile(tau=0.5))
     assert not [name for name in dir(lf.Quantile(tau=0.5)) if name.startswith("model_")]
@@ -108,7 +137,7 @@ def test_summary_rows_and_their_conditions(run):
     assert run.rows(where="replicate < 3 and method == 'SN'").num_rows == 3 * 4 * 2
     assert run.summary(columns="coverage").column_names == ["coverage"]
     short = run.summary(short=True, sort="-coverage")
-    assert short.column_names[:5] == ["epsilon", "tau", "n", "method", "beta"] and short.num_columns < 16
+    assert short.column_names[:5] == ["epsilon", "tau", "n", "method", "beta"] and short.num_columns < 17
     assert short.num_rows == summary.num_rows * 4 and "fails" in short["level_state"].to_pylist()
     with pytest.raises(lf.InputError, match="Did you mean 'method'"):
         run.summary(where="mehtod == 'BB'")
@@ -155,6 +184,10 @@ def test_what_a_run_offers(run, tmp_path):
     compared = run.compare("method", baseline="oracle")
     assert {"vs", "coverage_difference", "length_ratio"} <= set(compared.column_names)
     assert len(run.explain()["explanation"]) == run.summary().num_rows
+    short = run.explain(short=True)
+    assert len(short.column_names) < 22 and {"method", "length_effect", "level_state", "cause"} <= {
+        *short.column_names
+    }
     assert not run.verify("dette-graw").passed  # the study has no published cell
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)

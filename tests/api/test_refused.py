@@ -101,7 +101,7 @@ def test_an_array_is_one_vector_and_a_matrix_an_axis():
         ({"algorithm": None}, "algorithm"),
         ({"mechanism": None}, "mechanism"),
         ({"mechanism": []}, "mechanism"),
-        ({"algorithm": lf.Thresholds(range=(0.0, 1.0))}, "algorithm.kind"),
+        ({"algorithm": lf.Thresholds(range=(0.0, 1.0))}, "algorithm"),
         ({"algorithm": lf.LdpSgd(gamma=[0.6, 0.7], theta0=[0.0, (1.0, 2.0)])}, "algorithm.theta0"),
         ({"trajectory": 3}, "trajectory"),
         ({"trajectory": {"frist": 3}}, "trajectory.frist"),

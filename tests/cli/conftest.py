@@ -65,11 +65,13 @@ def cell(**columns):
         "coverage": 0.88,
         "coverage_mcse": 0.0145,
         "coverage_failures_as_misses": 0.88,
+        "coverage_failures_as_misses_mcse": 0.0145,
         "length_mean": 0.0085123456789,
         "length_mcse": 5.2e-5,
         "bias": -1.234e-5,
         "bias_mcse": 1e-4,
         "empirical_se": 0.0026123,
+        "empirical_se_mcse": 8.3e-5,
     } | columns
 
 

@@ -66,7 +66,7 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
 
 def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
     kept = []
-    for width in range(130, 20, -6):
+    for width in range(160, 20, -6):
         monkeypatch.setenv("COLUMNS", str(width))
         rows = design(failures=40, coverage_failures_as_misses=0.8)
         lines = shown([*rows, cell(replicates=640)], capsys)
@@ -84,14 +84,14 @@ def test_one_failure_is_a_line_and_no_column(capsys):
     names = " ".join(lines[header(lines) : header(lines) + 2])
     assert "misses" not in names and "failures" not in names
     said = "1 of 12,000 intervals failed, at most 1 of 500 in a cell"
-    assert f"{said}; as misses they lower a coverage by up to 0.0020" in lines
+    assert f"{said}: coverage is over the others; as misses they lower it by up to 0.0020" in lines
 
 
 def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monkeypatch):
     rows = design()
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
-    assert "misses" in " ".join(lines) and any("0.570" in line for line in lines)
+    assert "misses" in " ".join(lines) and any("0.570 ± 0.015" in line for line in lines)
     monkeypatch.setenv("COLUMNS", "50")
     text = " ".join(" ".join(shown(rows, capsys)).split())
     assert "175 of 500 in a cell" in text and "0.31" in text, "or it is said below"
@@ -170,7 +170,25 @@ def test_a_long_table_has_a_line_for_each_method_and_the_ten_worst_cells(capsys)
     assert "± is one Monte Carlo standard error" in worst and "B=500" in worst
     sheet.show()
     whole = capsys.readouterr().out
-    assert whole.count(" ± ") == 96 and "B=500" in whole and "of 48 rows" not in whole
+    assert whole.count(" ± ") == 192 and "B=500" in whole and "of 48 rows" not in whole
+
+
+def test_one_word_has_one_meaning_and_no_column_is_all_zeros(capsys):
+    """With failures the line of a method names its coverage; of the ten worst cells none has failures."""
+    rows = long_table().to_pylist()
+    best = max(range(48), key=lambda at: rows[at]["coverage"])
+    rows[best] |= {"failures": 175, "coverage_failures_as_misses": 0.86}
+    summary_sheet(pa.Table.from_pylist(rows)).show(every=False)
+    methods, worst = capsys.readouterr().out.split("10 of 48 rows, the worst")
+    assert methods.splitlines()[0].endswith("coverage, failures               ") or "failures" in methods
+    assert "failures" not in worst.partition("± is")[0] and "175 of 500" in worst
+
+
+def test_thousands_are_written_alike(capsys):
+    lines = shown([cell(n=n) for n in (500, 1000, 2500, 10**4)], capsys)
+    assert [line.split()[0] for line in lines[2:6]] == ["500", "1e3", "2.5e3", "1e4"]
+    lines = shown([cell(n=n) for n in (1000, 2000)], capsys)
+    assert [line.split()[0] for line in lines[2:4]] == ["1000", "2000"]
 
 
 def test_a_chosen_order_is_kept(capsys):

@@ -39,7 +39,8 @@ def test_a_short_run_says_so():
     assert line.startswith("TR: the run is too short")
     said = sentences(found["TR"], [])
     assert any("relaxation times; 25 are needed): take a larger n" in sentence for sentence in said)
-    assert any("undefined" in sentence and "a degree below 2" in sentence for sentence in said)
+    assert any("undefined" in sentence for sentence in said) and "below 2" not in " ".join(said)
+    assert "or a degree below 2" in " ".join(sentences(found["TR"] | {"poor_fit": 0.0}, []))
     assert sentences(found["BM"], []) == []
 
 
@@ -62,6 +63,10 @@ def test_large_steps_fit_poorly_and_the_remedy_helps():
     assert found["poor_fit"] > 0.2
     (said,) = [sentence for sentence in sentences(found, []) if "does not fit" in sentence]
     assert 'take degree = 3 with burn_in = "0.01n"' in said and "power 3 is significant" in said
+    # No advice that another one contradicts, and no degree 3 for a run that is too short for it.
+    for own in ({"failure_share": 0.2}, {"relaxation_times_median": 30.0}):
+        said = " ".join(sentences(found | own, []))
+        assert "take a larger n first" in said and "degree = 3 with" not in said and "below 2" not in said
     (said,) = [s for s in sentences(found | {"degree": 3}, []) if "does not fit" in s]
     assert "TR-BM" in said
     (said,) = [s for s in sentences(found | {"degree": 1}, [], vector=True) if "does not fit" in s]

@@ -14,9 +14,9 @@ import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.errors import InputError
 from ldpflow.report.answers import findings
-from ldpflow.report.charts import drawn_size
+from ldpflow.report.charts import drawn_size, few_marks, resize
 from ldpflow.report.figures import Asked, arrange
-from ldpflow.report.page import insert_notes, pack, report_html
+from ldpflow.report.page import cell_table, insert_notes, pack, report_html
 from ldpflow.report.pictures import FIGURES, PARTS, parts_of
 from ldpflow.report.results import Results, Row, rank_series
 from ldpflow.results.arena import judge
@@ -146,12 +146,12 @@ def test_notes_stand_under_their_headings_and_run_no_script(results: Results) ->
         "Why we did *this*.\n\n# Coverage\n\nSee <script>alert(1)</script> [a](javascript:alert(1)) ![p](http://x/p.png)"
         "\n\n# Discussion\n\nOurs & theirs.\n"
     )
-    page = "<h1>t</h1><!-- notes --><section><h2>Coverage</h2><figure></figure></section>"
+    page = "<h1>t</h1><!-- prose --><section><h2>Coverage</h2><figure></figure></section><!-- notes -->"
     found = insert_notes(page, notes)
     assert "<script" not in found and 'href="javascript' not in found and "<img" not in found
     assert re.search(r"<h2>Coverage</h2><div class=\"notes\"><p>See &lt;script&gt;.*<figure>", found, re.S)
     assert '<h2>Discussion</h2><div class="notes"><p>Ours &amp; theirs.</p>' in found
-    assert found.index("Why we did") < found.index("Discussion") < found.index("Coverage</h2>")
+    assert found.index("Why we did") < found.index("Coverage</h2>") < found.index("Discussion")
 
 
 def test_data_by_columns_are_the_rows(results: Results) -> None:
@@ -197,9 +197,44 @@ def test_files_have_the_size_that_a_paper_asks_for(
         wide, high = drawn_size(chart)
         assert wide == pytest.approx(170 / 25.4 * 96, abs=2)
         assert figure != "coverage" or high == pytest.approx(700, abs=3)
-    for width in ("5mm", "wide", "30mm"):
+    for width, words in (("5mm", "6mm to 5000mm"), ("wide", "85mm"), ("85", "at least ")):
         assert main(["plot", str(run), "coverage", "--width", width, "-o", file]) == 2
-        assert "--width" in capsys.readouterr().err
+        text = capsys.readouterr().err
+        assert words in text and "--width" in text
+    least = int(re.search(r"at least (\d+)mm", text)[1])  # type: ignore[index]
+    assert "It is 23 mm" in text
+    opened.plot("coverage", width=f"{least}mm")
+    with pytest.raises(InputError):
+        opened.plot("coverage", width=f"{least - 2}mm")
+
+
+def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:
+    chart = resize(FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n"), "68mm")
+    title = chart.spec.layer[-1].encoding.x._kwds["title"]
+    assert title == ["ε", "(privacy", "budget)"] and 50 <= chart.spec.width < 75
+    for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
+        marks = few_marks(low, high)
+        assert len(marks) >= 4 and low <= marks[0] < marks[-1] <= high
+
+
+def test_an_axis_of_names_has_points_and_no_lines(results: Results) -> None:
+    rows = [row | {"law": law} for row in results.rows for law in ("normal", "laplace")]
+    two = dataclasses.replace(results, rows=rows)
+    for figure in ("coverage", "length"):
+        spec = FIGURES[figure].chart(two, "law").to_dict()
+        assert {row["x"] for row in values(spec)} == {"normal", "laplace"}
+        assert "line" not in {layer["mark"]["type"] for layer in spec["spec"]["layer"]}
+    with pytest.raises(InputError, match="tau"):
+        FIGURES["coverage"].chart(two, "lawx")
+
+
+def test_every_number_has_its_error_and_every_panel_its_shortfall(results: Results) -> None:
+    table = cell_table(results, [])
+    for name in ("coverage", "failures as misses", "length / oracle", "bias", "emp. SE"):
+        at = table["head"].index(f"{name} ± MCSE")
+        assert all("±" in row[at] or row[at] == "-" for row in table["rows"])
+    for row in values(FIGURES["length"].chart(results).to_dict()):
+        assert isinstance(row["below"], float)
 
 
 def test_a_report_with_notes_as_typed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.report.page import report_html
-from ldpflow.report.results import Results
+from ldpflow.report.results import Results, rank_series
 from ldpflow.study import Study
 from tests.oracles.transcript import SETTINGS, demo
 from tests.report.browser import browser, complaints, missing, opened, requests, resize
@@ -56,10 +56,10 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         def column(number: int) -> list[float]:
             cells = page.execute_script(
                 "return [...document.querySelectorAll('#cell-table tbody tr')]"
-                ".map(r => r.cells[arguments[0]].dataset.v)",
+                ".map(r => parseFloat(r.cells[arguments[0]].textContent))",
                 number,
             )
-            return [float(cell) for cell in cells if cell]
+            return [float(cell) for cell in cells if cell is not None]
 
         heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, "#cell-table th")]
         at = heads.index("coverage ± MCSE")
@@ -67,6 +67,14 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         for descending in (False, True):
             page.execute_script("arguments[0].click()", button)
             assert column(at) == sorted(column(at), reverse=descending)
+
+        assert len(column(at)) == 48
+        content = "return getComputedStyle(document.querySelector('{}'), '::before').content"
+        # In a narrow window each row names its columns, and nothing is beyond the edge.
+        hidden = "return [...document.querySelectorAll('#which td, #failures td, #cell-table td')].filter("
+        hidden += "td => td.getBoundingClientRect().right > innerWidth).length"
+        label = page.execute_script(content.format("#which td"))
+        assert (label != "none") == (width == 390) and (width > 390 or page.execute_script(hidden) == 0)
 
         page.find_element(By.ID, "filter").send_keys("SN")
         assert page.find_element(By.ID, "count").text == "8 of 48 rows"
@@ -79,6 +87,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         words = page.find_element(By.CSS_SELECTOR, "[data-figure=coverage] svg").text
         assert "ε = 1" in words and "ε = 0.5" not in words
         assert page.find_element(By.ID, "picked").text == "24 of 48 cells"
+        assert "Over all settings" in page.execute_script(content.format("#failures p"))
         glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
         assert {cell.text for cell in glance} == {"4"}
 
@@ -93,6 +102,29 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert complaints(page) == []
         assert requests(page) == [file.as_uri()]
         page.execute_script("localStorage.clear()")  # the theme
+
+
+def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    rows = [row | {"gamma": 0.5 + at / 100} for at in range(4) for row in results.rows]
+    rank_series(rows, results.method_settings)
+    file = tmp_path / "report.html"
+    file.write_text(report_html(dataclasses.replace(results, rows=rows)), encoding="utf-8")
+    resize(page, 1280)
+    opened(page, file.as_uri())
+    assert "worst by coverage" in page.execute_script(
+        "return document.querySelector('#length .shown').textContent"
+    )
+    drawn = "return document.querySelectorAll('#length .supplement svg').length"
+    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn))
+    closed = "return [...document.querySelectorAll('main details:not([open])')]"
+    closed += ".filter(d => !d.closest('form, .chart')).length"
+    assert page.execute_script(closed) > 3
+    page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script(closed) == 0
+    page.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert page.execute_script(closed) > 3
 
 
 def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:

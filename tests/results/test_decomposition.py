@@ -25,7 +25,7 @@ from ldpflow.results.decomposition import (
     SINGLE,
     decompose,
 )
-from ldpflow.results.explanation import explain, extremes, failures, main_cause
+from ldpflow.results.explanation import explain, extremes, failures, lost_words
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -34,7 +34,8 @@ from tests.studies import changed
 
 TERM = r"([+-]\d+\.\d+) ± \d+\.\d+ \(([^()]+)\)"
 SUM = re.compile(
-    rf"^Coverage (\S+) ± \S+ MCSE at level (\S+), ([^:]+): (\S+) \(level\) ((?:{TERM} )+)= (\d\.\d+)\."
+    r"^Coverage(?: of the finished replicates)? (\S+) ± \S+ MCSE at level"
+    rf" (\S+), ([^:]+): (\S+) \(level\) ((?:{TERM} )+)= (\d\.\d+)\."
 )
 
 
@@ -135,7 +136,8 @@ def test_paths_that_explode_and_failures_are_told():
     row = {"length_mean": 1e10, "length_median": 0.2, "failures": 0, "replicates": 500}
     assert "another order of magnitude" in extremes(row) and not failures(row)
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
-    assert not extremes(row) and "54 of 200" in failures(row) and "0.630" in failures(row)
+    row |= {"coverage_failures_as_misses_mcse": 0.034}
+    assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
 
 
 KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "fieller", "PB", "ACS")]
@@ -176,7 +178,8 @@ def runs(tmp_path_factory):
 def test_explanations_of_real_runs_add_up(runs, name):
     for row, text in runs[name][1]:
         headline, _ = added_up(text)
-        assert text.startswith(f"Coverage {row['coverage']:.3f} ± {row['coverage_mcse']:.3f} MCSE")
+        name = "Coverage of the finished replicates" if row["failures"] else "Coverage"
+        assert text.startswith(f"{name} {row['coverage']:.3f} ± {row['coverage_mcse']:.3f} MCSE")
         gap = abs(row["coverage"] - row["level"]) > 2 * row["coverage_mcse"]
         assert gap != (headline == "no gap beyond noise")
 
@@ -205,8 +208,12 @@ def test_the_main_cause_in_words():
     biased = decompose(cell(error + 1.0, width + 0 * error), 0.9)
     assert biased.main_words("steps") == f"bias of {biased.values['standardised_bias']:+.2f} SE, steps"
     failing = {"coverage": 0.9, "coverage_mcse": 0.01, "coverage_failures_as_misses": 0.6, "failures": 33}
+    failing |= {"coverage_failures_as_misses_mcse": 0.05, "replicates": 100, "level": 0.9}
     fine = decompose(cell(error, width + 0 * error), 0.9)
-    assert main_cause(fine, failing | {"replicates": 100}, None) == "33% failed"
+    assert lost_words(fine, failing) == "33% failed"
+    assert "noise" not in fine.sentence(None, 33, "33% failed")
+    few = failing | {"failures": 1, "coverage_failures_as_misses": 0.891}
+    assert lost_words(fine, few) == "" and "of the finished" in fine.sentence(None, 1)
 
 
 def test_explain_says_how_many_effects_chance_would_name(runs):

@@ -81,6 +81,7 @@ from ldpflow.settings import Setting
 Diagnosis = dict[str, Array]
 
 ILL = 1e6  # condition above which rounding may show
+LONG = 45.0  # relaxation times that a fit of degree 3 needs
 
 summary = partial(Summary, shown=False, reference="regression on the transcript alone")
 
@@ -290,7 +291,7 @@ class Regression(TranscriptMethod):
             found.append(
                 f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
                 "the interval no end), and the coverage is that of the others: take a larger n"
-                + (f", or a degree below {degree}." if degree > 1 else ".")
+                + (f", or a degree below {degree}." if degree > 1 and poor <= CAUTIOUS else ".")
             )
         if short > CAUTIOUS:
             found.append(
@@ -310,6 +311,8 @@ class Regression(TranscriptMethod):
                 remedy = "take smaller steps (c); TR-BM has a length free of the fit"
                 if degree < 3:
                     remedy = 'take degree = 3 with burn_in = "0.01n"'
+                if degree < 3 and (lost > CAUTIOUS or (row["relaxation_times_median"] or 0.0) < LONG):
+                    remedy = f"take a larger n first, since degree 3 needs {LONG:.0f} relaxation times"
                 fault = f"power {degree + 1} is significant at 1%"
             found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
         if early > CAUTIOUS:

@@ -8,7 +8,8 @@ The bias of regression on the transcript (TR) is predicted without simulation. T
 (ldpflow.results.arrival) gives mean and variance of the iterates along the run, and so the expected sums that
 TR fits. If a polynomial of its degree does not fit the mean gradient, the root of the expected fit is not
 theta*. The distance, in TR's standard errors, is the bias. The digits that the fit loses are known too. With
-too few digits left it is undefined.
+too few digits left it is undefined. The expected length is that of the fit's score set without TR's factor
+K/(K - 4): the factor makes up for a slope that is too large by 4/K in samples, and the expected one is not.
 """
 
 from __future__ import annotations
@@ -37,16 +38,20 @@ MARGIN = 10.0  # one spare digit: replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Bias of TR's root in standard errors (NaN if there is none), and whether the fit has enough digits."""
+    """Bias of TR's root in standard errors, whether the fit has enough digits, and its length.
+
+    NaN if there is no root, or the length is not asked for.
+    """
 
     bias: float
     defined: bool
+    length: float = math.nan
 
 
-def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
+def expected_fit(case: Approach, method: TranscriptRegression, level: float | None = None) -> ExpectedFit:
     """Fit the expected sums of a quantile's path.
 
-    The fit has the degree and the burn-in of ``method``.
+    The fit has the degree and the burn-in of ``method``. The length is that of an interval of this ``level``.
     """
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
@@ -73,7 +78,12 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
         leverage = sum(q * q / fit.pivots[k] for k, q in enumerate(fit.basis(u, degree)))
         error = fit.sd * np.sqrt(case.variance() * leverage) / slope
         bias = float(((fit.mean + fit.sd * u) / error)[0])
-    return ExpectedFit(bias, math.isfinite(bias) and bool(fit.sound[degree][0]))
+        defined, length = math.isfinite(bias) and bool(fit.sound[degree][0]), math.nan
+        if level is not None:
+            z, variance = constants.normal_quantile(0.5 + level / 2), np.array([case.variance()])
+            arms = fit.arms(u, slope, degree, variance, np.array([z]))
+            length = float((arms[0] + arms[1])[0, 0] * fit.sd[0]) / density
+    return ExpectedFit(bias, defined, length)
 
 
 class Expected(NamedTuple):
@@ -134,8 +144,8 @@ def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | No
     return "TR3" if long and bias <= 1.5 and fits(case, "TR3") else None
 
 
-def own_fit(case: Approach, method: str) -> ExpectedFit:
-    return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]))
+def own_fit(case: Approach, method: str, level: float | None = None) -> ExpectedFit:
+    return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]), level)
 
 
 def fits(case: Approach | None, method: str) -> bool:

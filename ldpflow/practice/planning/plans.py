@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.columns import short
+from ldpflow.columns import distinguishing_columns, round_text, short
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -18,7 +20,7 @@ from ldpflow.numerics import constants
 from ldpflow.practice.planning.compare import Comparison, compare_source, compare_study
 from ldpflow.practice.planning.designs import Design, write_files
 from ldpflow.practice.planning.method import RECOMMENDED
-from ldpflow.practice.planning.rows import PlanRow, cautions_of, complete, source_rows, study_rows
+from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, read_whole
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 
 
 CHECK_REPLICATES = 512
+
+SHOWN = (
+    "interval", "half_width", "coverage", "coverage_predicted", "arrival", "recommended", "n_with_method",
+    "method_needed", "n_needed",
+)  # fmt: skip
+"""Results in the text of a plan."""
 
 FAILURES = 0.05  # of the rows: above it a method is undefined
 SHORT = 0.03  # coverage this far below the level is short
@@ -112,6 +120,26 @@ class Plan:
     designs: list[Design | None] = field(default_factory=list, repr=False)
     advice: list[str] = field(default_factory=list)
     others: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        """A table of the settings that differ and the main results, and the number of cautions."""
+        names = [name for name in ("protocol", *NAMED, "n", "level", "coordinate") if name in self.rows[0]]
+        names = distinguishing_columns(names, self.rows, implied=True) or ["n"]
+        names += [name for name in SHOWN if any(row.get(name) is not None for row in self.rows)]
+        values = [[row.get(name) for name in names] for row in self.rows]
+        texts = [[round_text(v, 4) if isinstance(v, float) else short(v) for v in line] for line in values]
+        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+        form = "  ".join(f"{{:>{width}}}" for width in widths)
+        more = f"cautions: {len(self.cautions)} (plan.cautions); all columns: plan.table()"
+        return "\n".join([*(form.format(*line) for line in (names, *texts)), more])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        *lines, more = map(escape, str(self).splitlines())
+        cells = (re.split(" {2,}", line.strip()) for line in lines)
+        rows = "".join(f"<tr><td>{'</td><td>'.join(line)}</td></tr>" for line in cells)
+        return f"<table><tbody>{rows}</tbody></table><p>{more}</p>"
 
     def table(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -265,7 +293,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
             raise InputError(name, value, f"one of {', '.join(OPTIONS)}")
     given = PlanOptions(**options)
     if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
-        raise InputError("study", study, "one of a study, a pilot's file and public bounds")
+        raise InputError("study", study, "one of a study (or its name or file), `pilot` and `bounds`")
     source = given.source()
     if source is not None:
         axes = {"level": [0.9], **given.axes}

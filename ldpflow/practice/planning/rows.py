@@ -18,7 +18,13 @@ from typing import Any
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import TR_LENGTH, expected_interval, recommend_method, users_with_method
+from ldpflow.practice.planning.method import (
+    TR_LENGTH,
+    expected_interval,
+    own_fit,
+    recommend_method,
+    users_with_method,
+)
 from ldpflow.practice.planning.sources import Guess, OwnSteps, PlanOptions, Source, WorstLaw, design
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
@@ -292,6 +298,9 @@ MOST_PATHS = 2000
 NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
 """Settings that name a path in messages."""
 
+NEAR = 1.1
+"""Largest standard deviation of the average over its limit at which lengths of the study are used."""
+
 FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
 """Factors of the rule's c that are tried for a range of good ones."""
 
@@ -356,11 +365,11 @@ def sentences(row: PlanRow) -> list[str]:
 
 def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     """Advice for a path that does not clearly arrive, and the n below which no average covers."""
-    better = None if isinstance(row.source, OwnSteps) else better_design(row, case)
+    better = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
     if better is None and row.method is None:
         better = "no interval is recommended: ask more users, or take a larger epsilon"
     elif better is None and row.method is not None:
-        better = f"use {with_length(arrival, row.method, row.level)}"
+        better = f"use {with_length(arrival, case, row.method, row.level)}"
     fewest = row.source.feasible(case)
     if row.n >= fewest:
         return f"{better}."
@@ -368,8 +377,11 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     return f"{better}. Below n = {upwards(fewest)} {average}."
 
 
-def better_design(row: PlanRow, case: Approach) -> str | None:
-    """Advice on better steps and start, by the rule for the law and n; None if the path's are as good."""
+def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
+    """Advice on better steps and start for the recommended method, by the rule for the law and n.
+
+    It says what they do to an average. None if the path's steps are as good.
+    """
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
@@ -378,21 +390,24 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
     low, high = min(good) * rule.c, max(good) * rule.c
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
-    with_it, bias = found[0], f"{abs(found[0].bias):.2f} SE"
+    with_it, off = found[0], f"{abs(found[0].bias):.2f} SE of bias"
+    off += f" and a spread of {with_it.sd_ratio:.2f} SE" if with_it.sd_ratio > NEAR else ""
     if methods[0] is None:
         return (
-            f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g}, {bias} of "
-            "bias are left): ask more users, or take a larger epsilon"
+            f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
+            f"has {off}): ask more users, or take a larger epsilon"
         )
     units, in_units = row.simulator.units, ""
     if units is not None:
         c, theta0 = rule.c / units.scale, units.back(rule.theta0)
         in_units = f" (in the study's units c = {c:.2g}, theta0 = {theta0:.2g})"
+    average, use = with_it.coverage(row.level), with_length(with_it, cases[0], methods[0], row.level)
+    less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
-        f"better steps and start, in the unit of the data: c = {rule.c:.2g} "
+        f"better steps and start for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
         f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), theta0 = "
-        f"{rule.theta0:.2g}{in_units}; with them {bias} of bias, use "
-        f"{with_length(with_it, methods[0], row.level)}"
+        f"{rule.theta0:.2g}{in_units}; with them use {use}; an interval around an average would cover "
+        f"{average:.2f}{less} ({off})"
     )
 
 
@@ -415,13 +430,20 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
     return f"{text}: {row.method} covers in all{kept}; {worst}. A pilot of 200 values says more."
 
 
-def with_length(arrival: Arrival, method: str, level: float) -> str:
+def with_length(arrival: Arrival, case: Approach, method: str, level: float) -> str:
+    """A method with its expected coverage and length.
+
+    The lengths of the study hold where the average's spread is near its limit. Elsewhere TR has that of its
+    expected fit, and TR3 none.
+    """
     found = expected_interval(arrival, method)
     if found is None:
         return method
     share = f" {found.coverage:.2f}" if level == 0.9 else ""
-    z = constants.normal_quantile(0.5 + level / 2)
-    return f"{method}{share} at length {found.length * 2 * z * arrival.standard_error:.2g}"
+    length = found.length * 2 * constants.normal_quantile(0.5 + level / 2) * arrival.standard_error
+    if arrival.sd_ratio > NEAR:
+        length = own_fit(case, method, level).length if method == "TR" else math.nan
+    return f"{method}{share}" + (f" at length {length:.2g}" if math.isfinite(length) else "")
 
 
 def upwards(n: float) -> str:
