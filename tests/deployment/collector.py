@@ -1,7 +1,6 @@
 """Collections by a client and a collector in NumPy, which share no code with ldpflow.
 
-``collect`` reads a design file alone and runs many collections at once: row i of a table holds the question
-to user i and the report.
+They read a design file alone. Row i of a table holds the question to user i and the report.
 """
 
 from __future__ import annotations
@@ -23,9 +22,40 @@ def single(value):
 
 
 def collect(design, values, rng):
-    """Tables of independent collections by LDP-SGD or cells; shape of ``values``: (collections, users)."""
+    """Tables of independent collections; shape of ``values``: (collections, users)."""
     with open(design, "rb") as file:
         tables = tomllib.load(file)
+    if "protocol" in tables:
+        assert tables["protocol"]["kind"] == "haar"
+        edges = np.array(tables["problem"].get("edges", tables["protocol"]["range"]), dtype=float)
+        return [collect_signs(tables["protocol"], edges, row, rng) for row in values]
+    return collect_paths(tables, values, rng)
+
+
+def collect_signs(protocol, edges, values, rng):
+    """A table of the Haar protocol: sign of the user's half of a node, times an entry of a Hadamard matrix.
+
+    ``edges`` are mapped to equal distances of the range, and values between them linearly.
+    """
+    k, keep = protocol["k"], 1.0 / (1.0 + np.exp(-protocol["epsilon"]))
+    scaled = np.interp(values, edges, np.linspace(0.0, 1.0, len(edges)))
+    bins = np.minimum((scaled * k).astype(np.int64), k - 1)
+    nodes = 2 ** rng.integers(0, int(np.log2(k)), len(values))
+    row = rng.integers(0, nodes)
+    node, place = np.divmod(bins, k // nodes)
+    left = place < k // nodes // 2
+    common = row & node
+    odd = np.zeros(len(values), dtype=bool)
+    while common.any():
+        odd ^= (common & 1).astype(bool)
+        common >>= 1
+    true = left ^ odd  # the sign is +1 in the left half where the entry of the matrix is +1
+    report = np.where(rng.random(len(values)) < keep, true, ~true)
+    return {"question": nodes + row, "report": report.astype(np.int64)}
+
+
+def collect_paths(tables, values, rng):
+    """Tables of LDP-SGD or cells, one user at a time in all collections."""
     problem, mechanism, algorithm = (tables[name] for name in ("problem", "mechanism", "algorithm"))
     taus = np.atleast_1d(np.array(problem.get("taus", problem.get("tau")), dtype=float))
     gamma, epsilon = float(single(algorithm["gamma"])), float(single(mechanism["epsilon"]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
-import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -61,7 +60,13 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch):
     for command in COMMANDS[:2]:
         assert run(command, monkeypatch) == 0
     plan = lf.plan(
-        pilot="pilot.csv", column="session_s", tau=[0.5, 0.9], epsilon=1, n=200_000, range=(0, 3600), compare=True
+        pilot="pilot.csv",
+        column="session_s",
+        tau=[0.5, 0.9],
+        epsilon=1,
+        n=200_000,
+        range=(0, 3600),
+        compare=True,
     )
     rng = np.random.default_rng(20261123)
     for design in sorted(tmp_path.glob("design*.toml")):
@@ -81,9 +86,7 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch):
         for q, tau in enumerate(taus):
             covered = (lower[:, q] <= TRUTH[tau]) & (TRUTH[tau] <= upper[:, q])
             half_width = np.median(upper[:, q] - lower[:, q]) / 2
-            planned = next(
-                row for row in plan.rows if row["tau"] == tau and row["protocol"] in (kind, "sgd")
-            )
+            planned = next(row for row in plan.rows if row["tau"] == tau and row["protocol"] in (kind, "sgd"))
             print(kind, tau, covered.mean(), half_width, planned["half_width"], planned["coverage"])
             assert covered.sum() >= 251  # binomial (300, .9): smaller with probability 2e-4
             assert abs(half_width / planned["half_width"] - 1) < 0.05

@@ -40,13 +40,14 @@ from ldpflow.practice.planning.forecasts import (
 )
 from ldpflow.practice.planning.method import MOST_USERS
 from ldpflow.practice.planning.sources import OwnSteps
-from ldpflow.results.arena import FAILS, HOLDS, judge
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
 
 if TYPE_CHECKING:
     from ldpflow.study import Study
 
 SHORT = 0.03  # coverage below the level at which an interval still holds it
+DECIDING = 6  # batches of replicates after which it may stay undecided
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
 DELTA = 1e-6  # of the guarantee with a shuffler
@@ -447,10 +448,18 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
 def simulate_precisely(
     forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int
 ) -> Simulated | None:
-    """Simulate until the RMSE is precise, with at most ``forecast.batches`` times ``replicates``."""
+    """Simulate until the RMSE is precise and the coverage decided, in batches of ``replicates``.
+
+    At most ``forecast.batches`` batches for the RMSE, and DECIDING for the coverage.
+    """
+    t = forecast.target
     found = forecast.simulate(n, epsilon, replicates, seed)
-    for batch in range(1, forecast.batches):
-        if found is None or found.rmse_error(forecast.target.truth) <= PRECISE:
+    for batch in range(1, max(forecast.batches, DECIDING)):
+        if found is None:
+            break
+        precise = batch >= forecast.batches or found.rmse_error(t.truth) <= PRECISE
+        state = level_state(t.level, found.coverage(t.truth), len(found.estimate))
+        if precise and (state != UNDECIDED or batch >= DECIDING):
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
         assert further is not None
