@@ -597,7 +597,7 @@ class OneShotForecast(Forecast):
         return self.template.model_copy(update=update)
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        update = {"epsilon": epsilon, "k": self.bins(n, epsilon), "scale_guess": None}
+        update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
 
     def method(self, name: str) -> IntervalMethod:
