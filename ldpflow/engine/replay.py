@@ -105,6 +105,7 @@ def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequ
             str(value) if name == "kind" else f"{name}={value}"
             for part in settings
             for name, value in part.items()
+            if name != "law_table"  # values of a pilot
         )
     found = [key for key in known if key.startswith((given or "").removeprefix("p"))]
     if len(found) == 1:

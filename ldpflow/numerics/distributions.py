@@ -323,7 +323,15 @@ def fill_octic(state, table, out):  # type: ignore[no-untyped-def]
             o[i] = fma(p, x, table[row])
 
 
-TABLE_SAMPLERS = {"empirical": fill_quadratic, "gamma": fill_octic}
+@jit
+def fill_records(state, table, out):  # type: ignore[no-untyped-def]
+    """Records of a table, drawn with replacement."""
+    fill_bits(state, out)
+    for i in range(PLANE):
+        out[i] = table[min(np.int64(unit(bits_of(out[i])) * table.shape[0]), table.shape[0] - 1)]
+
+
+TABLE_SAMPLERS = {"empirical": fill_quadratic, "gamma": fill_octic, "records": fill_records}
 
 DIGITS = 30
 ORDER = 12  # of the Taylor polynomial: a cell's half width is 1/33 of its distance from 0

@@ -62,11 +62,12 @@ class Counts(Simulator[Request, CountsRecord]):
     def derived(self) -> dict[str, Any]:
         tau = self.problem.tau
         bound = self.protocol.bit_variance(tau) / self.horizon
+        density = self.law.density_at_quantile(tau)
         in_rows = float(slope(self.problem.own_scale(), self.truth())[0])
         columns: dict[str, Any] = {
             "bits": self.protocol.bits(self.horizon),
             "interaction_rounds": self.protocol.interaction_rounds(),
-            "efficient_se": math.sqrt(bound) / self.law.density_at_quantile(tau) * in_rows,
+            "efficient_se": None if math.isnan(density) else math.sqrt(bound) / density * in_rows,
         }
         if isinstance(self.protocol, OneShot):
             columns["bins"] = self.protocol.bins(self.horizon)
@@ -83,6 +84,8 @@ class Counts(Simulator[Request, CountsRecord]):
         if problem.units is not None:
             hint = "The range and the grid of a protocol are in the unit of the data."
             raise InputError("problem.units", problem.units.model_dump(), "nothing with a protocol", hint)
+        if problem.ties is not None and isinstance(protocol, Rounds):
+            raise InputError("problem.ties", problem.ties, f"a smooth law, for {protocol.kind}")
         if problem.used_components():
             hint = "Protocols draw counts of reports, from distribution functions of bundled laws alone."
             raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)

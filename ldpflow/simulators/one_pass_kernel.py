@@ -201,7 +201,7 @@ def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
 
 
 def is_tabulated(variate: Variate) -> bool:
-    return variate.name in ("gamma", "empirical", "mixture")
+    return variate.name in ("gamma", "empirical", "records", "mixture")
 
 
 def sampler_of(variate: Variate) -> object:

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 from mpmath import mp, mpf
@@ -34,6 +35,9 @@ Floats = NDArray[np.float64]
 
 CELLS = 16
 """Cells per octave of min(p, 1 - p)."""
+
+MOST_TIED, MOST_RECORDS = 4096, 2**20
+"""Different values, and records, of a column whose ties are kept."""
 
 SMALLEST = 100
 """Fewest values that make a law."""
@@ -153,6 +157,80 @@ class ColumnLaw(StandardLaw):
         j = int(self.cell(np.array([tau]))[0])
         bend = self.r[j] if tau > self.p[j] else 0.5 * (self.r[j - 1] + self.r[j])
         return float(-2.0 * bend / self.sparsity(tau) ** 3)
+
+
+@dataclass(frozen=True)
+class Records(StandardLaw):
+    """Law of a record drawn with replacement from a column, ties and all: it has no density.
+
+    ``values`` are the different ones in order, ``counts`` their numbers of records, ``dropped`` the records
+    without a value. Every record gets its noise of width ``jitter`` once, and then the scale ``transform``.
+    """
+
+    values: tuple[float, ...] = field(repr=False)
+    counts: tuple[int, ...] = field(repr=False)
+    dropped: int = 0
+    jitter: float | None = None
+    transform: Transform = None
+    spacing: ClassVar[float] = 0.0
+
+    @classmethod
+    def of_column(cls, column: DataColumn, jitter: float | None, transform: Transform) -> Records:
+        values, counts = np.unique(column.values, return_counts=True)
+        if len(values) > MOST_TIED or len(column.values) > MOST_RECORDS:
+            hint = f"It has {len(values):,} in {len(column.values):,} records."
+            allowed = f"nothing for a column with more than {MOST_TIED:,} values or {MOST_RECORDS:,} records"
+            raise InputError("problem.ties", "keep", allowed, hint)
+        return cls(tuple(values.tolist()), tuple(counts.tolist()), column.dropped, jitter, transform)
+
+    def text(self) -> str:
+        """Records left out, then each value in hexadecimal with its count."""
+        pairs = zip(self.values, self.counts, strict=True)
+        return " ".join([str(self.dropped), *(f"{value.hex()} {count}" for value, count in pairs)])
+
+    @classmethod
+    def of_text(cls, text: str, jitter: float | None, transform: Transform) -> Records:
+        """Read the output of :meth:`text`."""
+        dropped, *pairs = text.split()
+        values, counts = tuple(map(float.fromhex, pairs[::2])), tuple(map(int, pairs[1::2]))
+        rising = all(a < b for a, b in pairwise(values)) and all(map(math.isfinite, values))
+        fits = 1 <= len(values) == len(counts) <= MOST_TIED and 0 < sum(counts) <= MOST_RECORDS
+        if not (rising and fits and min(*counts, int(dropped)) >= 0):
+            raise ValueError("the numbers are not those of the values of a column")
+        return cls(values, counts, int(dropped), jitter, transform)
+
+    @property
+    def size(self) -> int:
+        return sum(self.counts)
+
+    @cached_property
+    def records(self) -> Floats:
+        """All records in order."""
+        x = np.repeat(np.array(self.values), self.counts)
+        return forward(self.transform, np.sort(x if self.jitter is None else add_jitter(x, self.jitter)))
+
+    def quantile(self, t: Any) -> float:
+        """Smallest x with F(x) >= t."""
+        at = math.ceil(float(t) * self.size) - 1
+        return float(self.records[min(max(at, 0), self.size - 1)])
+
+    def cdf_values(self, x: Floats) -> Floats:
+        return np.asarray(np.searchsorted(self.records, x, side="right") / self.size)
+
+    def cdf(self, z: Any) -> mpf:
+        return mpf(float(self.cdf_values(np.array([float(z)]))[0]))
+
+    def density(self, z: Any) -> float:
+        return math.nan
+
+    def sparsity(self, tau: float) -> float:
+        return math.nan
+
+    def slope(self, tau: float) -> float:
+        return math.nan
+
+    def sampling_table(self) -> Floats:
+        return self.records
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from ldpflow.components.problems.column_law import ColumnLaw
+from ldpflow.components.problems.column_law import ColumnLaw, Records
 from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw, find_root
 from ldpflow.numerics import constants
 
@@ -46,7 +46,8 @@ class Law:
     x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom (1: Cauchy);
     bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
     weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
-    mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column.
+    mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column. records:
+    one of the records of ``table``.
     A plug-in's law is ``own``.
     """
 
@@ -56,7 +57,7 @@ class Law:
     df: float | None = None
     shape: float | None = None
     components: tuple[Component, ...] = ()
-    table: ColumnLaw | None = None
+    table: ColumnLaw | Records | None = None
     own: DataLaw | None = None
 
     @property

@@ -18,6 +18,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from ldpflow.components.problems.column_law import (
     LAW_FROM,
     ColumnLaw,
+    Records,
     check_level,
     law_of_column,
     load_column,
@@ -55,7 +56,7 @@ UNKNOWN = "unknown"
 
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
-OF_COLUMN = ("file", "column", "count_column", "missing", "jitter")  # settings for reading a column
+OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column
 LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}
 """Law of the logarithm of a law with location 0."""
 
@@ -136,6 +137,9 @@ class QuantileProblem(Problem):
     edges : tuple of float, optional
         T is linear between these increasing numbers and maps them to 0, 1/k, ..., 1, in place of
         ``transform``.
+    ties : str, optional
+        ``keep`` draws records of the column with replacement: values that many records have stay so. The
+        default is a smooth law.
     """
 
     level_setting: ClassVar[str]
@@ -157,7 +161,8 @@ class QuantileProblem(Problem):
     transform: Literal["log1p", "log", "sqrt"] | None = None
     edges: Annotated[tuple[float, ...], Field(min_length=2, max_length=4096)] | None = None
     count_column: str | None = None
-    _column_law: ColumnLaw = PrivateAttr()
+    ties: Literal["keep"] | None = None
+    _column_law: ColumnLaw | Records = PrivateAttr()
     _own_law: DataLaw | None = PrivateAttr(default=None)
 
     @abstractmethod
@@ -182,7 +187,7 @@ class QuantileProblem(Problem):
         if self.law == UNKNOWN:
             return self
         law = self.data_law()
-        if not all(law.has_quantile(tau) for tau in self.levels()):
+        if self.ties is None and not all(law.has_quantile(tau) for tau in self.levels()):
             raise ValueError(
                 f"{self.level_setting} must leave the quantile finite, where the density is not 0"
             )
@@ -210,7 +215,10 @@ class QuantileProblem(Problem):
             )
         if self.law_table is not None:
             try:
-                self._column_law = ColumnLaw.of_text(self.law_table)
+                if self.ties is None:
+                    self._column_law = ColumnLaw.of_text(self.law_table)
+                else:
+                    self._column_law = Records.of_text(self.law_table, self.jitter, self.own_scale())
             except (ValueError, OverflowError) as error:
                 raise ValueError(f"law_table holds no law of a column ({error})") from None
             return
@@ -218,9 +226,12 @@ class QuantileProblem(Problem):
             raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
         found = load_column(self.file, self.column, self.missing == "drop", count_column=self.count_column)
         digest = check_digest(self.file, self.sha256)
-        for tau in self.levels():
-            check_level(found, self.jitter, tau, f"problem.{self.level_setting}")
-        self._column_law = law_of_column(found, self.jitter, self.own_scale())
+        if self.ties is None:
+            for tau in self.levels():
+                check_level(found, self.jitter, tau, f"problem.{self.level_setting}")
+            self._column_law = law_of_column(found, self.jitter, self.own_scale())
+        else:
+            self._column_law = Records.of_column(found, self.jitter, self.own_scale())
         self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
@@ -254,7 +265,7 @@ class QuantileProblem(Problem):
             hint = "A design with public facts alone has none: simulate the file that has it."
             raise InputError("problem.law", self.law, "the law of the values", hint)
         if self.law == "empirical":
-            return Law("empirical", table=self._column_law)
+            return Law("empirical" if self.ties is None else "records", table=self._column_law)
         if self.transform is not None:
             assert self.shape is not None
             with constants.workdps(40):
@@ -281,7 +292,7 @@ class QuantileProblem(Problem):
         found = []
         tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
         beyond = law.size * min(tau, 1.0 - tau)
-        if beyond < LAW_FROM:
+        if beyond < LAW_FROM and self.ties is None:
             rough = f"lengths are rough below {LAW_FROM}"
             found.append(f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile: {rough}")
         if law.dropped:
@@ -353,7 +364,7 @@ class Quantile(QuantileProblem, OneLevel):
         return (self.tau,)
 
     def quantile_target(self) -> tuple[float, Law] | None:
-        return self.tau, self.data_law()
+        return None if self.ties is not None else (self.tau, self.data_law())
 
     def gradient_covariance(self) -> Matrix:
         return [[self.tau * (1.0 - self.tau)]]

@@ -17,6 +17,7 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
+from ldpflow.components.problems.column_law import ColumnLaw
 from ldpflow.components.problems.laws import Law, Mixture
 from ldpflow.components.problems.standard_laws import FORMULAS
 from ldpflow.components.protocols.histogram_counts import bits
@@ -76,8 +77,8 @@ def population_of(law: Law) -> LawComponents:
                 location = float(mpf(law.location) + mpf(law.scale) * mpf(part.location))
                 scale = float(mpf(law.scale) * mpf(part.scale))
         shape, norm = (*law_constants(part.name, part.parameter), 0.0, 0.0)[:2]
-        if part.table is not None:
-            table = part.table
+        table = part.table
+        if isinstance(table, ColumnLaw):
             cells = (table.p[:-1], table.q[:-1], table.s[:-1], table.r)
             end = float(table.q[-1])
         rows.append((float(weight), location, scale, shape, norm))

@@ -113,6 +113,8 @@ def compare_study(
         law, taus = problem.data_law(), problem.levels() or ()
         if law.own is not None:
             raise InputError("problem.law", law.name, f"one of {', '.join(CODES)}, or a mixture")
+        if problem.ties is not None:
+            raise InputError("problem.ties", problem.ties, "a smooth law, to compare protocols")
         for epsilon, n, level in product(epsilons, study.n, study.level):
             found.add(law, taus, epsilon, n, ends=ends, level=level, **settings)
     return found
