@@ -26,7 +26,7 @@ from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.numerics import accounting
 from ldpflow.settings import OneOf, Settings, parameter_text
-from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
+from ldpflow.study.reading import CollectionFacts, Grid, Heading, Monitor, Trajectory
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -161,6 +161,8 @@ def study_file() -> str:
         settings_of(Trajectory),
         "## [monitor]",
         settings_of(Monitor),
+        "## [collection]",
+        settings_of(CollectionFacts),
     ]
     for name, (title, kinds) in KINDS.items():
         parts += [f"## [{name}]: {title.lower()}", f"A table `[{name}]`, or several `[[{name}]]`."]

@@ -18,7 +18,7 @@ from ldpflow.results.decomposition import DIAGNOSIS
 from ldpflow.results.summary import RELATIVE
 from ldpflow.settings import parameter_text
 from ldpflow.study import GROUPS
-from ldpflow.study.reading import Grid, Heading, Monitor, Trajectory
+from ldpflow.study.reading import CollectionFacts, Grid, Heading, Monitor, Trajectory
 
 TABLES = Path(__file__).parents[1] / "docs" / "tables.md"
 PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
@@ -51,7 +51,7 @@ def test_every_table_of_numbers_is_shown_on_one_page():
             assert len({len(row) for row in csv.reader(file)}) == 1, name
 
 
-@pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor])
+@pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor, CollectionFacts])
 def test_every_setting_without_a_kind_says_what_it_is(table):
     """The reference of study files prints these; settings of components are columns, and tested as such."""
     for name in table.model_fields:

@@ -239,6 +239,9 @@ def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_pat
     assert "the 0.5-quantile is such a value" in text and "moves the quantile by at most 500" in text
     jittered = compare(file, jitter=1000, **settings)
     assert not any(row["atoms"] for row in jittered.rows)
+    (file,) = jittered.write_design(tmp_path / "public.toml", protocol="haar_log", public=True)
+    problem = Study.load(file).simulators()[0].problem
+    assert (problem.jitter, problem.transform, problem.file) == (1000, "log1p", None), "clients need them"
     assert {row["protocol"] for row in jittered.rows if row["best"]} == {"sgd"}
     (text,) = [
         text for text in jittered.cautions if "jitter = 1000 moves the 0.5-quantile by at most 500" in text

@@ -179,7 +179,10 @@ class QuantileProblem(Problem):
         self.check_scale()
         if self.law == "empirical":
             self.check_column()
-        elif any(getattr(self, name) is not None for name in (*OF_COLUMN, "sha256", "law_table")):
+        elif any(
+            getattr(self, name) is not None and (name, self.law) != ("jitter", UNKNOWN)
+            for name in (*OF_COLUMN, "sha256", "law_table")
+        ):
             raise ValueError(f"{', '.join(OF_COLUMN)} go with law = 'empirical'")
         if self.law == UNKNOWN:
             return self

@@ -20,7 +20,7 @@ from ldpflow.study.entry import PILOT_VALUES, file_value
 from ldpflow.study.reading import toml_text
 
 REPLICATES = 512  # of a sweep of the file
-EXPLICIT = ("tau", "taus", "law", "location", "scale", "epsilon", "gamma", "c", "theta0", "rounds", "degree")
+EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds degree limits".split())
 """Settings that a file has even if they are at their default."""
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -59,8 +59,9 @@ class Design:
         found: dict[str, Any] = {"level": self.level}
         for table, settings in self.tables.items():
             found[table] = {name: single_value(value) for name, value in settings.items()}
-        of_levels = ("kind", "tau", "taus")
-        found["problem"] = {name: found["problem"][name] for name in of_levels if name in found["problem"]}
+        # A scale is never left out silently: theta is on it.
+        kept = ("kind", "tau", "taus", "transform", "edges")
+        found["problem"] = {name: found["problem"][name] for name in kept if name in found["problem"]}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
         return found
@@ -70,9 +71,8 @@ class Design:
         tables = {name: dict(table) for name, table in self.tables.items()}
         problem = tables["problem"]
         if public:
-            public_names = ("kind", "tau", "taus", "transform", "edges")
-            kept = {name: problem[name] for name in public_names if name in problem}
-            tables["problem"] = kept | {"law": UNKNOWN}
+            kept = ("kind", "tau", "taus", "jitter", "transform", "edges")
+            tables["problem"] = {name: problem[name] for name in kept if name in problem} | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
         of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
         if problem.get("law") == ["empirical"] and of_pilot:

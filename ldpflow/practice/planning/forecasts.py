@@ -597,7 +597,7 @@ class OneShotForecast(Forecast):
         return self.template.model_copy(update=update)
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        update = {"epsilon": epsilon, "k": self.bins(n, epsilon), "scale_guess": None}
+        update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
 
     def method(self, name: str) -> IntervalMethod:
@@ -665,10 +665,10 @@ def path_intervals(
         found = method.intervals(path.run(seed, part, request), users, [level])
         return np.stack([found.estimate, found.lower[0], found.upper[0]])
 
-    parts = [range(replicates)[at : at + LANES] for at in range(0, replicates, LANES)]
-    path.prepare(request)
+    first, *others = (range(replicates)[at : at + LANES] for at in range(0, replicates, LANES))
+    found = [compute(first)]  # compiles what the threads share
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return np.concatenate(list(pool.map(compute, parts)), axis=2)
+        return np.concatenate([*found, *pool.map(compute, others)], axis=2)
 
 
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:

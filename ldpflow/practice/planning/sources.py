@@ -322,6 +322,7 @@ class Pilot(OwnSteps):
         )
         if width := jitter_width(self.read, nearest.value):
             text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+        text += '. ties = "keep" in the file of a design makes sweep draw the records themselves'
         return [text]
 
 
