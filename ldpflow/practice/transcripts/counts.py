@@ -24,6 +24,7 @@ from ldpflow.components.intervals.counts import (
     Inversion,
     SearchRecord,
 )
+from ldpflow.components.problems.transform import inverse
 from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
 from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
 from ldpflow.components.protocols.rounds import FIRST, Rounds
@@ -95,6 +96,8 @@ class CountsReader(ReportReader):
         level = collection.levels[0]
         first = [row for row in rows if row.of == asked[0] and row["level"] == level]
         verdicts = [counts_verdict(row, bool(oddities)) for row in first]
+        for row in rows if collection.scale is not None else ():
+            row.in_unit(collection.scale)
         protocol = collection.randomiser
         return Analysis(
             rows=rows,
@@ -109,7 +112,7 @@ class CountsReader(ReportReader):
             files=len(self.source.parts),
             oddities=oddities,
             notes=self.notes,
-            progress=cdf,
+            progress=EstimatedCdf(inverse(collection.scale, cdf.points), cdf.values),
             users_compared=self.users_compared,
         )
 
