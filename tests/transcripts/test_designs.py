@@ -334,7 +334,7 @@ def test_results_on_a_scale_come_back_in_the_unit(tables, n, scale, tmp_path):
     ("setting", "field"),
     [
         ('transform = "exp"', "problem.transform"),
-        ('transform = "log"\nedges = [0.0, 1.0]', "problem.transform"),
+        ('transform = "log"\nedges = [0.0, 1.0]', "problem.edges"),
         ("edges = [1.0, 1.0]", "problem.edges"),
         ("edges = 3.0", "problem.edges"),
         ("jitter = 0.0", "problem.jitter"),

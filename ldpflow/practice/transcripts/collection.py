@@ -17,13 +17,14 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems import PROBLEMS
-from ldpflow.components.problems.transform import NAMES, Transform
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.transform import Transform
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
-from ldpflow.study.entry import read_component, read_group
+from ldpflow.study.entry import read_component, read_group, read_value
 
 VERSION = 3
 """Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
@@ -348,16 +349,13 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
 
 def read_scale(table: Mapping[str, object]) -> tuple[Transform, float | None]:
     """Scale of a quantile, and the width of the noise on the values."""
-    name, edges, jitter = (table.get(key) for key in ("transform", "edges", "jitter"))
-    if name is not None and (name not in NAMES or edges is not None):
-        raise InputError("problem.transform", name, f"one of {', '.join(NAMES)}, without edges")
-    found = None if edges is None else read_numbers("problem.edges", edges)
-    if found is not None and (len(found) < 2 or not all(a < b for a, b in pairwise(found))):
-        raise InputError("problem.edges", edges, "two or more increasing numbers")
-    width = None if jitter is None else read_numbers("problem.jitter", jitter)
-    if width is not None and not (len(width) == 1 and width[0] > 0.0):
-        raise InputError("problem.jitter", jitter, "a number > 0")
-    return found if name is None else str(name), None if width is None else width[0]
+    transform, edges, jitter = (
+        None if table.get(name) is None else read_value(Quantile, name, table[name], f"problem.{name}")
+        for name in ("transform", "edges", "jitter")
+    )
+    if edges is not None and (transform is not None or not all(a < b for a, b in pairwise(edges))):
+        raise InputError("problem.edges", table["edges"], "increasing numbers, without transform")
+    return transform if edges is None else edges, jitter
 
 
 def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:
