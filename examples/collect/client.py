@@ -46,11 +46,16 @@ class Device:
         if not 0 < budget <= self.largest_budget:
             raise ValueError(f"asked for a budget of {budget}, at most {self.largest_budget} is given")
         public = dict(parameters)
+        value = self.value
+        if "jitter" in public:
+            value = client.jitter(value, public.pop("jitter"))
+        if "transform" in public:
+            value = client.to_scale(value, public.pop("transform"))
         randomise: Any = client.REPORTS[function]
         if function in ("laplace", "gaussian"):
-            gradient = [float(self.value <= public.pop("theta")) - public.pop("tau")]
+            gradient = [float(value <= public.pop("theta")) - public.pop("tau")]
             return randomise(gradient, **public)[0]
-        found = randomise(self.value, **public)
+        found = randomise(value, **public)
         return found[1] if isinstance(found, tuple) else found
 
     def take_part(self, connection: http.client.HTTPConnection, patience: float = 120.0) -> bool:

@@ -223,6 +223,10 @@ class Collection:
         question = self.state.draw_question()
         asked = {"round": self.state.round, "question": question, "user": secrets.token_hex(16)}
         public = self.state.parameters(question)
+        if self.design.jitter is not None:
+            public["jitter"] = self.design.jitter
+        if self.design.scale is not None:
+            public["transform"] = self.design.scale
         return {"ticket": asked, "mac": self.mac(asked), "function": self.function, "parameters": public}
 
     def mac(self, ticket: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from ldpflow.components.problems.transform import inverse
 from ldpflow.practice.transcripts.result import (
     ARRIVAL,
     EstimatedCdf,
@@ -73,7 +74,9 @@ def analysis_html(analysis: Analysis) -> str:
         ],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
-        notes=[text for text in (*analysis.notes, analysis.adversarial_words()) if text],
+        notes=[
+            text for text in (*analysis.notes, analysis.scale_words(), analysis.adversarial_words()) if text
+        ],
         methods=analysis.methods_paragraph(),
         specs=script_json(specs),
     )
@@ -102,6 +105,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     elif collection.protocol is not None:
         low, high = collection.protocol.ends
         bins = getattr(collection.protocol, "k", None)
+        low, high = inverse(collection.scale, (low, high)).tolist()
         range_words = limits_words(low, high, analysis.unit)
         found.append(("Range", range_words + (f", {bins} bins" if bins else "")))
         found.append(("Rounds", f"{analysis.steps}"))

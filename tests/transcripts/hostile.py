@@ -18,17 +18,24 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.oracles.transcript import demo
+from ldpflow import client
+from ldpflow.components.protocols.collections import fold_rounds
+from ldpflow.components.protocols.rounds import Rounds
+from tests.oracles.transcript import cell_demo, demo
+
+PROTOCOLS = ("cells", "rounds", "thresholds", "grr", "oue", "hrr", "haar", "tree")
 
 SEED = 32
 USERS = 1500
@@ -88,6 +95,21 @@ def toml(tables: dict[str, dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rounds_lines(users: int) -> list[str]:
+    """A collection of ``rounds`` by ldpflow.client, as lines of CSV."""
+    made, draw = Rounds(epsilon=1.0, range=(-6.0, 6.0)), Random(SEED)
+    counts = np.zeros((made.rounds, 8, 2))
+    lines = ["round,question,theta,report"]
+    for turn, asked in enumerate(made.asked(users, 0.5)):
+        x = fold_rounds(made, 0.5, counts)[1][turn].tolist()
+        for question in range(made.thresholds()[turn]):
+            for _ in range(asked):
+                report = client.rounds(draw.gauss(0.0, 1.0), x[question], 1.0, draw.randrange)
+                counts[turn, question] += (1, report)
+                lines.append(f"{turn + 1},{question},{x[question]!r},{report}")
+    return lines
+
+
 class Cases:
     """Writes the files of the cases into a folder."""
 
@@ -137,11 +159,11 @@ class Cases:
         return [
             self.names, self.values, self.bytes_of_csv, self.settings_of_wrong_types, self.wide,
             self.places, self.parquet_types, self.bytes_of_parquet,
-            self.settings_files, self.metadata,
+            self.settings_files, self.metadata, self.protocols, self.bytes_of_protocols, self.parts,
         ]  # fmt: skip
 
-    def all(self, count: int) -> list[Case]:
-        running = [family() for family in self.families()]
+    def all(self, count: int, names: Sequence[str]) -> list[Case]:
+        running = [family() for family in self.families() if not names or family.__name__ in names]
         found: list[Case] = []
         while running and len(found) < count:
             for family in list(running):
@@ -365,6 +387,97 @@ class Cases:
                 what, (sound, "--settings", file), "others"
             )  # some values are right, such as an origin
 
+    @cache  # noqa: B019
+    def reports(self, kind: str) -> tuple[list[str], str, str]:
+        """Lines of a sound collection, the settings' file, and a report that is impossible."""
+        draw = Random(SEED)
+        values = [draw.gauss(0.0, 1.0) for _ in range(USERS)]
+        quantile = "[problem]\nkind = 'quantile'\ntau = 0.5\n"
+        if kind == "cells":
+            rows, _ = cell_demo(USERS)
+            lines = ["theta_0,theta_1,report", *(f"{a!r},{b!r},{cell}" for (a, b), cell in rows)]
+            settings = "[problem]\nkind = 'quantiles'\ntaus = [0.3, 0.6]\n"
+            settings += "[mechanism]\nkind = 'cells'\nepsilon = 2.0\n[algorithm]\nc = 3.0\ngamma = 0.6\n"
+            settings += "theta0 = 0.0\n[[method]]\nkind = 'BM'\n"
+            return lines, self.write("cells.toml", settings), "3"
+        if kind == "rounds":
+            lines = rounds_lines(USERS)
+            settings = quantile + "[protocol]\nkind = 'rounds'\nepsilon = 1.0\nrange = [-6.0, 6.0]\n"
+            return lines, self.write("rounds.toml", settings), "2"
+        made = [getattr(client, kind)(x, 1.0, -4.0, 4.0, 16, draw=draw.randrange) for x in values]
+        lines = [f"{one}" if kind in ("grr", "oue") else f"{one[0]},{one[1]}" for one in made]
+        head = "report" if kind in ("grr", "oue") else "question,report"
+        settings = f"{quantile}[protocol]\nkind = '{kind}'\nepsilon = 1.0\nrange = [-4.0, 4.0]\nk = 16\n"
+        wrong = {"grr": "16", "oue": "01", "tree": "0101010"}.get(kind, "2")
+        return [head, *lines], self.write(f"{kind}.toml", settings), wrong
+
+    def protocols(self) -> Iterator[Case]:
+        """For every protocol: values and lines that cannot be right, in a random row, and whole files."""
+        for step in range(12):
+            for kind in PROTOCOLS:
+                lines, settings, wrong = self.reports(kind)
+                at = self.random.randrange(2, len(lines) - 1)
+                fields = lines[at].split(",")
+                texts = (wrong, "nan", "inf", "1e308", "-1", "", "x", "☃", "9" * 200_000, "0.5", "\x00", "'")
+                value = texts[step]
+                for column in range(-1, min(len(fields) - 1, 1)):
+                    changed = list(fields)
+                    changed[column] = value
+                    one = [*lines[:at], ",".join(changed), *lines[at + 1 :]]
+                    # The wrong report may be a question, and an empty line is no row.
+                    right = "others" if (step, column) == (0, 0) or one[at] == "" else "nothing"
+                    yield self.csv(f"{kind} {value[:9]!a} in row {at}", self.text(one), right, settings)
+                whole = self.text(lines)
+                contents: list[tuple[str, str | bytes, str]] = [
+                    ("empty", b"", "nothing"),
+                    ("header alone", f"{lines[0]}\n", "nothing"),
+                    ("900 rows", self.text(lines[:901]), "nothing"),
+                    ("short line", whole + ",".join(fields[1:] or ["'"]) + "\n", "nothing"),
+                    ("long line", self.text([*lines, ",".join([*fields, "1"])]), "nothing"),
+                    ("long line of bytes", whole.encode() + b"1,\xff,1,1,1\n", "nothing"),
+                    ("not UTF-8", whole.encode() + b"\xff" * 40 + b"\n", "nothing"),
+                    ("other columns", whole.replace(lines[0], lines[0].upper(), 1), "nothing"),
+                    ("cut line", whole[: len(whole) * 3 // 4], "others"),
+                    ("reversed", self.text([lines[0], *lines[:0:-1]]), "others"),
+                    ("doubled", whole + self.text(lines[1:]), "others"),
+                    ("sorted", self.text([lines[0], *sorted(lines[1:])]), "others"),
+                ]
+                what, content, right = contents[step]
+                yield self.csv(f"{kind} {what}", content, right, settings)
+
+    def bytes_of_protocols(self) -> Iterator[Case]:
+        while True:
+            kind = self.random.choice(PROTOCOLS)
+            lines, settings, _ = self.reports(kind)
+            data = bytearray(self.text(lines).encode())
+            at = self.random.randrange(len(data))
+            data[at] = self.random.randrange(256)
+            yield self.csv(f"{kind} byte {at} = {data[at]}", bytes(data), "others", settings)
+
+    def parts(self) -> Iterator[Case]:
+        """A design and several files, one of which is damaged or of another collection."""
+        lines, _, _ = self.reports("grr")
+        design = "[problem]\nkind = 'quantile'\ntau = [0.3, 0.6]\n[protocol]\nkind = 'grr'\nepsilon = 1.0\n"
+        design += "range = [-4.0, 4.0]\nk = 16\n[grid]\nn = 1500\n[[method]]\nkind = 'inversion'\n"
+        place = self.write("design.toml", design)
+        good = [self.write(f"part-{j}.csv", self.text([lines[0], *lines[1 + j :: 3]])) for j in range(3)]
+        yield Case("three parts", (place, *good), "others")
+        for what, files in (
+            ("no part", ()), ("two parts", good[:2]), ("one part twice", (*good[:2], good[0])),
+            ("a part that is not there", (*good[:2], str(self.folder / "none.csv"))),
+            ("a folder", (*good[:2], str(self.folder))), ("the design as a part", (*good, place)),
+        ):  # fmt: skip
+            yield Case(what, (place, *files))
+        for what, content in (
+            ("empty", b""), ("bytes", b"report\n1\n\xff\n"), ("wrong k", b"report\n16\n"),
+            ("text", b"report\nx\n"), ("other columns", b"question,report\n1,1\n"),
+            ("no columns", b"\n1\n"), ("nulls", b"report\n\n,\n"),
+        ):  # fmt: skip
+            yield Case(f"parts {what}", (place, *good, self.write(self.name(".csv"), content)))
+        table = pa.table({"report": [1] * 500}).replace_schema_metadata({"ldpflow": "[protocol]\nk = 8\n"})
+        pq.write_table(table, self.folder / "other.parquet")
+        yield Case("parts of another collection", (place, *good[:2], str(self.folder / "other.parquet")))
+
     def metadata(self) -> Iterator[Case]:
         for what, content in (
             ("not UTF-8", b"\xff\xfe"),
@@ -460,11 +573,14 @@ def alike(out: str, sound: str) -> bool:
     return out.count(",") == sound.count(",") and all(a == b or close(a, b) for a, b in pairs)
 
 
-def write_cases(folder: Path, count: int) -> None:
-    """Write the files of so many cases into a folder, and a list of the cases; the first one is sound."""
+def write_cases(folder: Path, count: int, names: Sequence[str] = ()) -> None:
+    """Write the files of so many cases into a folder, and a list of the cases; the first one is sound.
+
+    ``names`` are the families that they are of; by default all.
+    """
     cases = Cases(folder)
     sound = cases.csv("sound", cases.text(cases.lines), "rows")
-    found = [asdict(case) for case in [sound, *cases.all(count)]]
+    found = [asdict(case) for case in [sound, *cases.all(count, names)]]
     (folder / "cases.json").write_text(json.dumps(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -12,10 +13,14 @@ import pytest
 
 import ldpflow as lf
 from ldpflow import client
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import RowError
+from ldpflow.practice.transcripts.writing import stored_transcript
 from ldpflow.report.analysis_page import analysis_html
+from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
 from tests.oracles.transcript import SETTINGS, demo
 from tests.transcripts.conftest import as_table, write
 from tests.transcripts.test_protocols import ROUNDS, changed, rounds_table
@@ -257,3 +262,87 @@ def test_settings_of_a_study_of_a_path(tmp_path):
     with pytest.raises(InputError, match=r"algorithm.c: \[30.0, 90.0\]"):
         table = {"report": [0, 1] * 500} | {f"theta_{q}": [0.0] * 1000 for q in range(3)}
         lf.analyse(table, found | {"problem": {"kind": "quantiles", "taus": [0.3, 0.5, 0.9]}})
+
+
+@pytest.mark.parametrize(
+    ("tables", "n"),
+    [
+        (
+            '[mechanism]\nkind = "randomized_response"\nepsilon = 2.0\n'
+            '[algorithm]\nkind = "ldp_sgd"\nc = 2.0\ntheta0 = 4.0\n',
+            4000,
+        ),
+        ('[protocol]\nkind = "haar"\nepsilon = 2.0\nrange = [[0.0, 10.0]]\nk = 32\n', 4000),
+        ('[protocol]\nkind = "rounds"\nepsilon = 2.0\nrange = [[0.0, 10.0]]\n', 4000),
+    ],
+    ids=["path", "haar", "rounds"],
+)
+@pytest.mark.parametrize(
+    "scale", ['transform = "log1p"', "edges = [0.0, 30.0, 100.0, 2000.0]"], ids=["log1p", "edges"]
+)
+def test_results_on_a_scale_come_back_in_the_unit(tables, n, scale, tmp_path):
+    """A sweep of the design, a transcript of it and its analysis with the design give one row, bit for bit.
+
+    Without the scale the analysis has the numbers on the scale, and the literal inverse gives the others.
+    """
+    values = tmp_path / "pilot.csv"
+    draw = random.Random(2)
+    values.write_text("x\n" + "\n".join(str(round(draw.lognormvariate(4.5, 1.0))) for _ in range(800)) + "\n")
+    if scale.startswith("edges"):
+        tables = tables.replace("10.0]]", "1.0]]").replace("c = 2.0", "c = 0.3").replace("4.0", "0.4")
+    method = "TR" if "mechanism" in tables else "fieller" if "rounds" in tables else "inversion"
+    jitter = "jitter = 1.0\n"
+    text = (
+        f'name = "s"\nreplicates = 2\n[problem]\nkind = "quantile"\ntau = 0.5\nlaw = "empirical"\n{scale}\n'
+    )
+    text += f'{jitter}file = "{values}"\n{tables}[grid]\nn = {n}\n[[method]]\nkind = "{method}"\n'
+    file = tmp_path / "design.toml"
+    file.write_text(text)
+    run = tmp_path / "run"
+    run_study(Study.from_toml(text), run, engine="serial")
+    (key,) = [folder.name for folder in (run / "replicates").iterdir()]
+    reports = tmp_path / "reports.parquet"
+    stored_transcript(run, key.partition("=")[2], 1, reports)
+    found = lf.analyse(reports, file)
+    rows = RunStore(run).replicates.read(key.partition("=")[2].lstrip("p"), damaged="refuse").to_pylist()
+    (stored,) = [row for row in rows if row["replicate"] == 1 and row["method"] == method]
+    own = found.reported()
+    assert [own[name] for name in ("estimate", "lower", "upper")] == [
+        stored[name] for name in ("estimate", "lower", "upper")
+    ]
+    if method == "TR":
+        assert own["se"] == stored["se"]
+    assert 20.0 < own["lower"] < own["upper"] < 500.0
+    assert "on the scale" in found.methods_paragraph() and "noise of width 1" in found.describe()
+    wide = lf.analyse(reports, file, adversarial_share=0.005).reported()
+    assert wide["lower"] <= own["lower"] < own["upper"] <= wide["upper"] and wide.honest == (
+        own["lower"],
+        own["upper"],
+    )
+    bare = tmp_path / "bare.toml"
+    bare.write_text(text.replace(scale, "").replace(jitter, ""))
+    table = pq.read_table(reports).replace_schema_metadata({})
+    on_scale = lf.analyse(table, bare).reported()
+    for name in ("estimate", "lower", "upper"):
+        literal = math.expm1(on_scale[name])
+        if scale.startswith("edges"):
+            literal = np.interp(on_scale[name] * 3, range(4), [0.0, 30.0, 100.0, 2000.0])
+        assert own[name] == pytest.approx(literal, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ('transform = "exp"', "problem.transform"),
+        ('transform = "log"\nedges = [0.0, 1.0]', "problem.edges"),
+        ("edges = [1.0, 1.0]", "problem.edges"),
+        ("edges = 3.0", "problem.edges"),
+        ("jitter = 0.0", "problem.jitter"),
+        ("jitter = [1.0, 2.0]", "problem.jitter"),
+    ],
+)
+def test_scales_that_cannot_be(design, reports, setting, field):
+    design.write_text(DESIGN.replace('kind = "quantile"', f'kind = "quantile"\n{setting}'))
+    with pytest.raises(InputError) as caught:
+        lf.analyse({"report": reports}, design)
+    assert caught.value.field == field

@@ -13,11 +13,21 @@ import pytest
 
 from tests.transcripts.hostile import write_cases, wrong
 
+OF_PROTOCOLS = ("protocols", "parts", "bytes_of_protocols")
+
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("count", [22, pytest.param(300, marks=pytest.mark.slow)])
-def test_hostile_transcripts(tmp_path, count):
-    write_cases(tmp_path, count)
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        (22, ()),
+        (60, OF_PROTOCOLS),
+        pytest.param(300, (), marks=pytest.mark.slow),
+        pytest.param(600, OF_PROTOCOLS, marks=pytest.mark.slow),
+    ],
+)
+def test_hostile_transcripts(tmp_path, count, names):
+    write_cases(tmp_path, count, names)
     command = [sys.executable, "-m", "tests.transcripts.hostile", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     found = [json.loads(line) for line in done.stdout.splitlines()]

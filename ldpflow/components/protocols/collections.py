@@ -71,40 +71,32 @@ class Histograms:
         return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
 
     def widened(
-        self, taus: Sequence[float], z: Sequence[float], limits: str, share: float, asked: Array
-    ) -> Intervals:
-        """Intervals for the honest users' quantiles if a share of all users may send any report.
+        self, tau: float, z: float, limits: str, share: float, asked: Array
+    ) -> tuple[float, float, bool]:
+        """Interval of one collection for the honest users' quantile if a share of users sends any report.
 
         ``asked`` has the answers to every question. Where F = tau, such users move the mean of F^ to between
         tau + share (least - tau) and tau + share (largest - tau), with the ends of :func:`report_range`: the
         lower limit is that of a test of the first, the upper one of the second. The variance is at most that
         of the honest reports, plus that of the number of adversarial users at each question, which the public
-        coin draws: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g.
+        coin draws: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last value
+        says whether a limit is an end of the range.
         """
-        k = len(self.edges) - 1
-        least, largest, starts, weights = report_range(self.protocol, k)
-        counts = np.maximum(asked[starts], 1.0)
+        k, n = len(self.edges) - 1, self.received[0]
+        *bounds, starts, weights = report_range(self.protocol, k)
+        coin = share * (1.0 - share) * (weights**2 * (n / np.maximum(asked[starts], 1.0) - 1.0)).sum(axis=1)
         design = self.protocol.design(np.linspace(0.0, 1.0, k + 1), 1)
-        estimate, _ = self.inverted(taus, ())
-        lower, upper, ended = np.zeros((3, len(z), *estimate.shape))
-        first = 0 if limits == "line" else 2
-        fitted, variance = np.empty(k + 1), np.empty(k - 1)
-        for (at, q, r), _ in np.ndenumerate(lower):
-            n = self.received[r]
-            coin = share * (1.0 - share) * (weights**2 * (n / counts - 1.0)).sum(axis=1)
-            for side, bound in enumerate((least, largest)):
-                moved = self.values[r] - share * (bound - taus[q])
-                isotonic_fit.py_func(fitted, moved)
-                arguments = (fitted, float(taus[q]), design, self.protocol.budget())
-                call(variance_at_edges, variance, *arguments, spread=self.protocol.spread)
-                more = z[at] * (np.sqrt((variance + coin) / n) - np.sqrt(variance / n))
-                one = replace(
-                    self, values=(moved + (more, -more)[side])[None], received=self.received[r : r + 1]
-                )
-                found = one.inverted([taus[q]], [z[at]])[1][0, 0, 0]
-                (lower, upper)[side][at, q, r] = found[first + side]
-                ended[at, q, r] += found[2 + side] == self.edges[(0, -1)[side]]
-        return Intervals(estimate, None, lower, upper, range_end=ended > 0.0)
+        fitted, variance, ends, ended = np.empty(k + 1), np.empty(k - 1), [0.0, 0.0], False
+        for side, sign in enumerate((1.0, -1.0)):
+            moved = self.values[0] - share * (bounds[side] - tau)
+            isotonic_fit.py_func(fitted, moved)
+            arguments = (fitted, tau, design, self.protocol.budget())
+            call(variance_at_edges, variance, *arguments, spread=self.protocol.spread)
+            moved += sign * z * (np.sqrt((variance + coin) / n) - np.sqrt(variance / n))
+            found = replace(self, values=moved[None]).inverted([tau], [z])[1][0, 0, 0]
+            ends[side] = float(found[side if limits == "line" else 2 + side])
+            ended |= bool(found[2 + side] == self.edges[-side])
+        return ends[0], ends[1], ended
 
     def inverted(self, taus: Sequence[float], z: Sequence[float]) -> tuple[Array, Array]:
         """Estimates, and for every level, quantile and replicate what ``invert`` finds."""

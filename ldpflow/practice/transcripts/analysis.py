@@ -16,6 +16,7 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.intervals.transcript import TranscriptRegression
+from ldpflow.components.problems.transform import inverse
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
@@ -100,7 +101,7 @@ def analyse(
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "a file, or tables of settings by name")
     given = dict(settings or {}) | ({} if n is None else {"n": n})
-    collection = read_collection(merge_settings(given, stored_settings(opened, given), "the file"))
+    collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader = PathReader if collection.protocol is None else CountsReader
     try:
@@ -124,8 +125,9 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
         if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds" and "problem" in given:
             own.pop("problem", None)  # a histogram serves every level
         kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
+        merge_settings(given, kept, part.place)
         found = merge_settings(found, kept, part.place)
-    if all(isinstance(count, int) for count in users):
+    if "n" not in given and all(isinstance(count, int) for count in users):
         found["n"] = sum(users)
     return found
 
@@ -237,6 +239,8 @@ class PathReader(ReportReader):
                 for row in rows_of(record, end * size, [method], levels[:1])
             ]
         at = np.searchsorted(record.times, trace)
+        for row in [*rows, *fits] if self.collection.scale is not None else ():
+            row.in_unit(self.collection.scale)
         averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / np.array(trace)[:, None]
         return Analysis(
             rows=rows,
@@ -251,7 +255,12 @@ class PathReader(ReportReader):
             files=len(self.source.parts),
             oddities=oddities,
             notes=self.notes,
-            progress=EstimatesAlongRun(np.array(trace), averages, record.iterates[at][:, :, 0], fits),
+            progress=EstimatesAlongRun(
+                np.array(trace),
+                inverse(self.collection.scale, averages),
+                inverse(self.collection.scale, record.iterates[at][:, :, 0]),
+                fits,
+            ),
             users_compared=self.users_compared,
         )
 

@@ -17,11 +17,14 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.transform import Transform
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
+from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
-from ldpflow.study.entry import read_component, read_group
+from ldpflow.study.entry import read_component, read_group, read_value
 
 VERSION = 3
 """Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
@@ -55,6 +58,9 @@ MOST_METHODS = 200
 LONGEST_UNIT = 40
 BOUNDED = ("randomized_response", "cells")
 """Mechanisms with finitely many reports."""
+
+OF_QUANTILES = ("kind", "tau", "taus", "transform", "edges", "jitter")
+"""Settings of a quantile that are facts about the reports."""
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
@@ -92,6 +98,10 @@ class Collection:
         Users, the number of reports of the file. A simulated path may have a few more, which fill no round.
     unit : str
         Unit of the values, printed with the numbers; empty if none is known.
+    scale : str, tuple of float or None
+        Scale T of the problem: reports are about T(value), and results come back in the unit of the values.
+    jitter : float or None
+        Width of the uniform noise that devices add to the values.
     adversarial_share : float
         Share of the users who may have sent any report, for which the intervals are widened.
     """
@@ -112,6 +122,8 @@ class Collection:
     path: str | None = None
     n: int | None = None
     unit: str = ""
+    scale: Transform = None
+    jitter: float | None = None
     adversarial_share: float = 0.0
 
     @property
@@ -124,6 +136,13 @@ class Collection:
         made = self.protocol or self.mechanism
         assert made is not None
         return made
+
+    def users_asked(self, n: int) -> int:
+        """Users of n who are asked: ``rounds`` leaves out those who fill no threshold evenly."""
+        if not isinstance(self.protocol, Rounds):
+            return n
+        asked = self.protocol.asked(n, self.taus[0])
+        return sum(a * count for a, count in zip(asked, self.protocol.thresholds(), strict=True))
 
     def steps(self, n: int) -> int:
         """Steps that the first n reports make; of a protocol each counts."""
@@ -150,9 +169,9 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
     if len(taus) > 1 and "tau" in problem:
         if not issubclass(PROTOCOLS.get(str(protocol.get("kind")), Protocol), OneShot):
             raise InputError("problem.tau", taus, "one level, with anything but a protocol of one round")
-        problem = {"kind": "quantiles", "taus": taus}
-    of_quantiles = ("kind", "tau", "taus")
-    tables["problem"] = {name: value for name, value in problem.items() if name in of_quantiles}
+        problem = {**problem, "kind": "quantiles", "taus": taus}
+        del problem["tau"]
+    tables["problem"] = {name: value for name, value in problem.items() if name in OF_QUANTILES}
     if "mechanism" in tables:
         tables["mechanism"] = {k: v for k, v in tables["mechanism"].items() if k != "sampling"}
     if "algorithm" in tables:
@@ -217,6 +236,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     if version not in range(1, VERSION + 1):
         raise InputError("version", version, f"a whole number from 1 to {VERSION}")
     problem, taus = read_problem(read_table(settings, "problem"))
+    scale, jitter = read_scale(read_table(settings, "problem"))
     protocol = read_protocol(settings, taus) if "protocol" in settings else None
     algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
     levels = tuple(dict.fromkeys(read_numbers("level", settings.get("level", 0.9))))
@@ -249,6 +269,8 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         replicate=read_count("replicate", settings.get("replicate", 0)),
         path=path,
         n=None if "n" not in settings else read_count("n", settings["n"]),
+        scale=scale,
+        jitter=jitter,
         unit=read_unit(read_table(settings, "collection")),
     )
 
@@ -308,7 +330,7 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
     for other in table:
         if other in ("tau", "taus") and other != name:
             raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
-        if other not in ("kind", name):
+        if other not in ("kind", name) and (name is None or other not in OF_QUANTILES):
             hint = "The law of the values is not known here and not needed."
             value = "a description of users' values" if other in OF_THE_DATA else table[other]
             raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
@@ -323,6 +345,17 @@ def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
     if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
         raise InputError(f"problem.{name}", table[name], allowed)
     return kind, taus
+
+
+def read_scale(table: Mapping[str, object]) -> tuple[Transform, float | None]:
+    """Scale of a quantile, and the width of the noise on the values."""
+    transform, edges, jitter = (
+        None if table.get(name) is None else read_value(Quantile, name, table[name], f"problem.{name}")
+        for name in ("transform", "edges", "jitter")
+    )
+    if edges is not None and (transform is not None or not all(a < b for a, b in pairwise(edges))):
+        raise InputError("problem.edges", table["edges"], "increasing numbers, without transform")
+    return transform if edges is None else edges, jitter
 
 
 def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:

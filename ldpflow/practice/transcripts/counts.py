@@ -24,6 +24,7 @@ from ldpflow.components.intervals.counts import (
     Inversion,
     SearchRecord,
 )
+from ldpflow.components.problems.transform import inverse
 from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
 from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
 from ldpflow.components.protocols.rounds import FIRST, Rounds
@@ -89,12 +90,15 @@ class CountsReader(ReportReader):
             oddities = self.runs.oddities() + oddities
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
         for row in rows if collection.adversarial_share else ():
-            row.widen(*self.counts.widened(record, row, collection.adversarial_share))
+            z = constants.normal_quantile(0.5 + row["level"] / 2.0)
+            row.widen(*self.counts.widened(record, row, z, collection.adversarial_share))
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
         level = collection.levels[0]
         first = [row for row in rows if row.of == asked[0] and row["level"] == level]
         verdicts = [counts_verdict(row, bool(oddities)) for row in first]
+        for row in rows if collection.scale is not None else ():
+            row.in_unit(collection.scale)
         protocol = collection.randomiser
         return Analysis(
             rows=rows,
@@ -109,7 +113,7 @@ class CountsReader(ReportReader):
             files=len(self.source.parts),
             oddities=oddities,
             notes=self.notes,
-            progress=cdf,
+            progress=EstimatedCdf(inverse(collection.scale, cdf.points), cdf.values),
             users_compared=self.users_compared,
         )
 
@@ -196,13 +200,11 @@ class CountedQuestions:
         truth = np.full(len(self.taus), math.nan)
         return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
 
-    def widened(self, record: CountsRecord, row: Row, share: float) -> tuple[float, float, bool]:
+    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
         """Limits of a row for a share of adversarial users, and whether one is an end of the range."""
-        assert isinstance(record, HistogramRecord)
-        z, tau = constants.normal_quantile(0.5 + row["level"] / 2.0), self.taus[row["coordinate"]]
-        found = record.histograms.widened([tau], [z], row["limits"], share, self.asked)
-        assert found.range_end is not None
-        return float(found.lower[0, 0, 0]), float(found.upper[0, 0, 0]), bool(found.range_end[0, 0, 0])
+        tau, histograms = self.taus[row["coordinate"]], record.histograms
+        found: tuple[float, float, bool] = histograms.widened(tau, z, row["limits"], share, self.asked)
+        return found
 
     def oddities(self) -> list[str]:
         """Shares of ones that the randomiser does not make, the first three."""
@@ -290,12 +292,10 @@ class CountedRounds:
         truth = np.full(1, math.nan)
         return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
 
-    def widened(self, record: CountsRecord, row: Row, share: float) -> tuple[float, float, bool]:
+    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
         """As of :meth:`CountedQuestions.widened`; undefined limits remain so."""
-        assert isinstance(record, SearchRecord)
         if row["lower"] is None:
             return math.nan, math.nan, False
-        z = constants.normal_quantile(0.5 + row["level"] / 2.0)
         x = fold_rounds(self.protocol, self.taus[0], self.counts)[1]
         asked = self.counts[:, :, 0] * np.isfinite(x)
         lower, upper = record.searches.widened(z, share, np.nan_to_num(x).ravel(), asked.ravel())

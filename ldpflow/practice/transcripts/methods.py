@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.components.intervals.nested import Nested
 from ldpflow.components.intervals.record import Record
+from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.fold import CollectedPath
@@ -37,6 +38,18 @@ class Row(dict[str, Any]):
         limits = (lower, upper) if ok else (None, None)
         self["lower"], self["upper"] = limits
         self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+
+    def in_unit(self, scale: Transform) -> None:
+        """Take estimate and limits back from a scale, and the standard error by the delta method."""
+        if self["se"] is not None:
+            self["se"] *= float(slope(scale, self["estimate"]))
+        self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
+        if self.honest is not None:
+            self.honest = (value_in_unit(self.honest[0], scale), value_in_unit(self.honest[1], scale))
+
+
+def value_in_unit(value: float | None, scale: Transform) -> float | None:
+    return None if value is None else float(inverse(scale, value))
 
 
 PLANE_OR_SPACE = 3

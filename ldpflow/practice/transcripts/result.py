@@ -441,6 +441,22 @@ class Analysis:
             f"cannot choose.{rest}"
         )
 
+    def scale_words(self) -> str:
+        """Scale of the reports and noise on the values, in sentences; empty without them."""
+        scale, jitter = self.collection.scale, self.collection.jitter
+        found = []
+        if jitter is not None:
+            width = f"{jitter:g} {self.unit}".rstrip()
+            noise = f"Devices added uniform noise of width {width} to each value"
+            found.append(
+                f"{noise}: the quantiles are those of the sums, within half a width of the values' own."
+            )
+        if scale is not None:
+            name = scale if isinstance(scale, str) else f"of {len(scale)} edges"
+            words = "range, start and steps are on it, estimates and limits in the unit of the values"
+            found.append(f"Reports are about values on the scale {name}; {words}.")
+        return " ".join(found)
+
     def describe(self) -> str:
         """The intervals to report, arrival, flags with their meaning, oddities and notes."""
         found = []
@@ -458,7 +474,9 @@ class Analysis:
                 found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
             found += [f"{where}flag {words}" for words in verdict.words]
         found += [f"odd: {text}" for text in self.oddities]
-        found += [f"note: {text}" for text in [*self.notes, self.adversarial_words()] if text]
+        found += [
+            f"note: {text}" for text in [*self.notes, self.scale_words(), self.adversarial_words()] if text
+        ]
         return "\n".join(found)
 
 

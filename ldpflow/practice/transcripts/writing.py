@@ -88,6 +88,7 @@ def transcript_settings(
         problem["tau"] = path.problem.tau
     elif path.problem.levels() is not None:
         problem["taus"] = list(path.problem.levels())
+    problem |= scale_settings(path.problem)
     tables: dict[str, Any] = {
         "version": 2 if algorithm.records_per_step() > 1 else 1,
         "level": tuple(levels),
@@ -102,6 +103,11 @@ def transcript_settings(
     if methods:
         tables["method"] = [method.model_dump(exclude_none=True) for method in methods]
     return tables
+
+
+def scale_settings(problem: Any) -> dict[str, Any]:
+    found = {name: getattr(problem, name, None) for name in ("transform", "edges")}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
@@ -245,7 +251,7 @@ def write_counts(
         "n": table.num_rows,
         "level": tuple(levels),
         "path": simulator.key,
-        "problem": {"kind": "quantile", "tau": tau},
+        "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
         "method": [method.model_dump(exclude_none=True) for method in methods],
     }
