@@ -246,9 +246,7 @@ def test_pictures_and_pages(run, tmp_path):
     assert "vega-lite" in chart.to_json()
     page = run.report(tmp_path / "report.html")
     assert "<html" in Path(page).read_text()
-    shown = run._repr_mimebundle_()
-    assert "40 replicates each" in shown["text/html"] and "failures as misses" in shown["text/html"]
-    assert shown["text/plain"] == repr(run)
+    assert "40 replicates each" in run._repr_html_() and "failures as misses" in run._repr_html_()
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
 
