@@ -308,7 +308,8 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],
-        f"A dash: within two MCSE, and part of the rest. {constants}",
+        "A dash: within two MCSE, and part of the rest. "
+        f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means.",
         rank=None if ordered else shortfall,
