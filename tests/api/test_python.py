@@ -91,6 +91,9 @@ def test_what_is_no_component_of_its_group_is_named():
         lf.Quantile(law="cauchy")
     with pytest.raises(AttributeError, match="Did you mean 'method'?"):
         small().methods  # noqa: B018
+    broken = type("Broken", (lf.Study,), {"wrong": property(lambda study: (1).missing)})
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'missing'"):
+        broken._of_fields(vars(small())).wrong  # noqa: B018
     with pytest.raises(
         lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
     ):
