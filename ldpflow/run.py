@@ -441,10 +441,7 @@ class Run:
         return f"Run({self.out!r}): {summary.num_rows} cells, {min(replicates):,} replicates or more"
 
     def _repr_html_(self) -> str:
+        """Table of cells, for notebooks."""
         from ldpflow.report.export import run_html
 
         return run_html(self.out)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Display in a notebook: a table of cells as HTML, one line as text."""
-        return {"text/html": self._repr_html_(), "text/plain": repr(self)}

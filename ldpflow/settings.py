@@ -225,11 +225,8 @@ class Axes:
         return f"{self.component.__name__}({values})"
 
 
-def signature_of(cls: type[BaseModel], axes: bool = False) -> inspect.Signature:
-    """Signature of a component's class: settings with their types and defaults, without bounds.
-
-    ``axes``: a setting may also be a list of values.
-    """
+def signature_of(cls: type[BaseModel]) -> inspect.Signature:
+    """Signature of a class: settings with types and defaults, without bounds; a list is an axis."""
     found = []
     for name, field in cls.model_fields.items():
         kind = field_type(cls, name)[0]
@@ -237,7 +234,7 @@ def signature_of(cls: type[BaseModel], axes: bool = False) -> inspect.Signature:
             parts = tuple(part if part is ... else bare_type(part)[0] for part in get_args(kind))
             kind = tuple.__class_getitem__(parts)
         default = inspect.Parameter.empty if field.is_required() else field.get_default()
-        if axes and not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        if "kind" in cls.model_fields and not (isinstance(kind, type) and issubclass(kind, BaseModel)):
             kind = kind | list.__class_getitem__(kind)  # an axis of a design
         kind = kind | None if default is None else kind
         if name != "kind":
@@ -287,7 +284,7 @@ class InputModel(DocumentedModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         super().__pydantic_init_subclass__(**options)
-        cls.__signature__ = signature_of(cls, axes="kind" in cls.model_fields)
+        cls.__signature__ = signature_of(cls)
 
     def __dir__(self) -> list[str]:
         return [*type(self).model_fields, *dir(type(self))]

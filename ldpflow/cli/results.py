@@ -434,7 +434,7 @@ def plot(
     x: Annotated[
         str,
         typer.Option(
-            help="The factor on the axis: n, beta, epsilon, ...; for trajectories n or step; for rates n, "
+            help="The factor on the axis: n, epsilon, law, ...; for trajectories n or step; for rates n, "
             "epsilon, dimension or epochs."
         ),
     ] = "n",

@@ -10,7 +10,7 @@ from statistics import mean, median
 import numpy as np
 import pyarrow as pa
 
-from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, settings_shown
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
@@ -99,7 +99,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
     return Sheet(
         rows,
-        settings_shown(settings, rows),
+        list(map(setting, settings)),
         results,
         [*reversed(checks), "emp. SE", "bias", *reversed(counts), "power", "length", MISSES[0]],
         constants,
@@ -213,7 +213,7 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
     results: list[Shown] = [(stat, lambda row, stat=stat: row.get(stat, "-")) for stat in stats]  # type: ignore[misc]
     sort_rows(paths, settings)
-    return Sheet(paths, settings_shown(settings, paths), results, stats[:0:-1])
+    return Sheet(paths, list(map(setting, settings)), results, stats[:0:-1])
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
@@ -254,7 +254,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
     return Sheet(
         rows,
-        settings_shown(settings, rows),
+        list(map(setting, settings)),
         [
             estimate("coverage difference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
@@ -301,14 +301,15 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
 
     return Sheet(
         rows,
-        settings_shown(settings, rows),
+        list(map(setting, settings)),
         [
             *((title, partial(amount, name=name)) for title, name in shares if name not in settings),
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],
-        f"A dash: within two MCSE, and part of the rest. {constants}",
+        "A dash: within two MCSE, and part of the rest. "
+        f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means.",
         rank=None if ordered else shortfall,

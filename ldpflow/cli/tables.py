@@ -213,21 +213,10 @@ def plain(name: str) -> Shown:
     return name, lambda row: short(row[name])
 
 
-def setting(name: str, rows: Sequence[Row]) -> Shown:
-    """Column of a setting: 1000 is 1e3 where 1e4 stands in the column."""
-    whole = [row[name] for row in rows if type(row[name]) is int]
-    if not any("e" in short(value) for value in whole):
-        return plain(name)
-
-    def text(row: Row) -> str:
-        value = row[name]
-        return f"{value / 1000:g}e3" if value in range(1000, 10_000, 10) else short(value)
-
-    return name, text
-
-
-def settings_shown(names: Iterable[str], rows: Sequence[Row]) -> list[Shown]:
-    return [setting(name, rows) for name in names]
+def setting(name: str) -> Shown:
+    """Column of a setting, in which 1000 is 1e3, as 10000 is 1e4."""
+    thousands = range(1000, 10_000, 100)
+    return name, lambda row: f"{row[name] / 1000:g}e3" if row[name] in thousands else short(row[name])
 
 
 def number(title: str, name: str, digits: int) -> Shown:

@@ -447,7 +447,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         else:
             pad = (axis[-1] - axis[0]) * margin or 0.1
             domain = [axis[0] - pad, axis[-1] + pad]
-        values = axis if len(axis) <= MAX_LABELLED else decades(axis) if log else []
+        values = axis if len(axis) <= MAX_LABELLED else log_marks(axis[0], axis[-1]) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
         scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
         name = "x"
@@ -467,26 +467,18 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
     theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
     low, high = min(measured), max(measured)
     ends = [low / 1.25, max(high, min(max(theory, default=high), 100 * high)) * 1.25]
-    marks = decades(ends)
-    marks = marks if len(marks) > 2 else few_marks(*ends)
-    axis = alt.Axis(labelExpr=LABEL, labelOverlap=True, values=marks)
+    axis = alt.Axis(labelExpr=LABEL, labelOverlap=True, values=log_marks(*ends))
     return alt.Scale(type="log", domain=[clean(end) for end in ends], nice=False), axis
 
 
-def decades(axis: Sequence[float]) -> list[float]:
-    first, last = math.floor(math.log10(axis[0])), math.ceil(math.log10(axis[-1]))
-    steps = (1.0,) if last - first > 3 else (1.0, 3.0)
-    marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [mark for mark in marks if axis[0] * 0.99 <= mark <= axis[-1] * 1.01]
-
-
-def few_marks(low: float, high: float) -> list[float]:
-    """At least four ticks between two values: 1, 2 and 5 times powers of ten, or multiples of one."""
-    first = math.floor(math.log10(high))
-    marks = [step * 10.0**k for k in range(math.floor(math.log10(low)), first + 1) for step in (1, 2, 5)]
-    if len(marks := [mark for mark in marks if low <= mark <= high]) >= 4:
-        return marks
-    for unit in (step * 10.0**k for k in range(first, first - 9, -1) for step in (5, 2, 1)):
+def log_marks(low: float, high: float) -> list[float]:
+    """At least four ticks of a logarithmic axis: powers of ten with steps between, or multiples of one."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
+        marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        if len(marks := [mark for mark in marks if low * 0.99 <= mark <= high * 1.01]) >= 4:
+            return marks
+    for unit in (step * 10.0**power for power in range(last, last - 9, -1) for step in (5, 2, 1)):
         if (count := math.floor(high / unit) - math.ceil(low / unit) + 1) >= 4:
             return [float(f"{unit * (math.ceil(low / unit) + at):.6g}") for at in range(count)]
     return [low]

@@ -32,7 +32,7 @@ function prepareTables() {
   }
   for (const table of document.querySelectorAll(".scroll table")) { // narrow windows name the columns in each row
     const heads = headsOf(table);
-    for (const row of table.tBodies[0].rows) heads.forEach((head, at) => { if (row.cells[at]) row.cells[at].dataset.label = head; });
+    for (const row of table.tBodies[0].rows) heads.forEach((head, at) => { if (row.cells[at]) row.cells[at].dataset.label = head.replace(" ± MCSE", " ±"); });
   }
 }
 

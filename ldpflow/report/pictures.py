@@ -26,7 +26,7 @@ from ldpflow.report.charts import (
     PICK,
     Z95,
     clean,
-    few_marks,
+    log_marks,
     named_scale,
     panels,
     style_chart,
@@ -316,7 +316,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     heading = y_title(points, words)
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
-    marks = few_marks(min(point["short"] for point in points), max(point["long"] for point in points))
+    marks = log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
     x = alt.X(
         "length:Q",
         scale=across,

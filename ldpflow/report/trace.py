@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.report.charts import LABEL, clean, colours, decades, named_scale, style_chart
+from ldpflow.report.charts import LABEL, clean, colours, log_marks, named_scale, style_chart
 from ldpflow.report.pictures import RULE
 from ldpflow.report.results import Names, method_settings
 from ldpflow.simulators.rows import Batch, simulate
@@ -117,7 +117,7 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         here = [v for v in values if low <= v["n"] <= high]
         if low >= high or not here:
             continue
-        marks: dict[str, Any] = {"values": decades([low, high])} if log else {"tickCount": 5}
+        marks: dict[str, Any] = {"values": log_marks(low, high)} if log else {"tickCount": 5}
         axis = alt.Axis(grid=False, labelExpr=LABEL, labelOverlap=True, **marks)
         scale = alt.Scale(type="log" if log else "linear", domain=[low, high], nice=False)
         x = alt.X("n:Q", title="n (users)", scale=scale, axis=axis)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.columns import Column
+from ldpflow.columns import Column, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
@@ -123,14 +123,12 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
 
 def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
     """Advice to take another centre, with the coverages that the run has measured of such methods."""
-    good = [row for row in measured if judge(row) != FAILS]
-    texts = [
-        f"{label_of(row)} {row['coverage_failures_as_misses']:.3f} ± "
-        f"{row['coverage_failures_as_misses_mcse'] or math.nan:.3f}"
-        for row in good or measured
-    ]
     if not measured:
         return "TR or another centre"
+    good = [row for row in measured if judge(row) != FAILS]
+    texts = [
+        f"{label_of(row)} {with_error(*(row[name] for name in COVERAGE[2:]))}" for row in good or measured
+    ]
     here = f"{' and '.join(texts)}, failures as misses"
     return f"another centre (here {here})" if good else f"another centre than those here, which fail ({here})"
 
@@ -150,13 +148,16 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
+def with_misses(row: Mapping[str, Any]) -> str:
+    return with_error(*(row[name] for name in COVERAGE[2:]))
+
+
 def failures(row: Mapping[str, Any]) -> str:
     if not row["failures"]:
         return ""
     return (
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {row['coverage_failures_as_misses']:.3f} ± "
-        f"{row['coverage_failures_as_misses_mcse'] or math.nan:.3f} MCSE."
+        f"covers {with_misses(row)} MCSE."
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ldpflow
 from ldpflow.columns import short
@@ -333,9 +333,13 @@ class Study:
         given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
         return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
 
-    def __getattr__(self, name: str) -> Any:
-        hint = closest(name, [own.name for own in fields(self)]) if not name.startswith("_") else ""
-        raise AttributeError(f"a study has no attribute {name!r}. {hint}".strip(), name=name, obj=self)
+    if not TYPE_CHECKING:  # a type checker knows the attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # the error of a property itself
+            hint = closest(name, [own.name for own in fields(self)])
+            raise AttributeError(f"a study has no attribute {name!r}. {hint}".strip(), name=name, obj=self)
 
     def _repr_html_(self) -> str:
         """The design as a table, for notebooks."""

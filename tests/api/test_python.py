@@ -91,6 +91,9 @@ def test_what_is_no_component_of_its_group_is_named():
         lf.Quantile(law="cauchy")
     with pytest.raises(AttributeError, match="Did you mean 'method'?"):
         small().methods  # noqa: B018
+    broken = type("Broken", (lf.Study,), {"wrong": property(lambda study: (1).missing)})
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'missing'"):
+        broken._of_fields(vars(small())).wrong  # noqa: B018
     with pytest.raises(
         lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
     ):
@@ -246,9 +249,7 @@ def test_pictures_and_pages(run, tmp_path):
     assert "vega-lite" in chart.to_json()
     page = run.report(tmp_path / "report.html")
     assert "<html" in Path(page).read_text()
-    shown = run._repr_mimebundle_()
-    assert "40 replicates each" in shown["text/html"] and "failures as misses" in shown["text/html"]
-    assert shown["text/plain"] == repr(run)
+    assert "40 replicates each" in run._repr_html_() and "failures as misses" in run._repr_html_()
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
 

@@ -187,8 +187,8 @@ def test_one_word_has_one_meaning_and_no_column_is_all_zeros(capsys):
 def test_thousands_are_written_alike(capsys):
     lines = shown([cell(n=n) for n in (500, 1000, 2500, 10**4)], capsys)
     assert [line.split()[0] for line in lines[2:6]] == ["500", "1e3", "2.5e3", "1e4"]
-    lines = shown([cell(n=n) for n in (1000, 2000)], capsys)
-    assert [line.split()[0] for line in lines[2:4]] == ["1000", "2000"]
+    lines = shown([cell(n=n) for n in (1234, 2000)], capsys)
+    assert [line.split()[0] for line in lines[2:4]] == ["1234", "2e3"]
 
 
 def test_a_chosen_order_is_kept(capsys):

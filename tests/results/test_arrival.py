@@ -88,7 +88,7 @@ def test_against_a_bias_of_steps(b, k, advice):
 def test_advice_on_another_centre_is_by_what_the_run_has_measured():
     found = replace(arrival(1.0, 0.0, 1.0, k=500.0))
     measured = {"method": "TR", "degree": 2, "burn_in": "n^0.4", "variance": "known", "level": 0.9}
-    for coverage, words in ((0.9, "another centre (here TR 0.900 ± 0.009"), (0.7, "which fail (TR 0.700")):
+    for coverage, words in ((0.9, "another centre (here TR 0.9000 ± 0.0090"), (0.7, "which fail (TR 0.7000")):
         misses = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_mcse": 0.009}
         text = beside(found, 1.0, gamma=0.51).sentence([measured | misses | {"replicates": 1000, "n": 9}])
         assert words in text and "TR or another" not in text

@@ -350,7 +350,7 @@ def sentences(row: PlanRow) -> list[str]:
         if not own and arrival.verdict == "not_arrived":
             quantile = row.case.law.quantile(row.case.tau)
             start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
-        spread = f", a spread of {arrival.sd_ratio:.2f} SE" if arrival.sd_ratio > 1.1 else ""
+        spread = f", a spread of {arrival.sd_ratio:.2f} SE" if arrival.sd_ratio > NEAR else ""
         found.append(
             f"{head}: {words} for an average: "
             f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} SE of bias"
@@ -474,10 +474,11 @@ def arrival_cautions(study: Study) -> list[str]:
             n, worst = lost[-1]
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
+            spread = f", spread {worst.sd_ratio:.2f} SE" if worst.sd_ratio > NEAR else ""
             lines.append(
                 f"{describe_simulator(simulator)}: {words} at n = {at} "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+.2f} SE, predicted "
-                f"coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} SE{spread}, "
+                f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
         lines += coarse(PlanRow(simulator, {}, counts[-1], max(study.level)))
