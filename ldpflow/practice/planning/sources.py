@@ -295,21 +295,33 @@ class Pilot(OwnSteps):
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
         """Values that many records share, and the distances of their levels from tau.
 
-        Near: within the levels over which the law smooths. Users' jitter spreads such values.
+        Near: within the levels over which the law smooths. Jitter spreads such a value over its width. It is
+        wide enough if the density of the spread records is at most that of the law at the quantile.
         """
-        if self.jitter is not None:
-            return []
         reach = share_of_one_value(self.read.values, tau)[1]
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
-        return [(gap, atom) for gap, atom in found if gap < reach]
+        most = 0.0
+        if self.jitter is not None:
+            most = self.jitter * self.problem(tau).data_law().density_at_quantile(tau)
+        return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
 
     def atom_cautions(self, tau: float) -> list[str]:
         """Warning about values that many records share, or how far jitter moves the quantile."""
+        near = self.near_atoms(tau)
         if (w := self.jitter) is not None:
             moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
             most = f"by at most {w / 2:g}, in this pilot by {moved:.3g}"
-            return [f"jitter = {w:g} moves the {tau:g}-quantile {most}"]
-        near = self.near_atoms(tau)
+            cautions = [
+                f"jitter = {w:g} moves the {tau:g}-quantile {most}: intervals are about the moved one"
+            ]
+            if near:
+                shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
+                cautions.append(
+                    f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
+                    f"{shares} to a density above that of the plan's law. Intervals of sgd, cells and rounds "
+                    "may cover far less than the plan says"
+                )
+            return cautions
         if not near:
             return []
         gap, nearest = min(near, key=lambda pair: pair[0])
@@ -321,7 +333,10 @@ class Pilot(OwnSteps):
             "a histogram covers it too, and ends at edges of bins"
         )
         if width := jitter_width(self.read, nearest.value):
-            text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+            text += (
+                f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}; the plan "
+                "says whether that is wide enough"
+            )
         text += '. ties = "keep" in the file of a design makes sweep draw the records themselves'
         return [text]
 
