@@ -240,6 +240,8 @@ def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     again = ldpflow("plan", "--pilot", file, *asked, "-o", design)
     assert again.code == 2 and "--output" in again.err and "--force" in again.err
     assert ldpflow("plan", "--pilot", file, *asked, "-o", design, "--force").code == 1, "not arrived"
+    alone = ldpflow("plan", "--pilot", file, *asked, "--public")
+    assert alone.code == 2 and "--public" in alone.err and "--output" in alone.err
     several = ldpflow("plan", "--pilot", file, *asked, "--epsilon", "2", "-o", tmp_path / "x.toml")
     assert several.code == 2 and "one epsilon" in several.err
     both = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "-o", tmp_path / "x.toml")
