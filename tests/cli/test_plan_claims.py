@@ -268,6 +268,8 @@ def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
     run = tmp_path / "run"
     swept = ldpflow("sweep", written[0], "--replicates", "20", "--out", run, "--engine", "serial")
     assert swept.code == 0, swept.err
+    words = ldpflow("plan", *asked, "--half-width", "wide", "--compare")
+    assert words.code == 2 and "--half-width" in words.err and "Traceback" not in words.err
     units = ldpflow("plan", *asked, "--half-width", "4s", "9min", "--compare")
     assert units.code == 2 and "--unit" in units.err
     public = ldpflow(
