@@ -386,6 +386,9 @@ def plan(
     if len(units) > 1:
         raise InputError("unit", units, "one unit")
     given["half_width"] = [match[1] if match else text for match, text in zip(matches, widths, strict=True)]
+    for name in ("protocol", "public", "unit", "force"):
+        if given[name] and given["output"] is None:
+            raise InputError(name, given[name], "nothing without `output`")
     options = {name: given[name] for name in USED if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}

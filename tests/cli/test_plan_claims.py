@@ -242,6 +242,8 @@ def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     again = ldpflow("plan", "--pilot", file, *asked, "-o", design)
     assert again.code == 2 and "--output" in again.err and "--force" in again.err
     assert ldpflow("plan", "--pilot", file, *asked, "-o", design, "--force").code == 1, "not arrived"
+    alone = ldpflow("plan", "--pilot", file, *asked, "--public")
+    assert alone.code == 2 and "--public" in alone.err and "--output" in alone.err
     several = ldpflow("plan", "--pilot", file, *asked, "--epsilon", "2", "-o", tmp_path / "x.toml")
     assert several.code == 2 and "one epsilon" in several.err
     both = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "-o", tmp_path / "x.toml")
@@ -268,6 +270,8 @@ def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
     run = tmp_path / "run"
     swept = ldpflow("sweep", written[0], "--replicates", "20", "--out", run, "--engine", "serial")
     assert swept.code == 0, swept.err
+    words = ldpflow("plan", *asked, "--half-width", "wide", "--compare")
+    assert words.code == 2 and "--half-width" in words.err and "Traceback" not in words.err
     units = ldpflow("plan", *asked, "--half-width", "4s", "9min", "--compare")
     assert units.code == 2 and "--unit" in units.err
     public = ldpflow(

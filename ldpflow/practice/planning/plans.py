@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tempfile
@@ -297,9 +298,10 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     source = given.source()
     if source is not None:
         axes = {"level": [0.9], **given.axes}
-        for level in axes["level"]:
-            if not 0 < level < 1:
-                raise InputError("level", level, "a number in (0, 1)")
+        for name, most in (("tau", 1), ("level", 1), ("epsilon", math.inf)):
+            for value in axes[name]:
+                if not (isinstance(value, (int, float)) and 0 < value < most):
+                    raise InputError(name, value, "a number in (0, 1)" if most == 1 else "a number > 0")
         axes["n"] = [read_whole(value) for value in axes["n"]]
         if given.compare:
             first = [axes[name][0] for name in ("epsilon", "n")]

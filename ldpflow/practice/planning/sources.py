@@ -625,7 +625,7 @@ class PlanOptions:
             raise InputError("half_width", self.half_width, "nothing where `length` is given")
         given = [("half_width", value) for value in list_of(self.target)] + [("difference", self.difference)]
         for name, value in given:
-            if value is not None and not 0 < value < math.inf:
+            if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
                 raise InputError(name, value, "a number > 0")
         if len(list_of(self.half_width)) > 1 and not self.compare:
             raise InputError("half_width", self.half_width, "one number without `compare`")
