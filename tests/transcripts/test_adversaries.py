@@ -141,7 +141,7 @@ def test_the_worst_attack_on_a_path(push):
     """320 paths of LDP-SGD whose liars always send one bit: the level holds, no limit is far too wide.
 
     The absolute weights of the fit add up to at most sqrt(N h), about a fifth more than what liars who send
-    one bit can use: coverage near .97. Correct code fails with probability below 1e-3.
+    one bit can use: coverage near .965. Correct code fails with probability below 1e-3.
     """
     tau, n, share, p = 0.5, 20_000, 0.01, 1 / (1 + math.exp(-1.0))
     mechanism = lf.DeployedResponse(epsilon=1.0, liars=share, liars_push=push)

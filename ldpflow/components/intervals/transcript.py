@@ -469,28 +469,26 @@ class TranscriptRegression(Regression):
     ) -> tuple[Array, Array]:
         """Limits, shapes (levels, R), if something in [low, high] was added to the mean of every A_i.
 
-        P(x) is a weighted sum of A_i whose weights have the sum 1 and sum of squares h = v(x)' M^-1 v(x), so
-        that their absolute sum is at most sqrt(N h). At the root of R the mean of P(x) lies within (high -
-        low)/2 sqrt(N h) of (low + high)/2: a score set again, with z sqrt(S) + (high - low)/2 sqrt(N) in the
-        place of z sqrt(S).
+        P at the root is a weighted sum of A_i. The weights have the sum 1 and the sum of squares h = v'M^-1v,
+        so that their absolute sum is at most r = sqrt(N h): the mean of P there is within r (high - low)/2 of
+        (low + high)/2. A limit is that of the score set of P less one of these two ends. It has the
+        slope of the fit, with its error.
         """
-        fit, _, _, variance, diagnosis = self.scalar_root(
+        fit, u, _, variance, diagnosis = self.scalar_root(
             record, record.steps(n), coordinate, self.variance == "known"
         )
         factor = small_run_factor(diagnosis["relaxation_times"][0]) * fit.sd
-        coefficients = fit.coefficients.copy()
-        coefficients[0] -= 0.5 * (low + high)
-        fit = replace(fit, coefficients=coefficients)
-        u, slope = fit.sound_root(self.degree)
-        centre = record.origin[coordinate] + fit.mean + fit.sd * u
+        reach = 0.5 * (high - low) * np.sqrt(fit.count * fit.leverage(u, self.degree))
+        critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in levels])
         found = []
-        for level in levels:
-            z = constants.normal_quantile(0.5 + level / 2.0)
-            reach = z * np.sqrt(variance) + 0.5 * (high - low) * np.sqrt(fit.count)
-            arms = fit.arms(u, slope, self.degree, reach * reach, np.ones(1))
-            found.append([centre - factor * arms[0][0], centre + factor * arms[1][0]])
-        lower, upper = np.array(found).transpose(1, 0, 2)
-        return lower, upper
+        for side, sign in enumerate((-1.0, 1.0)):
+            coefficients = fit.coefficients.copy()
+            coefficients[0] -= 0.5 * (low + high) + sign * reach
+            moved = replace(fit, coefficients=coefficients)
+            at, slope = moved.sound_root(self.degree)
+            arm = moved.arms(at, slope, self.degree, variance, critical)[side]
+            found.append(record.origin[coordinate] + fit.mean + fit.sd * at + sign * factor * arm)
+        return found[0], found[1]
 
     def vector_intervals(self, record: PathRecord, steps: int, levels: Sequence[float]) -> Intervals:
         fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")

@@ -136,9 +136,9 @@ class Searches:
 
         ``x`` and ``asked`` are thresholds and their numbers of reports. The share of ones at a threshold
         moves by at most share (1 - p) up and share p down, p its expected value. The fit a + b u is linear in
-        these shares to first order, with the influence of Fisher scoring, so that the worst shift of a + b u
-        is a sum over the thresholds, each in its worse direction. The limits are the points where a + b u is
-        z standard errors and that shift away from logit tau.
+        these shares to first order, with the influence of Fisher scoring, so that its worst shift at the
+        estimate is a sum over the thresholds, each in its worse direction. The limits are the points where
+        a + b u, with the slope b of the fit, is z standard errors and that shift away from logit tau.
         """
         centre, half, a, b, aa, ab, bb = self.fits[0]
         budget, (low, high), det = self.protocol.budget(), self.protocol.ends, aa * bb - ab * ab
@@ -147,14 +147,17 @@ class Searches:
         chance = budget.flip + budget.gap * g
         pull = asked * budget.gap * g * (1.0 - g) / (chance * (1.0 - chance))
 
+        root = (self.logit - a) / b
+        influence = pull * (bb - ab * root + (aa * root - ab) * u) / det
+
         def excess(v: float, side: float) -> float:
-            influence = side * pull * (bb - ab * v + (aa * v - ab) * u) / det
-            worst = share * np.maximum(influence * (1.0 - chance), -influence * chance).sum()
+            own = side * influence
+            worst = share * np.maximum(own * (1.0 - chance), -own * chance).sum()
             error = math.sqrt((bb - 2.0 * ab * v + aa * v * v) / det)
             return float(side * (a + b * v - self.logit) - z * error - worst)
 
         def limit(end: float, side: float) -> float:
-            root, last = (self.logit - a) / b, (end - centre) / half
+            last = (end - centre) / half
             if side * (last - root) <= 0.0 or excess(last, side) <= 0.0:
                 return end
             return float(centre + half * brentq(excess, root, last, (side,)))

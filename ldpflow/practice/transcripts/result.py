@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ldpflow import __version__
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.components.protocols import OneShot
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import Row, columns_of, number
 from ldpflow.results.arrival import mean_decay
@@ -434,11 +435,14 @@ class Analysis:
             if found and found[0][0] is not None:
                 bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
                 limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit)}{bounded}")
+        slope = ""
+        if not isinstance(self.collection.protocol, OneShot):
+            slope = ", by the slope that the reports show (users who know theta can bias it)"
         rest = f" Without them: {', '.join(limits)}." if limits else ""
         return (
             f"The intervals are about the honest users and allow for {100 * share:g}% of users who send any "
             f"report that {self.collection.randomiser.kind} can make, at questions and at times that they "
-            f"cannot choose.{rest}"
+            f"cannot choose{slope}.{rest}"
         )
 
     def scale_words(self) -> str:
