@@ -90,3 +90,43 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch):
             print(kind, tau, covered.mean(), half_width, planned["half_width"], planned["coverage"])
             assert covered.sum() >= 251  # binomial (300, .9): smaller with probability 2e-4
             assert abs(half_width / planned["half_width"] - 1) < 0.05
+
+
+SALARIES = ROOT / "examples" / "salary" / "salary_counts.csv"
+
+
+@pytest.mark.thorough
+def test_half_widths_at_an_atom_are_those_of_collections(tmp_path):
+    """The whole column is the pilot, so that a plan and collections of its records have one law."""
+    salary, people = np.loadtxt(SALARIES, delimiter=",", skiprows=1, unpack=True)
+    plan = lf.plan(
+        pilot=str(SALARIES),
+        column="salary",
+        count_column="people",
+        tau=[0.5, 0.9],
+        epsilon=1,
+        n=50_000,
+        range=(0, 1e6),
+        compare=True,
+        replicates=400,
+    )
+    design = tmp_path / "design.toml"
+    plan.write_design(design, protocol="haar_mass")
+    assert 'ties = "keep"' in design.read_text()  # sweep draws the records too
+    rng = np.random.default_rng(7)
+    widths, covered = [], []
+    for _ in range(200):
+        values = rng.choice(salary, (1, 50_000), p=people / people.sum())
+        found = lf.analyse(collect(design, values, rng)[0], str(design))
+        rows = [found.reported(q) for q in range(2)]
+        widths.append([row["upper"] - row["lower"] for row in rows])
+        covered.append(
+            [row["lower"] <= truth <= row["upper"] for row, truth in zip(rows, (5e4, 1e5), strict=True)]
+        )
+    planned = [row for row in plan.rows if row["protocol"] == "haar_mass"]
+    # Limits are edges of bins: the planned median lies between the 40% and 60% quantiles of collections.
+    low, high = np.quantile(np.array(widths) / 2, [0.4, 0.6], axis=0)
+    for q, row in enumerate(planned):
+        assert 0.95 * low[q] <= row["half_width"] <= 1.05 * high[q]
+        error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))
+        assert abs(np.mean(covered, axis=0)[q] - row["coverage"]) <= 4 * error + 0.005

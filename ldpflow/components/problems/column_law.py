@@ -426,8 +426,10 @@ def law_of_column(column: DataColumn, jitter: float | None, transform: Transform
     return column_law(forward(transform, jittered_values(column, jitter)), dropped=column.dropped)
 
 
-def check_level(column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau") -> None:
-    """Refuse a quantile that the column hardly determines."""
+def check_level(
+    column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
+) -> None:
+    """Refuse a quantile that the column hardly determines, or that is one common value if no ``atoms``."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):
@@ -436,7 +438,7 @@ def check_level(column: DataColumn, jitter: float | None, tau: float, field: str
         hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
         raise InputError(field, tau, allowed, hint)
     share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
-    if share > smoothed:
+    if share > smoothed and not atoms:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
         value = float(np.sort(column.values)[min(int(tau * size), size - 1)])
         if jitter is None and (width := jitter_width(column, value)):

@@ -29,6 +29,7 @@ from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+from ldpflow.components.problems.column_law import Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import QuantileProblem
 from ldpflow.components.problems.quantiles import Quantiles
@@ -129,7 +130,7 @@ class Target:
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.quantile(level) - self.truth
+        return self.quantile(level) - self.quantile(self.tau)
 
     @property
     def quantiles(self) -> int:
@@ -139,9 +140,13 @@ class Target:
     def place(self) -> int:
         return self.together.index(self.tau) if self.together else 0
 
+    @cached_property
+    def counted_law(self) -> Law:
+        return self.source.counted_law(self.law, self.together or (self.tau,))
+
     @property
     def truth(self) -> float:
-        return self.quantile(self.tau)
+        return float(inverse(self.source.transform, self.counted_law.quantile(self.tau)))
 
     @property
     def density(self) -> float:
@@ -336,7 +341,7 @@ class Forecast(ABC):
         t, levels = self.target, [self.liars_level(epsilon, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
-        return max(abs(t.quantile(level) - t.truth) for level in levels)
+        return max(abs(t.quantile(level) - t.quantile(t.tau)) for level in levels)
 
     def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
         """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
@@ -590,6 +595,14 @@ class OneShotForecast(Forecast):
         self.template = template
         self.name = f"{template.kind}_{scale}" if scale else template.kind
 
+    @cached_property
+    def problem(self) -> QuantileProblem:
+        """The problem whose sweep draws the pilot's records themselves, if the plan does."""
+        found, drawn = super().problem, self.target.counted_law.table
+        if not isinstance(drawn, Records):
+            return found
+        return found.model_copy(update={"ties": "keep", "law_table": drawn.text()})
+
     def protocol(self, epsilon: float, **settings: Any) -> OneShot:
         answer = self.target.answering
         update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
@@ -626,7 +639,7 @@ class OneShotForecast(Forecast):
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
-        run = run_one_shot(protocol, t.law, t.tau, n, keys_of(protocol, n, replicates, seed))
+        run = run_one_shot(protocol, t.counted_law, t.tau, n, keys_of(protocol, n, replicates, seed))
         return take_limits(t, run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
@@ -637,7 +650,7 @@ class OneShotForecast(Forecast):
             found = []
             for share in (0.0, t.liars):
                 protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
-                run = run_one_shot(protocol, t.law, t.tau, many, keys_of(protocol, many, 20, seed))
+                run = run_one_shot(protocol, t.counted_law, t.tau, many, keys_of(protocol, many, 20, seed))
                 estimate = run.intervals([t.tau], [], "outer").estimate
                 found.append(float(np.median(t.in_data_unit(estimate))))
             shifts.append(abs(found[1] - found[0]))

@@ -25,6 +25,7 @@ from ldpflow.components.problems.column_law import (
     SMALLEST,
     Atom,
     ColumnLaw,
+    Records,
     atoms,
     check_level,
     column_law,
@@ -108,6 +109,10 @@ class Source:
         """Values near the quantile that many records share."""
         return []
 
+    def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
+        """Law from which the counts of a histogram are drawn."""
+        return law
+
     def columns(self) -> dict[str, Any]:
         return {"pilot": None, "pilot_values": None}
 
@@ -190,6 +195,8 @@ class Pilot(OwnSteps):
     seed: int = 0
     count_column: str | None = None
     transform: Transform = None
+    compared: bool = False
+    """Whether protocols are compared, of which histograms need no density at the quantile."""
 
     @cached_property
     def read(self) -> DataColumn:
@@ -219,7 +226,7 @@ class Pilot(OwnSteps):
         return {"pilot": self.name, "pilot_values": len(self.values)}
 
     def problem(self, tau: float) -> Quantile:
-        check_level(self.read, self.jitter, tau)
+        check_level(self.read, self.jitter, tau, atoms=self.compared and bool(self.near_atoms(tau)))
         whole_file = isinstance(self.source, str) and not self.missing_values
         return Quantile(
             tau=tau,
@@ -302,8 +309,16 @@ class Pilot(OwnSteps):
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
         most = 0.0
         if self.jitter is not None:
-            most = self.jitter * self.problem(tau).data_law().density_at_quantile(tau)
+            most = self.jitter * replace(self, transform=None).law.density_at_quantile(tau)
         return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
+
+    def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
+        """The pilot's records themselves near a value that many of them share, which the law smooths away."""
+        if not any(map(self.near_atoms, taus)):
+            return law
+        values, counts = np.unique(self.read.values, return_counts=True)
+        of_column = tuple(values.tolist()), tuple(counts.tolist())
+        return Law("records", table=Records(*of_column, jitter=self.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
         """Warning about values that many records share, or how far jitter moves the quantile."""
@@ -328,16 +343,16 @@ class Pilot(OwnSteps):
         shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
         text = (
             f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
-            f"{'is near' if gap else 'is'} such a value. It has no density, but the plan's law is smooth. "
-            "Intervals of sgd, cells and rounds may cover far less than the plan says. The outer interval of "
-            "a histogram covers it too, and ends at edges of bins"
+            f"{'is near' if gap else 'is'} such a value. It has no density. Rows of sgd, cells and rounds "
+            "are simulated on a smooth law, and their intervals may cover far less than the plan says. Rows "
+            "of histograms are simulated on the pilot's records: the outer interval ends at edges of bins"
         )
         if width := jitter_width(self.read, nearest.value):
             text += (
                 f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}; the plan "
                 "says whether that is wide enough"
             )
-        text += '. ties = "keep" in the file of a design makes sweep draw the records themselves'
+        text += '. ties = "keep" in the file of a design makes sweep draw the records themselves too'
         return [text]
 
 
@@ -683,7 +698,8 @@ class PlanOptions:
         codes = () if self.missing_value is None else tuple(map(float, list_of(self.missing_value)))
         values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
         drop = self.missing == "drop"
-        return Pilot(values, self.column, drop, codes, self.jitter, self.seed, self.count_column)
+        given = values, self.column, drop, codes, self.jitter, self.seed, self.count_column
+        return Pilot(*given, compared=self.compare)
 
 
 OPTIONS = tuple(option.name for option in fields(PlanOptions))
