@@ -20,7 +20,7 @@ from ldpflow.study.entry import GROUPS
 ROWS = ("file", "target", "features", "moments")
 NOT_STORED = {
     "Quantile": ("file", "law_table", "units"),
-    "Quantiles": ("units",),
+    "Quantiles": ("file", "law_table", "units"),
     "LinearRegression": ROWS,
     "LogisticRegression": ROWS,
 }

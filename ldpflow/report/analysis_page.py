@@ -55,8 +55,8 @@ def analysis_html(analysis: Analysis) -> str:
         for kind, title, caption, chart in figures:
             spec = specs[f"{kind}-{j}"] = chart.to_dict()
             heading = ", ".join(filter(None, (title, name)))
-            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption, "tall": 0}
-            sections.append(section | {"alt": spec["description"]})
+            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption}
+            sections.append(section | {"tall": 0, "left_out": None, "alt": spec["description"]})
     shown = shown_columns(analysis.asked, analysis.unit)
     return render_page(
         "analysis.html.jinja",

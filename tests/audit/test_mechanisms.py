@@ -130,6 +130,7 @@ def test_a_clip_that_was_left_out_is_caught(problem):
     assert found.bound > 4.0 and not found.passed
 
 
+@pytest.mark.thorough
 def test_a_sensitivity_that_is_claimed_too_small_is_caught():
     found = audit_mechanism(Gaussian(mu=1.0), Insensitive(), 30_000)
     assert found.bound > 1.5 and not found.passed

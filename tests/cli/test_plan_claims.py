@@ -250,6 +250,7 @@ def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     assert both.err.count("wrote ") == 2 and (tmp_path / "x-0.9.toml").exists()
 
 
+@pytest.mark.thorough
 def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
     """Values after one flag, users, half widths with a unit; the best design is written and can be swept."""
     monkeypatch.setenv("COLUMNS", "250")

@@ -20,6 +20,7 @@ def clone(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.thorough
 def test_the_commands_of_the_page_make_its_table(clone, tmp_path, monkeypatch):
     """Ten replicates at small n: the rows and columns of the stored table, and finite numbers."""
     commands = re.findall(r"^    ldpflow sweep (\S+) --out (\S+)$", PAGE, re.MULTILINE)

@@ -62,6 +62,7 @@ def test_region_of_the_oracle():
     compare(result, iterates, [sigma] * 8, lambda level: joint_region.chi2(level, 4))
 
 
+@pytest.mark.thorough
 def test_region_of_the_transcript():
     every = range(1, N + 1)
     record = run_path(VECTOR, 3, range(6), every, every, ["transcript_linear"])

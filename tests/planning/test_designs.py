@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
 from ldpflow.practice.planning.compare import rank_designs, shuffled_budget
+from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED
 from ldpflow.study import Study
 from tests.oracles import cells, protocols
 from tests.oracles import transcript_regression as regression
 from tests.protocols.running import Z90
+
+SALARIES = str(Path(__file__).parents[2] / "examples" / "salary" / "salary_counts.csv")
 
 TAUS = (0.5, 0.75)
 SINGLE = ("sgd", "sgd_epsilon", "rounds")  # a collection for each quantile
@@ -135,6 +139,7 @@ def check_numbers(plan, law, names, folder, replicates):
             assert abs(covered - row["coverage"]) <= 4 * error, name
 
 
+@pytest.mark.thorough
 def test_numbers_are_those_of_other_code(plan, tmp_path):
     law = column_law(column())
     check_numbers(
@@ -237,16 +242,18 @@ def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_pat
     assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
     (text,) = [text for text in found.cautions if "50000" in text]
     assert "the 0.5-quantile is such a value" in text and "moves the quantile by at most 500" in text
-    jittered = compare(file, jitter=1000, **settings)
+    narrow = compare(file, jitter=1000, **settings)
+    assert all(row["atoms"] for row in narrow.rows)
+    jittered = compare(file, jitter=5000, **settings)
     assert not any(row["atoms"] for row in jittered.rows)
     (file,) = jittered.write_design(tmp_path / "public.toml", protocol="haar_log", public=True)
     problem = Study.load(file).simulators()[0].problem
-    assert (problem.jitter, problem.transform, problem.file) == (1000, "log1p", None), "clients need them"
+    assert (problem.jitter, problem.transform, problem.file) == (5000, "log1p", None), "clients need them"
     assert {row["protocol"] for row in jittered.rows if row["best"]} == {"sgd"}
     (text,) = [
-        text for text in jittered.cautions if "jitter = 1000 moves the 0.5-quantile by at most 500" in text
+        text for text in jittered.cautions if "jitter = 5000 moves the 0.5-quantile by at most 2500" in text
     ]
-    assert abs(jittered.rows[0]["quantile"] - 50_000) <= 500
+    assert abs(jittered.rows[0]["quantile"] - 50_000) <= 2500
 
 
 # --- the file ---------------------------------------------------------------------------------------
@@ -333,8 +340,17 @@ def test_the_plan_of_one_path_writes_its_design(tmp_path, pilot):
     assert plan.analysis_settings()["algorithm"]["theta0"] == study.simulators()[0].algorithm.theta0
 
 
+@pytest.mark.thorough
 def test_bounds(tmp_path):
     plan = lf.plan(bounds=(0, 100), tau=[0.9, 0.5], epsilon=1, n=20_000, compare=True, replicates=60)
     assert {row["quantile"] for row in plan.rows if row["tau"] == 0.5} == {50.0}
     (file,) = plan.write_design(tmp_path / "design.toml", protocol="haar")
     assert tomllib.loads(file.read_text())["protocol"]["range"] == [0.0, 100.0]
+
+
+@pytest.mark.parametrize(("jitter", "names"), [(1000.0, True), (5000.0, False)])
+def test_jitter_that_is_too_narrow_leaves_the_atom(jitter, names):
+    """Collections of the salaries with jitter 1,000 cover in 37 of 100 cases, with 5,000 in 89."""
+    source = Pilot(SALARIES, "salary", jitter=jitter, count_column="people")
+    assert bool(source.near_atoms(0.5)) == names
+    assert any("too narrow" in text for text in source.atom_cautions(0.5)) == names

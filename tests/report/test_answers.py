@@ -184,6 +184,7 @@ def test_a_thousand_cells_are_less_than_two_megabytes(results: Results) -> None:
     assert text.count("<tr>") > 1000 and len(text.encode()) < 2_000_000
 
 
+@pytest.mark.thorough
 def test_files_have_the_size_that_a_paper_asks_for(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,13 +92,3 @@ def test_relaxation_times_and_units_follow_the_coordinate():
     ).simulators()  # fmt: skip
     assert path.algorithm.start(3) == (7.0, 10.0, 13.0) and path.algorithm.c == 3.0
     assert path.algorithm.step_factors() == (0.5, 1.0, 2.0)
-
-
-def test_no_transcript_is_written_or_read_of_them(tmp_path):
-    from ldpflow.practice.transcripts.collection import read_algorithm
-    from ldpflow.practice.transcripts.writing import check_path
-
-    with pytest.raises(InputError, match="one step constant and start"):
-        check_path(study(c=[[1.0, 2.0, 1.0]]).simulators()[0], 400)
-    with pytest.raises(InputError, match="steps or starts by coordinate cannot be read"):
-        read_algorithm({"gamma": 0.51, "c": 1.0, "c_factors": [1.0, 2.0, 1.0]})

@@ -68,6 +68,7 @@ def transcript(run, kind, file):
     return file
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [*ONE_SHOT, "rounds"])
 def test_the_rows_of_the_sweep(run, tmp_path, kind):
     folder, simulators = run
@@ -88,6 +89,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind):
     assert names == COLUMNS.get(kind, ["question", "report"])
 
 
+@pytest.mark.thorough
 def test_words_page_and_dict(run, tmp_path):
     for kind in ("haar", "rounds"):
         found = analyse(transcript(run, kind, tmp_path / f"{kind}.parquet"))
