@@ -291,7 +291,7 @@ def privacy(
     else:
         chosen = read_mechanism(mechanism, given)
     design = CollectionDesign(reports, response_rate, secret_sample, shuffled, count, delta)
-    shown = chosen.model_dump(exclude={"kind"}, exclude_none=True)
+    shown = chosen.model_dump(exclude={"kind", "sampling"}, exclude_none=True)
     if chosen.group == "protocol":
         named = chosen.model_dump(exclude={"kind"}, exclude_defaults=True)
         shown = {"epsilon": shown["epsilon"], **{k: v for k, v in named.items() if collected or k in given}}

@@ -54,11 +54,15 @@ TRUTH = {0.5: 71.0, 0.9: 293.0}
 
 
 @pytest.mark.slow
-def test_three_hundred_collections_cover(tmp_path, monkeypatch):
+def test_three_hundred_collections_cover(tmp_path, monkeypatch, capsys):
     """Clients and collector are NumPy alone; the error rate of coverage is 2e-4 for each quantile."""
     monkeypatch.chdir(tmp_path)
     for command in COMMANDS[:2]:
         assert run(command, monkeypatch) == 0
+    printed, text = capsys.readouterr().out, PAGE.read_text()
+    shown = re.findall(r"```text\n(.*?)```", text, re.DOTALL)[0].splitlines()
+    assert len(shown) == 4 and set(shown) <= set(printed.splitlines())
+    assert (tmp_path / "design.toml").read_text() == re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
     plan = lf.plan(
         pilot="pilot.csv",
         column="session_s",

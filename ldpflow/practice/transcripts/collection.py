@@ -32,7 +32,7 @@ VERSION = 3
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 KNOWN = (
     "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
-    "protocol", "method", "collection",
+    "protocol", "method", "collection", "designed",
 )  # fmt: skip
 """Settings of a transcript."""
 
@@ -88,6 +88,8 @@ class Collection:
         Empty for all that apply.
     planned : IntervalMethod or None
         The method whose interval is reported; None for the rule of the documentation.
+    designed : bool
+        Whether a design names that method: others are computed only for flags.
     origin : tuple of float or None
         Point around which sums are taken, to avoid cancellation; theta0 by default.
     seed, replicate : int
@@ -115,6 +117,7 @@ class Collection:
     final: tuple[float, ...] | None = None
     methods: tuple[IntervalMethod, ...] = ()
     planned: IntervalMethod | None = None
+    designed: bool = False
     levels: tuple[float, ...] = (0.9,)
     origin: tuple[float, ...] | None = None
     seed: int = 0
@@ -178,7 +181,7 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
         tables["algorithm"] = {"gamma": LdpSgd().gamma, "c": LdpSgd().c} | tables["algorithm"]
     if isinstance(grid.get("n"), list):
         raise InputError("grid.n", grid["n"], "one number of users, in a design")
-    return tables | {name: grid[name] for name in ("n", "level") if name in grid}
+    return tables | {name: grid[name] for name in ("n", "level") if name in grid} | {"designed": True}
 
 
 def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -263,6 +266,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         final=final,
         methods=() if planned else read_methods(methods),
         planned=planned[0] if planned else None,
+        designed=bool(planned) and settings.get("designed") is True,
         levels=levels,
         origin=None if origin is None else read_numbers("origin", origin),
         seed=read_count("seed", settings.get("seed", 0)),

@@ -87,8 +87,10 @@ class Methods:
 
     @cached_property
     def asked(self) -> list[IntervalMethod]:
-        found = self.collection.methods or self.defaults()
         planned = [] if self.planned is None else [self.planned]
+        if self.collection.designed:
+            return planned
+        found = self.collection.methods or self.defaults()
         return list(
             dict.fromkeys([*planned, *(with_available_variance(method, self.source) for method in found)])
         )
