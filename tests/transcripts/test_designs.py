@@ -258,6 +258,7 @@ def test_settings_of_a_study_of_a_path(tmp_path):
         | {"c": [30.0, 90.0], "theta0": [8.0, 24.0]},
         "method": {"kind": "TR", "separate": True, "variance": "residual"},
         "n": 1000,
+        "designed": True,
     }  # fmt: skip
     with pytest.raises(InputError, match=r"algorithm.c: \[30.0, 90.0\]"):
         table = {"report": [0, 1] * 500} | {f"theta_{q}": [0.0] * 1000 for q in range(3)}
