@@ -288,6 +288,7 @@ def privacy(
         collection = read_collection(read_settings(mechanism))
         chosen, collected = collection.randomiser, collected_words(collection)
         count = collection.n if shuffled and count is None else count
+        reports = max(reports, collection.reports)
     else:
         chosen = read_mechanism(mechanism, given)
     design = CollectionDesign(reports, response_rate, secret_sample, shuffled, count, delta)

@@ -121,11 +121,16 @@ class CollectionFacts(BaseModel):
 
     Parameters
     ----------
-    unit : str
+    unit : str, optional
         Unit of the data.
+    reports : int
+        Reports that every user sends in all collections of a plan, which split the budget between them.
     """
 
-    unit: Annotated[str, Field(min_length=1, max_length=40, description="a text of 1 to 40 characters")]
+    unit: Annotated[
+        str | None, Field(min_length=1, max_length=40, description="a text of 1 to 40 characters")
+    ] = None
+    reports: Annotated[int, Field(ge=1, le=1280)] = 1
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:

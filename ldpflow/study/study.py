@@ -582,7 +582,7 @@ class Study:
             "method": [entry.mapping() for entry in self.method],
             **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
             **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
-            **({"collection": self.collection.model_dump()} if self.collection else {}),
+            **({"collection": self.collection.model_dump(exclude_defaults=True)} if self.collection else {}),
             **({"plugins": sources} if sources["names"] else {}),
         }
 

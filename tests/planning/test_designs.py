@@ -354,3 +354,25 @@ def test_jitter_that_is_too_narrow_leaves_the_atom(jitter, names):
     source = Pilot(SALARIES, "salary", jitter=jitter, count_column="people")
     assert bool(source.near_atoms(0.5)) == names
     assert any("too narrow" in text for text in source.atom_cautions(0.5)) == names
+
+
+def test_a_grid_of_values_beyond_a_standard_error_takes_no_path(tmp_path):
+    """Whole numbers, median of many: half a step is more than a standard error of LDP-SGD."""
+    file = write_pilot(tmp_path, np.round(np.random.default_rng(8).normal(200.0, 30.0, 2000)))
+    found = compare(file, taus=(0.5,), n=200_000, epsilon=2, range=(0.0, 512.0), replicates=200)
+    marked = {row["protocol"]: row["atoms"] for row in found.rows}
+    assert marked["sgd"] and marked["rounds"] and not marked["haar"]
+    assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
+    assert any("values lie 1 apart" in text for text in found.cautions)
+    fewer = compare(file, taus=(0.5,), n=2000, epsilon=2, range=(0.0, 512.0), replicates=200)
+    assert not any(row["atoms"] for row in fewer.rows)
+
+
+def test_a_split_budget_is_said_on_the_privacy_page(plan, tmp_path, capsys):
+    from ldpflow.cli import main
+
+    (first, *_) = plan.write_design(tmp_path / "design.toml", protocol="sgd_epsilon")
+    assert tomllib.loads(first.read_text())["collection"] == {"reports": len(TAUS)}
+    assert main(["privacy", str(first)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"{len(TAUS)} reports of each in all" in printed and "All 2 reports of one user" in printed

@@ -112,6 +112,9 @@ def test_a_design_is_read_as_settings_and_its_law_is_not(design, reports, tmp_pa
         ('unit = "s"', 'units = "s"', "collection.units"),
         ('name = "sessions"', "colour = 3", "colour"),
         ("range = [[0.0, 1024.0]]", "low = 0.0", "protocol.low"),
+        ('column = "secret_column"', "edgse = [0.0, 1.0]", "problem.edgse"),
+        ('column = "secret_column"', "units = {location = 5.0, scale = 2.0}", "problem.units"),
+        ("level = 0.9", "leve = 0.9", "grid.leve"),
     ],
 )  # fmt: skip
 def test_designs_that_cannot_be_right(design, reports, old, new, field):
@@ -137,6 +140,7 @@ def test_metadata_of_another_collection_is_refused(design, reports, tmp_path):
         ("n = 3000\n[problem]\ntau = 0.5\n[protocol]\nk = 16\n", None),
         ("[protocol]\nk = 8\n", "protocol.k"),
         ("[protocol]\nepsilon = 2.0\n", "protocol.epsilon"),
+        ('[problem]\ntransform = "log1p"\n[protocol]\nk = 16\n', "problem.transform"),
     ):
         file = tmp_path / "reports.parquet"
         pq.write_table(pa.table({"report": reports}).replace_schema_metadata({"ldpflow": text}), file)
@@ -146,6 +150,29 @@ def test_metadata_of_another_collection_is_refused(design, reports, tmp_path):
         with pytest.raises(InputError) as caught:
             lf.analyse(file, design)
         assert caught.value.field == field
+
+
+def test_a_scale_in_metadata_is_never_lost(reports, tmp_path):
+    text = (
+        '[problem]\ntau = 0.9\ntransform = "log1p"\n'
+        '[protocol]\nkind = "grr"\nepsilon = 1.0\nrange = [0.0, 7.0]\nk = 16\n'
+    )
+    file = tmp_path / "reports.parquet"
+    pq.write_table(pa.table({"report": reports}).replace_schema_metadata({"ldpflow": text}), file)
+    found = lf.analyse(file, {"problem": {"tau": 0.5}})
+    protocol = {"kind": "grr", "epsilon": 1.0, "range": [0.0, 7.0], "k": 16}
+    bare = lf.analyse({"report": reports}, {"problem": {"tau": 0.5}, "protocol": protocol})
+    assert found.to_dict()["problem"]["scale"] == "log1p"
+    assert found.reported()["estimate"] == pytest.approx(math.expm1(bare.reported()["estimate"]), rel=1e-12)
+    other = tmp_path / "other.parquet"
+    pq.write_table(
+        pa.table({"report": reports}).replace_schema_metadata(
+            {"ldpflow": text.replace('transform = "log1p"', "")}
+        ),
+        other,
+    )
+    with pytest.raises(InputError, match=r"problem.transform"):
+        lf.analyse([file, other])
 
 
 def test_errors_of_several_files_name_the_file_and_its_row(design, reports, tmp_path):
@@ -252,7 +279,7 @@ def test_settings_of_a_study_of_a_path(tmp_path):
     )
     found = read_settings(file)
     assert found == {
-        "problem": {"kind": "quantiles", "taus": [0.5, 0.9]},
+        "problem": {"kind": "quantiles", "taus": [0.5, 0.9], "transform": None, "edges": None, "jitter": None},
         "mechanism": {"kind": "cells", "epsilon": 1.0},
         "algorithm": {"kind": "minibatch_sgd", "batch_size": 20, "gamma": 0.51}
         | {"c": [30.0, 90.0], "theta0": [8.0, 24.0]},

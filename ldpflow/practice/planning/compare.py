@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 SHORT = 0.03  # coverage below the level at which an interval still holds it
+LEAST_SHIFT = 0.25
+"""Half a step of the values' grid, in standard errors, that a row mentions. Above 1 it is no design."""
+
 DECIDING = 6  # batches of replicates after which it may stay undecided
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
@@ -409,6 +412,8 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         "half_width", "n_needed", "interval_needed", "epsilon_needed", "efficiency", "efficiency_formula",
         "coverage", "coverage_mcse", "state", "liars_shift", "median_error", "lost", "range_end", "undefined",
     )  # fmt: skip
+    smooth = not isinstance(forecast, OneShotForecast)
+    grid_shift = t.grid / 2 / forecast.standard_error(n, epsilon) if smooth and t.grid else 0.0
     row: Row = {
         "protocol": forecast.name,
         "tau": t.tau,
@@ -419,7 +424,7 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         "answers": t.answers,
         "messages": forecast.messages(),
         "quantile": t.truth,
-        "atoms": bool(t.source.near_atoms(t.tau)),
+        "atoms": bool(t.source.near_atoms(t.tau)) or grid_shift > 1.0,
         **t.source.columns(),
         "interval": forecast.interval(n, epsilon),
         "bins": forecast.bins(n, epsilon),
@@ -430,6 +435,11 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         **dict.fromkeys(unknown),
         "cautions": forecast.cautions(n, epsilon),
     }
+    if grid_shift > LEAST_SHIFT:
+        row["cautions"].append(
+            f"values lie {t.grid:g} apart: the interval is about a smooth law's quantile, up to "
+            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values, which it may cover less"
+        )
     best = bit_variance(t.tau, epsilon) / t.density**2
     row["efficiency_formula"] = best / forecast.variance(n, epsilon)
     row["half_width_bound"] = t.z * math.sqrt(best / (t.answering * n))

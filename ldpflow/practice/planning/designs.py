@@ -7,6 +7,7 @@ its law is ``unknown``, so that it cannot be simulated.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES, file_value
-from ldpflow.study.reading import toml_text
+from ldpflow.study.reading import CollectionFacts, toml_text
 
 REPLICATES = 512  # of a sweep of the file
 EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds degree limits".split())
@@ -36,6 +37,7 @@ class Design:
     tables: Tables
     n: int
     level: float
+    reports: int = 1
 
     @classmethod
     def of(
@@ -44,15 +46,17 @@ class Design:
         n: int,
         level: float,
         taus: Sequence[float] = (),
+        reports: int = 1,
     ) -> Design:
         """Design from components by table.
 
-        ``taus``: levels for which one collection serves, instead of the problem's own.
+        ``taus``: levels for which one collection serves, instead of the problem's own. ``reports``: of each
+        user in all collections together.
         """
         tables = {name: table_of(part) for name, part in parts.items()}
         if taus:
             tables["problem"]["tau"] = list(taus)
-        return cls(tables, n, level)
+        return cls(tables, n, level, reports)
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
@@ -60,7 +64,7 @@ class Design:
         for table, settings in self.tables.items():
             found[table] = {name: single_value(value) for name, value in settings.items()}
         # A scale is never left out silently: theta is on it.
-        kept = ("kind", "tau", "taus", "transform", "edges")
+        kept = ("kind", "tau", "taus", "transform", "edges", "jitter")
         found["problem"] = {name: found["problem"][name] for name in kept if name in found["problem"]}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
@@ -77,6 +81,8 @@ class Design:
         of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
         if problem.get("law") == ["empirical"] and of_pilot:
             comments.append(f"Functions of the pilot that every user receives: {', '.join(of_pilot)}.")
+            if "edges" in problem:
+                comments.append("The edges are quantiles of the pilot; some are values of its records.")
         if public:
             comments.append("The law of the values is left out: sweep cannot simulate this file.")
         elif PILOT_VALUES in problem:
@@ -88,8 +94,10 @@ class Design:
             **tables,
             "grid": {"n": self.n, "level": self.level},
             "method": [method],
-            **({} if unit is None else {"collection": {"unit": unit}}),
         }
+        facts = CollectionFacts(unit=unit, reports=self.reports).model_dump(exclude_defaults=True)
+        if facts:
+            settings["collection"] = facts
         return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
 
 
@@ -128,11 +136,12 @@ def write_files(texts: Mapping[Path, str], force: bool) -> None:
         If a file exists or cannot be written.
     """
     for file in texts:
-        if file.exists() and not force:
+        if os.path.lexists(file) and not force:
             raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")
     for file, text in texts.items():
         try:
-            file.write_text(text, encoding="utf-8")
+            with open(file, "w" if force else "x", encoding="utf-8") as target:
+                target.write(text)
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None

@@ -29,7 +29,7 @@ from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.column_law import Records
+from ldpflow.components.problems.column_law import ColumnLaw, Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import QuantileProblem
 from ldpflow.components.problems.quantiles import Quantiles
@@ -139,6 +139,12 @@ class Target:
     @property
     def place(self) -> int:
         return self.together.index(self.tau) if self.together else 0
+
+    @property
+    def grid(self) -> float:
+        """Distance of the values of a rounded column, 0 without rounding or on another scale."""
+        rounded = isinstance(self.law.table, ColumnLaw) and self.source.transform is None
+        return self.law.table.spacing * self.law.scale if rounded else 0.0  # type: ignore[union-attr]
 
     @cached_property
     def counted_law(self) -> Law:
@@ -326,7 +332,8 @@ class Forecast(ABC):
         if name is None:
             return None
         parts = {"problem": self.problem, **self.parts(n, epsilon), "method": self.method(name)}
-        return Design.of(parts, self.users(n), t.level, t.together if self.serves_all else ())
+        taus = t.together if self.serves_all else ()
+        return Design.of(parts, self.users(n), t.level, taus, self.messages())
 
     @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:

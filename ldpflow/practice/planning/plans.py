@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CHECK_REPLICATES = 512
 
 SHOWN = (
-    "interval", "half_width", "coverage", "coverage_predicted", "arrival", "recommended", "n_with_method",
+    "interval", "half_width", "coverage", "arrival", "recommended", "n_with_method",
     "method_needed", "n_needed",
 )  # fmt: skip
 """Results in the text of a plan."""
@@ -233,7 +233,7 @@ class Plan:
                 hint = f"{row['cautions']}." if "cautions" in row else ""
                 raise InputError("output", str(file), "a design with a recommended interval", hint)
             if design not in found.values():
-                found[short(row.get("tau"))] = design
+                found[repr(row.get("tau"))] = design
         path = Path(file)
         files = [path] if len(found) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in found]
         texts = [design.text(public, unit) for design in found.values()]

@@ -283,9 +283,14 @@ def collected_words(collection: Collection) -> list[str]:
         when = f"in {count} of {size:,}" if size > 1 else f"in one of {count}"
         asked = "a question that follows from the reports of earlier rounds"
     report = REPORTS.get(collection.randomiser.kind, "a number")
+    several = (
+        f"The plan has further collections of these users: {collection.reports} reports of each in all. "
+        "Their budgets add up."
+    )
     public = "range and bins" if protocol is not None else "start and step sizes"
     return [
         f"{users} sends one report, {when}: {report}, in answer to {asked}.",
+        *([] if collection.reports == 1 else [several]),
         "The collector sees who reports, when, the question and the report. The value stays on the device.",
         f"All users receive the public settings: {public}. If they were chosen from a pilot, they reveal "
         "something about its people, which no guarantee on this page covers.",

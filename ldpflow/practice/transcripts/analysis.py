@@ -21,6 +21,7 @@ from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
 from ldpflow.practice.transcripts.collection import (
+    OF_THE_SCALE,
     Collection,
     merge_settings,
     read_collection,
@@ -104,6 +105,7 @@ def analyse(
     collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader = PathReader if collection.protocol is None else CountsReader
+    opened = opened if collection.protocol is not None else opened.by_round()
     try:
         return reader(opened, collection, chunk).analysis()
     except RowError as error:
@@ -122,8 +124,12 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
             allowed = f"settings in its metadata that are {error.allowed}"
             raise InputError("file", part.place, allowed, error.hint) from None
         users.append(own.pop("n", None))
-        if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds" and "problem" in given:
-            own.pop("problem", None)  # a histogram serves every level
+        if "problem" in own:
+            problem = dict.fromkeys(OF_THE_SCALE[:2]) | dict(read_table(own, "problem"))
+            if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds":
+                if "problem" in given:  # a histogram serves every level
+                    problem = {name: problem[name] for name in OF_THE_SCALE if name in problem}
+            own["problem"] = problem
         kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
         merge_settings(given, kept, part.place)
         found = merge_settings(found, kept, part.place)
@@ -140,7 +146,7 @@ class PathReader(ReportReader):
     """Reader of the transcript of a path."""
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        super().__init__(source.by_round(), collection, chunk)
+        super().__init__(source, collection, chunk)
         source = self.source
         self.d = dimension_of(source, collection)
         self.first = next(source.chunks(2), None)
@@ -329,7 +335,8 @@ class PathReader(ReportReader):
         honest = {(row.of, row["level"], row["coordinate"]): copy(row) for row in rows}
         for row in rows:
             level, j, own = row["level"], row["coordinate"], row.of
-            if not isinstance(own, TranscriptRegression):
+            together = self.d > 1 and not getattr(own, "separate", False)
+            if not isinstance(own, TranscriptRegression) or together:
                 own = fits[-1 if is_significant(honest[fits[0], level, j]) else 0]
             assert isinstance(own, TranscriptRegression)
             limits = own.limits_under_shift(record, row["n"], [level], j, float(low[j]), float(high[j]))

@@ -183,7 +183,7 @@ def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
         return None
     wanted = np.nan if epsilon is None else epsilon
     bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
-    allowed = "no budget" if epsilon is None else f"{epsilon!r}, the budget of the others"
+    allowed = "no budget" if epsilon is None else f"{epsilon!r}, as the design or the other rows have"
     hint = "Reports with different budgets cannot be analysed together."
     return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
 

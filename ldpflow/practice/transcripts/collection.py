@@ -25,6 +25,7 @@ from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
 from ldpflow.study.entry import read_component, read_group, read_value
+from ldpflow.study.reading import Grid
 
 VERSION = 3
 """Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
@@ -59,7 +60,8 @@ LONGEST_UNIT = 40
 BOUNDED = ("randomized_response", "cells")
 """Mechanisms with finitely many reports."""
 
-OF_QUANTILES = ("kind", "tau", "taus", "transform", "edges", "jitter")
+OF_THE_SCALE = ("transform", "edges", "jitter")
+OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
 """Settings of a quantile that are facts about the reports."""
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
@@ -100,6 +102,8 @@ class Collection:
         Users, the number of reports of the file. A simulated path may have a few more, which fill no round.
     unit : str
         Unit of the values, printed with the numbers; empty if none is known.
+    reports : int
+        Reports of each user in all collections of the plan.
     scale : str, tuple of float or None
         Scale T of the problem: reports are about T(value), and results come back in the unit of the values.
     jitter : float or None
@@ -125,6 +129,7 @@ class Collection:
     path: str | None = None
     n: int | None = None
     unit: str = ""
+    reports: int = 1
     scale: Transform = None
     jitter: float | None = None
     adversarial_share: float = 0.0
@@ -168,13 +173,22 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(name, value, "a table of a design", nearest(name, DESIGN))
     tables = {name: single_table(study, name) for name in DESIGN[3:] if name in study}
     grid, problem = tables.pop("grid"), tables.get("problem", {})
+    fields = PROBLEMS.get(str(problem.get("kind", "quantile")), Quantile).model_fields
+    for table, found, known in (("problem", problem, [*fields]), ("grid", grid, [*Grid.model_fields])):
+        for name, value in found.items():
+            if name not in known:
+                raise InputError(f"{table}.{name}", value, "a setting of a study", nearest(name, known))
+    if problem.get("units") is not None:
+        raise InputError("problem.units", problem["units"], "nothing in a design, with c and theta0 as used")
     taus, protocol = as_list(problem.get("tau")), tables.get("protocol", {})
     if len(taus) > 1 and "tau" in problem:
         if not issubclass(PROTOCOLS.get(str(protocol.get("kind")), Protocol), OneShot):
             raise InputError("problem.tau", taus, "one level, with anything but a protocol of one round")
         problem = {**problem, "kind": "quantiles", "taus": taus}
         del problem["tau"]
-    tables["problem"] = {name: value for name, value in problem.items() if name in OF_QUANTILES}
+    tables["problem"] = dict.fromkeys(OF_THE_SCALE) | {
+        name: value for name, value in problem.items() if name in OF_QUANTILES
+    }
     if "mechanism" in tables:
         tables["mechanism"] = {k: v for k, v in tables["mechanism"].items() if k != "sampling"}
     if "algorithm" in tables:
@@ -276,6 +290,7 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         scale=scale,
         jitter=jitter,
         unit=read_unit(read_table(settings, "collection")),
+        reports=read_count("collection.reports", read_table(settings, "collection").get("reports", 1)),
     )
 
 
@@ -292,8 +307,8 @@ def read_share(value: object, collection: Collection) -> float:
 
 def read_unit(table: Mapping[str, object]) -> str:
     for name in table:
-        if name != "unit":
-            raise InputError(f"collection.{name}", table[name], "unit", nearest(name, ["unit"]))
+        if name not in ("unit", "reports"):
+            raise InputError(f"collection.{name}", table[name], "unit or reports", nearest(name, ["unit"]))
     unit = table.get("unit", "")
     if not isinstance(unit, str) or not unit.isprintable() or len(unit) > LONGEST_UNIT:
         raise InputError("collection.unit", unit, f"a text of at most {LONGEST_UNIT} characters")
@@ -326,6 +341,7 @@ def read_count(field: str, value: object) -> int:
 
 def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
     """Kind, and the levels of quantiles."""
+    table = {name: value for name, value in table.items() if value is not None}
     kind = table.get("kind", "quantile")
     known = (*PROBLEMS, "other")
     if not isinstance(kind, str) or kind not in known:

@@ -44,12 +44,18 @@ class Row(dict[str, Any]):
         if self["se"] is not None:
             self["se"] *= float(slope(scale, self["estimate"]))
         self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
+        if self["se"] is not None and not math.isfinite(self["se"]):
+            self["se"] = None
+        if None in (self["lower"], self["upper"]):
+            self |= {"lower": None, "upper": None, "status": "undefined"}
         if self.honest is not None:
             self.honest = (value_in_unit(self.honest[0], scale), value_in_unit(self.honest[1], scale))
 
 
 def value_in_unit(value: float | None, scale: Transform) -> float | None:
-    return None if value is None else float(inverse(scale, value))
+    """The value in the unit of the data; None beyond the largest number."""
+    found = math.nan if value is None else float(inverse(scale, value))
+    return found if math.isfinite(found) else None
 
 
 PLANE_OR_SPACE = 3

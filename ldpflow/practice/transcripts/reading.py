@@ -546,7 +546,13 @@ class Joined:
         """The parts in the order of their first rounds, if they have any."""
         if len(self.parts) == 1:
             return self
-        return Joined(tuple(sorted(self.parts, key=lambda part: first_round(next(part.chunks(1), None)))))
+        firsts = []
+        for part in self.parts:
+            try:
+                firsts.append(first_round(next(part.chunks(1), None)))
+            except RowError as error:
+                raise error if error.place else error.at(error.row, part.place) from None
+        return Joined(tuple(self.parts[at] for at in np.argsort(firsts, kind="stable")))
 
     @property
     def place(self) -> str:

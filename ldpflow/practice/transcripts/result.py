@@ -53,7 +53,7 @@ MEANING = {
     "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
     "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
     'burn_in = "0.1n"',
-    "undefined": "there is no interval: more users are needed",
+    "undefined": "there is no interval: more users are needed, or a smaller adversarial share if one is set",
     "undefined_3": "{why}, and degree 3 has no interval here ({reason}): degree 2 is reported",
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
@@ -362,7 +362,12 @@ class Analysis:
             "version": __version__,
             "users": self.users,
             "steps": self.steps,
-            "problem": {"kind": self.collection.problem, "taus": list(self.collection.taus)},
+            "problem": {
+                "kind": self.collection.problem,
+                "taus": list(self.collection.taus),
+                "scale": self.collection.scale,
+                "jitter": self.collection.jitter,
+            },
             "unit": self.unit,
             "adversarial_share": self.collection.adversarial_share,
             **made,
