@@ -279,7 +279,8 @@ def test_settings_of_a_study_of_a_path(tmp_path):
     )
     found = read_settings(file)
     assert found == {
-        "problem": {"kind": "quantiles", "taus": [0.5, 0.9], "transform": None, "edges": None, "jitter": None},
+        "problem": {"kind": "quantiles", "taus": [0.5, 0.9]}
+        | {"transform": None, "edges": None, "jitter": None},
         "mechanism": {"kind": "cells", "epsilon": 1.0},
         "algorithm": {"kind": "minibatch_sgd", "batch_size": 20, "gamma": 0.51}
         | {"c": [30.0, 90.0], "theta0": [8.0, 24.0]},
