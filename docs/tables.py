@@ -146,7 +146,13 @@ def derived() -> Iterable[Column]:
     for name, (_, unit, meaning) in DIAGNOSIS.items():
         yield Column(name, "double", unit, meaning)
         yield Column(f"{name}_mcse", "double", unit, JACKKNIFE.format(name))
-    yield Column("main_cause", "string", "-", "name of the largest effect; null if none stands out")
+    yield Column(
+        "main_cause",
+        "string",
+        "-",
+        "bias, length, variability or shape: the effect with the largest part in the gap; "
+        "left: none is clear; none: no gap; null: undefined",
+    )
 
 
 def by_kinds(columns: Iterable[tuple[str, Column]]) -> str:

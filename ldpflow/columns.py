@@ -186,7 +186,8 @@ def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
 def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
     """Warnings for the shares of a summary row that exceed the threshold."""
     return [
-        f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the replicates."
+        f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the finished "
+        "replicates."
         for column in columns
         for summary in column.summaries
         if summary.caution and (row.get(summary.name) or 0.0) > CAUTIOUS

@@ -438,7 +438,9 @@ class Run:
         except InputError:
             return f"Run({self.out!r}): nothing has finished"
         replicates = summary["replicates"].to_pylist()
-        return f"Run({self.out!r}): {summary.num_rows} cells, {min(replicates):,} replicates or more"
+        least, most = min(replicates), max(replicates)
+        count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        return f"Run({self.out!r}): {summary.num_rows} cells, {count} replicates"
 
     def _repr_html_(self) -> str:
         """Table of cells, for notebooks."""

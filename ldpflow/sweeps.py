@@ -122,7 +122,7 @@ def sweep(
     ...     n=[1e3], replicates=40, name="mine",
     ... )
     >>> lf.sweep(study, "runs/mine", executor="serial")
-    Run('runs/mine'): 2 cells, 40 replicates or more
+    Run('runs/mine'): 2 cells, 40 replicates
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")

@@ -104,7 +104,7 @@ def test_a_declaration_survives_its_text():
     share = Summary("far", "share of rows beyond 2", beyond=2.0, caution="it is far")
     column = Column("distance", "double", "m", "how far", "δ", summaries=(share, Summary("middle", "median")))
     assert Column.from_json(column.to_json()) == column
-    assert cautions([column], {"far": 0.25}) == ["It is far in 25% of the replicates."]
+    assert cautions([column], {"far": 0.25}) == ["It is far in 25% of the finished replicates."]
     assert cautions([column], {"far": 0.05}) == cautions([column], {}) == []
 
 

@@ -96,8 +96,9 @@ def summary(
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
     table = select_rows(table, where)
+    kept = notes_of(table, where, total)
     notes = [
-        *notes_of(table, where, total),
+        *([f"chosen from {line}" for line in kept] if best else kept),
         *([BEST_OF_MANY] if best else []),
         *stored_left_out(opened.store),
     ]

@@ -112,7 +112,8 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
 
 
 RULE = (
-    "holds (fails): its coverage, failures as misses, is shown to be above (below) the level less 2 points."
+    "holds (fails): its coverage, failures as misses, is shown to be above (below) the level less 2 points. "
+    "length/oracle: of the cells' mean lengths, each over the oracle's, the median."
 )
 
 
@@ -225,8 +226,8 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
             high = [share for share in shares if share is not None and share > CAUTIOUS]
             if summary.caution and high:
                 lines.append(
-                    f"{method}: {summary.caution} in up to {max(high):.0%} of the replicates of {len(high)} "
-                    f"of {len(shares)} rows: see ldpflow explain --verbose"
+                    f"{method}: {summary.caution} in up to {max(high):.0%} of the finished replicates of "
+                    f"{len(high)} of {len(shares)} rows: see ldpflow explain --verbose"
                 )
         wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
@@ -245,6 +246,15 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
     undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
+    least = min((row["pairs"] for row in rows if row["paired"]), default=None)
+    smallest = f"The smallest comparison has {least} pairs of replicates."
+    instead = {} if least is None else {"pairs": smallest}
+    if some_undefined:
+        most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
+        instead["undefined, vs"] = (
+            f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
+            "coverages, left out of the length ratio."
+        )
 
     lines = []
     for line, own in by_method(rows, settings):
@@ -265,6 +275,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         ],
         ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
         constants,
+        instead=instead,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
         rank=None if ordered else (lambda row: float(row[difference])),
@@ -307,9 +318,10 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", "bias", "length", MISSES[0]],
+        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", MISSES[0]],
         "A dash: within two MCSE, and part of the rest. "
         f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
+        amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means.",
         rank=None if ordered else shortfall,

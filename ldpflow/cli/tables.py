@@ -9,7 +9,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -57,6 +58,10 @@ class Sheet:
     """Key of the rows of a long table: it shows those with the smallest. Default: the first ones."""
     command: str = ""
     """Prints all rows of a long table."""
+    amounts: Sequence[str] = ()
+    """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Lines below the table for results that a narrow window leaves out."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
         """Print the table; ``every``: all rows, however many, which other formats always have."""
@@ -77,8 +82,19 @@ class Sheet:
         elif not every and self.methods and len(self.rows) > MOST_ROWS:
             self.show_worst()
         else:
-            left = print_fitting(self.settings, self.results, self.rows, self.first_to_go)
-            print_lines([*left, *self.below(self.constants)])
+            left = print_fitting(
+                self.settings, self.results, self.rows, self.first_to_go, amounts=self.amounts
+            )
+            print_lines([*self.left_out(left), *self.below(self.constants)])
+
+    def left_out(self, titles: Sequence[str]) -> list[str]:
+        """Lines on the results that a window was too narrow for."""
+        if not titles:
+            return []
+        names = ", ".join(map(one_line, dict.fromkeys(titles)))
+        terms = "; the effects among them are part of the rest here" if {*titles} & {*self.amounts} else ""
+        said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
+        return [f"(too narrow for {names}: see --format csv{terms})", *said]
 
     def below(self, *texts: str) -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
@@ -92,13 +108,13 @@ class Sheet:
             count = min(WORST, max(LEAST_WORST, console.height - used))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
-        left = print_fitting([method, cells], columns, self.methods, first_to_go, rule=False)
+        left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
         rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
         print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
         told = [(t, text) for t, text in self.results if {text(row) for row in rows[:count]} - {"-", "0"}]
-        left += print_fitting(self.settings, told, rows[:count], self.first_to_go, rule=False)
-        print_lines([*left, *notes])
+        left += print_fitting(self.settings, told, rows[:count], self.first_to_go, False, self.amounts)
+        print_lines([*self.left_out(left), *notes])
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -113,8 +129,9 @@ def print_fitting(
     rows: Sequence[Any],
     first_to_go: Sequence[str] = (),
     rule: bool = True,
+    amounts: Sequence[str] = (),
 ) -> list[str]:
-    """Print columns as the window is wide, and return a line that names those left out (see Sheet)."""
+    """Print columns as the window is wide, and return the titles of those left out (see Sheet)."""
     console = Console()
     if not rows:
         print("no rows")
@@ -131,6 +148,9 @@ def print_fitting(
             break
         if kept.pop(title, None) is not None:
             left.append(title)
+    terms = [text for title, text in results if title in left and title in amounts]
+    if terms and amounts[-1] in kept:
+        kept[amounts[-1]] = partial(sum_text, terms=[*terms, kept[amounts[-1]]])
     parts: list[list[Shown]] = [[]]
     for column in kept.items():
         if parts[-1] and not fits([*parts[-1], column]):
@@ -140,7 +160,13 @@ def print_fitting(
         table = rich_table([*settings, *part], rows, rule)
         # At least as wide as its content: a window wraps lines and cuts no number.
         Console(width=max(width_of(table), console.width)).print(table)
-    return [f"(too narrow for {', '.join(map(one_line, left))}: see --format csv)"] if left else []
+    return left
+
+
+def sum_text(row: Any, terms: Sequence[Callable[[Any], str]]) -> str:
+    """Text of the sum of signed numbers of three decimals; - stands for none."""
+    known = [float(text) for term in terms if (text := term(row)) != "-"]
+    return f"{sum(known):+z.3f}" if known else "-"
 
 
 def rich_table(columns: Sequence[Shown], rows: Sequence[Any], rule: bool = True) -> Table:

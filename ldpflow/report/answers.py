@@ -86,13 +86,13 @@ def findings(results: Results) -> Findings:
             cells.append((f"{state}, lowest coverage", lowest))
             at = results.names.settings(lowest, [*["series"] * (len(alike) > 1), *results.varying()])
             coverage = f"{lowest[COVERAGE]:.3f}" + (f": {at}" if at else "")
-            lowest_there = "lowest coverage"
-            reason = f", {main_cause(chosen)}"
+            clause = f"{join(name_series([*alike]))} {words}"
             if state == HOLDS:
-                lowest_there = "lowest coverage there"
                 failing = sum(judge(row) == FAILS for name in alike for row in groups[name])
-                reason = f" and to fail in {failing:,}" if failing else ""
-            texts.append(f"{join(name_series([*alike]))} {words}{reason} ({lowest_there} {coverage})")
+                fails = f", and to fail in {failing:,}" if failing else ""
+                texts.append(f"{clause} (lowest coverage there {coverage}){fails}")
+            else:
+                texts.append(f"{clause}, {main_cause(chosen)} (lowest coverage {coverage})")
         others = sum(map(len, list(found.values())[MOST_NAMED:]))
         return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
 
@@ -141,8 +141,9 @@ def main_cause(rows: Sequence[Row]) -> str:
     """The most frequent main cause of cells that fail, and in how many of them it is."""
     causes = Counter("undefined" if fails_by_undefined(row) else str(row.get("main_cause")) for row in rows)
     cause, count = causes.most_common(1)[0]
-    words = CAUSES.get(cause, "no single property")
-    return f"{'' if count == len(rows) else 'mostly '}through {words}"
+    if cause not in CAUSES or 2 * count <= len(rows):
+        return "through no single property" if count == len(rows) else "for different reasons"
+    return f"{'' if count == len(rows) else 'mostly '}through {CAUSES[cause]}"
 
 
 def fails_by_undefined(row: Row) -> bool:

@@ -366,23 +366,18 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
         if (wanted := parse_length(name, given)) is None:
             continue
         wrapped = name == "width" and getattr(chart, "columns", alt.Undefined) is not alt.Undefined
-        if name == "width":
-            chart.config.legend.columns = max(1, int(wanted // 115))
-        columns = max(1, min(chart.columns, int(wanted // 150))) if wrapped else 0
-        stretch(chart, members, name, wanted, columns)
-        while columns > 1 and drawn_size(chart)[side] > wanted + 2:
-            columns -= 1  # titles are wider than panels
-            stretch(chart, members, name, wanted, columns)
-        while min(member[name] for member in members) < (limit := NARROWEST / (1 + side)):
-            if name == "width" and chart.config.legend.columns > 1:
-                chart.config.legend.columns -= 1  # the legend is wider than the panels
-                stretch(chart, members, name, wanted, columns)
-                continue
+        most = int(chart.columns) if wrapped else 0
+        if not fit(chart, members, name, wanted, most):
+            limit, unit = NARROWEST / (1 + side), UNITS["mm"]
             for member in members:
                 member[name] = limit
-            least, had = (math.ceil(px / UNITS["mm"]) for px in (drawn_size(chart)[side], wanted))
-            allowed = f"at least {least}mm, so that each of its panels has {limit / UNITS['mm']:.0f} mm"
-            hint = f"It is {had} mm. Other `rows` and `cols`, or a condition, need less."
+            tenths = math.ceil(10 * max(drawn_size(chart)[side], wanted) / unit)
+            while not fit(chart, members, name, tenths / 10 * unit, most):
+                tenths += 1 + tenths // 100
+            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
+            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
+            if not str(given).strip()[-1].isalpha():
+                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
             raise InputError(name, given, allowed, hint)
         for member in members if name == "width" else []:
             wrap_titles(member)
@@ -398,6 +393,24 @@ def wrap_titles(panel: Any) -> None:
         title = None if x is alt.Undefined else x._kwds.get("title")
         if isinstance(title, str) and len(title) * LETTER > panel.width:
             x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
+
+
+def fit(chart: Any, members: Sequence[Any], name: str, wanted: float, most: int) -> bool:
+    """Resize a chart with ``most`` columns or fewer (0: a grid), and say whether panels are large enough."""
+    side = ("width", "height").index(name)
+    if name == "width":
+        chart.config.legend.columns = max(1, int(wanted // 115))
+    columns = max(1, min(most, int(wanted // 150))) if most else 0
+    stretch(chart, members, name, wanted, columns)
+    while columns > 1 and drawn_size(chart)[side] > wanted + 2:
+        columns -= 1  # titles are wider than panels
+        stretch(chart, members, name, wanted, columns)
+    while min(member[name] for member in members) < NARROWEST / (1 + side):
+        if name == "height" or chart.config.legend.columns == 1:
+            return False
+        chart.config.legend.columns -= 1  # the legend is wider than the panels
+        stretch(chart, members, name, wanted, columns)
+    return True
 
 
 def stretch(chart: Any, members: Sequence[Any], name: str, wanted: float, columns: int) -> None:

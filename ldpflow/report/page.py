@@ -73,12 +73,14 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     rows = results.rows[:MAX_TABLE_ROWS]
     return {
         "head": head,
-        "rows": [cells(row, settings, checks, lost, id(row) in best) for row in rows],
+        "rows": [cells(row, settings, checks, lost, id(row) in best, results.cause(row)) for row in rows],
         "left": len(results.rows) - len(rows),
     }
 
 
-def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, best: bool) -> list[str]:
+def cells(
+    row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, best: bool, cause: str | None
+) -> list[str]:
     """One row of the table; with the coverage of all replicates where some are lost in the run."""
     errors = [row[f"relative_error_model_se{end}"] for end in ("", "_mcse")]
     misses = [row[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse")]
@@ -93,7 +95,7 @@ def cells(row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, 
         with_error(row["bias"], row["bias_mcse"]),
         with_error(row["empirical_se"], row["empirical_se_mcse"]),
         "-" if None in errors else with_error(*(100 * error for error in errors)),
-        row.get("main_cause") or "-",
+        cause or "-",
         f"{row['replicates']:,}",
         f"{row['failures']:,}",
         *(round_text(row[name], 3) for name in checks),

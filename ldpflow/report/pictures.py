@@ -88,7 +88,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     for row in results.rows:
         parts = parts_of(row, results.paired(row))
         ends = {end: row[f"coverage_failures_as_misses_{end}"] - row["level"] for end in ("low", "high")}
-        point = {**place(row), "series": row["series"], **ends, "cause": row.get("main_cause")}
+        point = {**place(row), "series": row["series"], **ends, "cause": results.cause(row)}
         point["gap"] = row["coverage_failures_as_misses"] - row["level"]
         points.append(point | {name: value for name, value in parts.items() if abs(value) >= 5e-5})
     shown = [name for name in PARTS if any(name in point for point in points)]

@@ -19,7 +19,7 @@ from ldpflow.results.columns import CellRows, known_columns
 from ldpflow.results.comparison import compare_cells, compare_unpaired
 from ldpflow.results.decomposition import all_pairs
 from ldpflow.results.design import RunDesign, run_design
-from ldpflow.results.explanation import cell_identity
+from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
@@ -179,6 +179,16 @@ class Results:
             return [name for name in self.parameters if name in found and name not in without]
 
         return find
+
+    @cached_property
+    def causes(self) -> dict[tuple[Any, ...], str | None]:
+        """Main cause of every cell, in the words of ``ldpflow explain``."""
+        found = explain(self.store, self.table, "refuse" if self.damaged == "refuse" else [])
+        names = ("path", *cell_keys(self.table.schema), "coordinate")
+        return {cell_identity(row, names): row["cause"] for row in found.to_pylist()}
+
+    def cause(self, row: Row) -> str | None:
+        return self.causes.get(cell_identity(row, ("path", *cell_keys(self.table.schema), "coordinate")))
 
     @cached_property
     def followed(self) -> list[Row]:

@@ -293,7 +293,7 @@ class Decomposition:
         kind, term = self.leading()
         if term is None or kind in (JOINT, "rest"):
             several = {JOINT: "several at once", "rest": "small effects", "left": "no clear effect"}
-            return several.get(kind, "no gap")
+            return several.get(kind, "no gap beyond noise")
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
     def effect_columns(self) -> dict[str, float]:
@@ -313,15 +313,11 @@ class Decomposition:
             # Lengths that vary by design are not to be those of normal intervals.
             known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
             return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
-        if term.name == DEPENDENCE:
-            error = np.abs(self.rows.estimate - self.rows.truth)
-            with np.errstate(all="ignore"):
-                correlation = float(np.corrcoef(error, self.rows.lengths())[0, 1])
-            return f"correlation of error and length {correlation:+z.2f}"
         return {
             "bias": f"bias of {v['standardised_bias']:+z.2f} SE",
             "variability": f"lengths vary {v['length_cv']:.0%}",
             "shape": f"skewness {v['skewness']:+z.2f}",
+            DEPENDENCE: "dependence of error and length",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",

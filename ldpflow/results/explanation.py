@@ -16,13 +16,14 @@ from ldpflow.columns import Column, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
-from ldpflow.results.arena import FAILS, KEYS, judge, label_of, why_barred
+from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
+from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_keys, declared_columns
 
@@ -31,7 +32,7 @@ BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation tim
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
-def explain(store: RunStore, summary: pa.Table) -> pa.Table:
+def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
     Effects are shares with their MCSE (:data:`COLUMNS`). Coverage is the level plus all effects but
@@ -42,7 +43,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
-    paths = stored_paths(store.replicates, damaged="refuse")
+    paths = stored_paths(store.replicates, damaged=damaged)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
         cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
@@ -55,7 +56,7 @@ def explain(store: RunStore, summary: pa.Table) -> pa.Table:
             centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
-    for keys, cells in stored_cells(store, damaged="refuse"):
+    for keys, cells in stored_cells(store, damaged=damaged):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if cell_identity(key, keys.column_names) not in wanted:
                 continue
@@ -124,13 +125,13 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
 def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
     """Advice to take another centre, with the coverages that the run has measured of such methods."""
     if not measured:
-        return "TR or another centre"
-    good = [row for row in measured if judge(row) != FAILS]
+        return "another centre, such as TR, which is not in this run"
+    good = [row for row in measured if judge(row) == HOLDS]
     texts = [
         f"{label_of(row)} {with_error(*(row[name] for name in COVERAGE[2:]))}" for row in good or measured
     ]
     here = f"{' and '.join(texts)}, failures as misses"
-    return f"another centre (here {here})" if good else f"another centre than those here, which fail ({here})"
+    return f"another centre ({'here ' if good else 'none here is shown to hold its level: '}{here})"
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
@@ -245,7 +246,9 @@ class PredictedBias:
         if not found.refused:
             return ""
         words = found.verdict.replace("_", " ")
-        remedy = "a larger n, or a start nearer to the true value"
+        remedy = "a larger n"
+        if abs(found.bias_start) > abs(found.bias_steps) and found.bias_start * self.measured > 0:
+            remedy += ", or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
             remedy = self.against_steps(centre_advice(centres))

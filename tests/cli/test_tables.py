@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
-from ldpflow.cli.tables import latex, write_csv
+from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
 
@@ -143,6 +143,20 @@ def test_tables_of_a_real_sweep(ldpflow, tmp_path, monkeypatch):
     lines = ldpflow("compare", tmp_path / "run").out.splitlines()
     assert max(map(len, lines)) <= 60
     assert "(too narrow for only vs, only this" in " ".join(lines) and "vs=BB beta=0.65" in " ".join(lines)
+    assert "smallest comparison has 40 pairs" in " ".join(lines)
+
+
+def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
+    row = {"level": "0.900", "length": "-0.253", "bias": "-", "shape": "+0.060", "rest": "+0.093"}
+    row |= {"coverage": "0.800"}
+    narrow = ["level", "shape", "bias", "length"]
+    sheet = Sheet([row], [], list(map(plain, row)), narrow, amounts=["length", "bias", "shape", "rest"])
+    for width, rest in ((80, "+0.093"), (30, "+0.153"), (20, "-0.100")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        sheet.show()
+        out = capsys.readouterr().out
+        assert out.splitlines()[2].split()[-2:] == [rest, "0.800"]
+        assert ("part of the rest" in " ".join(out.split())) == (width < 80)
 
 
 def long_table():

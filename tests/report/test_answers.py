@@ -55,11 +55,21 @@ def test_few_replicates_are_not_praised(results: Results) -> None:
     assert f"in {undecided} of 40 cells that are judged there are too few replicates to say" in second
 
 
-def test_replicates_without_an_interval_are_a_cause(many: Results) -> None:
+def test_replicates_without_an_interval_are_a_cause(many: Results, results: Results) -> None:
     row = next(row for row in many.rows if row["method"] == "SN")
     failing = row | {"failures": 600, "coverage": 0.91, "coverage_failures_as_misses": 0.64}
     _, second = findings(dataclasses.replace(many, rows=[failing])).sentences
     assert "through replicates without an interval (lowest coverage 0.640" in second
+    explained = next(found for at, found in results.causes.items() if found)
+    assert explained in {cell for cells in cell_table(results, [])["rows"] for cell in cells}
+
+
+def test_what_a_method_fails_by_is_said_after_its_coverage_where_it_holds(many: Results) -> None:
+    first, _ = findings(many).sentences
+    assert re.search(r"BM in 4 of 8 settings, those with n = 1000 \(lowest .*\), and to fail in 4", first)
+    rows = [row | {"main_cause": "left" if at % 2 else "none"} for at, row in enumerate(many.rows)]
+    _, second = findings(dataclasses.replace(many, rows=rows)).sentences
+    assert "mostly through no single" not in second
 
 
 def places(results: Results, asked: Asked, x: str = "n") -> list[Row]:
@@ -202,11 +212,11 @@ def test_files_have_the_size_that_a_paper_asks_for(
         assert main(["plot", str(run), "coverage", "--width", width, "-o", file]) == 2
         text = capsys.readouterr().err
         assert words in text and "--width" in text
-    least = int(re.search(r"at least (\d+)mm", text)[1])  # type: ignore[index]
-    assert "It is 23 mm" in text
+    least = float(re.search(r"at least (\d+\.\d)mm", text)[1])  # type: ignore[index]
+    assert "It is 22.5 mm" in text and "without a unit is pixels" in " ".join(text.split())
     opened.plot("coverage", width=f"{least}mm")
     with pytest.raises(InputError):
-        opened.plot("coverage", width=f"{least - 2}mm")
+        opened.plot("coverage", width=f"{least - 1:.1f}mm")
 
 
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:

@@ -60,7 +60,10 @@ def test_sentence():
         assert words in text
     large = beside(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 2.0, 0.51).sentence()
     assert large.startswith("Steps too large for the average: 60.0 relaxation times")
-    assert "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take TR or another centre" in large
+    assert (
+        "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take another centre, such as TR"
+        in large
+    )
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
     assert "theta went" not in beside(Arrival(10.0, 1.0, -3.0, -3.0, 0.0, 1.0, math.nan), -3.1).sentence()
 
@@ -71,12 +74,12 @@ def test_sentence():
         (
             0.6,
             500.0,
-            "smaller steps (c times 0.17, or a larger gamma), TR or another centre; with these steps",
+            "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR, which is not",
         ),
         # Too short for smaller steps: (250 * .6 / 60)^2 = 6.25 times the users make both possible.
-        (0.6, 60.0, "take TR or another centre, or about n = 620,000 and c times 0.17, or a larger gamma;"),
+        (0.6, 60.0, "which is not in this run, or about n = 620,000 and c times 0.17, or a larger gamma;"),
         # The steps widen the average's distribution, and leave no bias that a rate could tell.
-        (0.05, 500.0, "smaller steps, TR or another centre."),
+        (0.05, 500.0, "smaller steps, another centre, such as TR, which is not in this run."),
     ],
 )
 def test_against_a_bias_of_steps(b, k, advice):
@@ -88,10 +91,23 @@ def test_against_a_bias_of_steps(b, k, advice):
 def test_advice_on_another_centre_is_by_what_the_run_has_measured():
     found = replace(arrival(1.0, 0.0, 1.0, k=500.0))
     measured = {"method": "TR", "degree": 2, "burn_in": "n^0.4", "variance": "known", "level": 0.9}
-    for coverage, words in ((0.9, "another centre (here TR 0.9000 ± 0.0090"), (0.7, "which fail (TR 0.7000")):
+    for coverage, words in (
+        (0.92, "another centre (here TR 0.9200 ± 0.0090"),
+        (0.7, "(none here is shown to hold its level: TR 0.7"),
+    ):
         misses = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_mcse": 0.009}
         text = beside(found, 1.0, gamma=0.51).sentence([measured | misses | {"replicates": 1000, "n": 9}])
-        assert words in text and "TR or another" not in text
+        assert words in text and "such as TR" not in text
+    unsure = {"coverage_failures_as_misses": 0.9, "coverage_failures_as_misses_mcse": 0.03}
+    text = beside(found, 1.0, gamma=0.51).sentence([measured | unsure | {"replicates": 100, "n": 9}])
+    assert "none here is shown to hold its level: TR 0.900" in text, "too few replicates to recommend it"
+
+
+def test_a_nearer_start_is_advised_where_the_start_makes_the_bias():
+    """Not where theta starts at the true value, or the bias has the other sign."""
+    for start, steps, measured, near in ((-3.0, 0.1, -2.9, 1), (0.0, 0.0, 2.0, 0), (-3.0, 0.1, 2.0, 0)):
+        text = beside(arrival(start + steps, start, steps, k=5.0), measured).sentence()
+        assert "take a larger n" in text and ("nearer to the true value" in text) == near
 
 
 def arrival_of(c, gamma, n, law, tau):

@@ -197,7 +197,7 @@ def test_effects_are_columns_that_add_up(runs, name):
         for part in clear:
             assert part == "bias" or abs(effects[part]) > 2 * row[f"{part}_effect_mcse"]
         none = abs(gap) <= 2 * row["coverage_mcse"]
-        assert (row["cause"] == "no gap") == (none and "failed" not in row["cause"])
+        assert (row["cause"] == "no gap beyond noise") == (none and "failed" not in row["cause"])
 
 
 def test_the_main_cause_in_words():

@@ -295,7 +295,7 @@ class Regression(TranscriptMethod):
             )
         if short > CAUTIOUS:
             found.append(
-                f"The run is too short in {short:.0%} of the replicates (median of "
+                f"The run is too short in {short:.0%} of the finished replicates (median of "
                 f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n. "
                 "Larger steps (c) help here too, and can bias the averages that other methods are around."
             )
@@ -314,12 +314,14 @@ class Regression(TranscriptMethod):
                 if degree < 3 and (lost > CAUTIOUS or (row["relaxation_times_median"] or 0.0) < LONG):
                     remedy = f"take a larger n first, since degree 3 needs {LONG:.0f} relaxation times"
                 fault = f"power {degree + 1} is significant at 1%"
-            found.append(f"Degree {degree} does not fit in {poor:.0%} of the replicates ({fault}): {remedy}.")
+            found.append(
+                f"Degree {degree} does not fit in {poor:.0%} of the finished replicates ({fault}): {remedy}."
+            )
         if early > CAUTIOUS:
             found.append(
                 "Without the first 3 to 6% of the steps the estimate moves by more than a standard error in "
-                f"{early:.0%} of the replicates: a polynomial of degree {degree} does not describe where "
-                'they went. Take burn_in = "0.1n".'
+                f"{early:.0%} of the finished replicates: a polynomial of degree {degree} does not describe "
+                'where they went. Take burn_in = "0.1n".'
             )
         if (row["condition_median"] or 0.0) > ILL:
             found.append(
