@@ -141,7 +141,7 @@ def test_a_pilots_plan(of_pilot):
 def test_a_plan_shows_as_a_short_table():
     plan = lf.plan("quickstart", n=[1e3, 1e5], epsilon=1)
     head, first, second, last = str(plan).splitlines()
-    assert head.split() == ["n", "half_width", "coverage_predicted", "arrival", "recommended"]
+    assert head.split() == ["n", "half_width", "arrival", "recommended"]
     assert first.split()[0] == "1000" and second.split()[0] == "1e5" and repr(plan) == str(plan)
     assert last.startswith(f"cautions: {len(plan.cautions)} ")
     assert plan._repr_html_().count("<tr>") == 3
