@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
+from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
@@ -176,6 +179,18 @@ def test_bias_inside_bins_is_cautioned():
     """GRR for a lognormal median at eps = .5, n = 1e5: its line interval would cover .001."""
     row = rows_of(Law("lognormal", shape=1.0), epsilon=0.5, ends=(0.0, 25.0), replicates=200)["grr"]
     assert "bin bias" in row["cautions"] and row["coverage"] > 0.93
+
+
+@pytest.mark.parametrize(("shift", "barred"), [(0.24, False), (0.26, False), (0.99, False), (1.01, True)])
+def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
+    """Half the distance of the values over the standard error: named above .25, no design above 1."""
+    values = 2.0 * np.round(np.random.default_rng(8).normal(100.0, 15.0, 2000))
+    law = Law("empirical", table=column_law(values))
+    variance = (0.25 + math.e / (math.e - 1) ** 2) / law.density_at_quantile(0.5) ** 2
+    forecast = SgdForecast(Target(law, 0.5, 0.9), Steps(undeclared="own"))  # nothing is simulated
+    row = predict_row(forecast, round(variance * shift**2), 1.0, 20, 1)  # 1 is half of the distance
+    assert row["atoms"] == barred
+    assert (f"up to 1 ({shift:.2f} SE)" in " ".join(row["cautions"])) == (shift > 0.25)
 
 
 @pytest.mark.thorough
