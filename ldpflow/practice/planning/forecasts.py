@@ -23,7 +23,7 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.interval import IntervalMethod, Intervals
-from ldpflow.components.intervals.transcript import SMALL, TranscriptRegression
+from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
@@ -464,7 +464,7 @@ class CellsForecast(SgdForecast):
         return truth + (once - truth) / t.answers
 
     def recommend(self, arrival: Arrival, case: Approach) -> str | None:
-        # Vectors have no degree 3: its simulated coverage says whether degree 2 is enough.
+        # One method serves all quantiles: its simulated coverage says whether degree 2 is enough.
         return None if super().recommend(arrival, case) is None else "TR"
 
     @cached_property
@@ -480,7 +480,7 @@ class CellsForecast(SgdForecast):
         return level_with_liars(t.tau, epsilon / t.answers, t.liars, push, t.place + 1, t.quantiles)
 
     def method(self, name: str) -> IntervalMethod:
-        return TranscriptRegression(degree=2 if self.target.quantiles <= SMALL else 1)
+        return TranscriptRegression(degree=2, separate=True, variance="residual")  # as of ldpflow analyse
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
         if self.target.answers > 1:
