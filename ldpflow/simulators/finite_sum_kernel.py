@@ -82,7 +82,9 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    values["recursion"] = KernelPart(values["recursion"], inlining="written")
+    # Written into `run`, where LLVM sees that no two of their arrays overlap.
+    for name in ("recursion", "add_gradient"):
+        values[name] = KernelPart(values[name], inlining="written")
     case = problem_case(problem).with_values(values)
     return case.with_layout("settings", layout_of(dict.fromkeys(settings, 0.0)))
 
