@@ -66,12 +66,13 @@ def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> 
             source = None if arrival is None else arrival.source()
             other = centres.get(tuple(row[name] for name in KEYS), ())
             lost = lost_words(coverage, row)
+            no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
                 "" if arrival is None else arrival.sentence(other),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
-                "" if math.isfinite(row.get("oracle_length") or math.nan) else no_oracle(paths[row["path"]]),
+                no_oracle(paths[row["path"]]) if no_length else "",
                 dominance(row) if one_dominates(cell) else "",
                 extremes(row),
                 looks(row),
@@ -127,10 +128,8 @@ def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
     if not measured:
         return "another centre, such as TR, which is not in this run"
     good = [row for row in measured if judge(row) == HOLDS]
-    texts = [
-        f"{label_of(row)} {with_error(*(row[name] for name in COVERAGE[2:]))}" for row in good or measured
-    ]
-    here = f"{' and '.join(texts)}, failures as misses"
+    here = " and ".join(f"{label_of(row)} {with_misses(row)}" for row in good or measured)
+    here += ", failures as misses"
     return f"another centre ({'here ' if good else 'none here is shown to hold its level: '}{here})"
 
 
@@ -142,8 +141,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
-    several coordinates.
+    ``columns`` are those declared in the summary, for a method that is not installed.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
@@ -163,7 +161,6 @@ def failures(row: Mapping[str, Any]) -> str:
 
 
 def no_oracle(path: Simulator[Any, Any]) -> str:
-    """Why there is no oracle to compare lengths with."""
     law = limit_law(path)
     if law is None:
         return "There is no oracle: no limit law of the estimate is known here."
@@ -176,7 +173,6 @@ def no_oracle(path: Simulator[Any, Any]) -> str:
 
 
 def dominance(row: Mapping[str, Any]) -> str:
-    """A sentence for a cell in which one replicate decides the relative error of the standard errors."""
     value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
     if value is None or error is None:
         return ""
@@ -187,7 +183,6 @@ def dominance(row: Mapping[str, Any]) -> str:
 
 
 def extremes(row: Mapping[str, Any]) -> str:
-    """A sentence on paths that are finite, but have grown too large to be of use."""
     if not has_exploded(row):
         return ""
     return (

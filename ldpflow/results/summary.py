@@ -31,7 +31,6 @@ from ldpflow.results.columns import (
     VALUES,
     CellRows,
     Floats,
-    Measure,
     diagnostics_of,
     floats,
     group_keys,
@@ -53,11 +52,12 @@ HELD_ROWS = 5 * 2**20
 """Rows of several cells held at a time. One cell and coordinate may have more."""
 
 RELATIVE = {
-    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
-    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
-    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+    "oracle_length": ("2 z sqrt(Sigma / steps)", "unit of theta"),
+    "length_relative": ("length_mean / oracle_length", "1"),
+    "length_relative_mcse": ("length_mcse / oracle_length", "1"),
 }
-"""Lengths next to that of the interval with the true asymptotic variance."""
+"""Formula and unit of lengths next to that of the interval with the true asymptotic variance (Dette and Graw,
+Theorem 3.1)."""
 
 Simulators = Mapping[str, Simulator[Any, Any]]
 
@@ -74,16 +74,10 @@ def stored_cells(
     *,
     damaged: Damaged,
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-    """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
+    """Keys and rows of the cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    ``wanted`` are ids of cells, by default all. ``damaged``: as in
-    :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
-
-    Yields
-    ------
-    keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those with equal replicates.
-    cells : list of CellRows
+    ``wanted`` are ids of cells, by default all. The columns of the keys are :func:`group_keys`. A row that is
+    stored twice with different values is refused.
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
@@ -230,10 +224,7 @@ def as_slice(indices: list[int]) -> list[int] | slice:
 
 
 def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
-    """Trajectories over replicates, with the parameters of their path and theory's lines.
-
-    One row per path, n, step and stat (see :data:`ldpflow.results.trajectories.SUMMARY_COLUMNS`).
-    """
+    """Trajectories over replicates, with the parameters of their path and theory's lines."""
     measured = trajectories.summarise(rows)
     keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
     theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
@@ -257,9 +248,9 @@ def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
 
 
 def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, list[str]]:
-    """Insert the parameters of each row's path after ``path``. Returns the table and the new names.
+    """Insert the parameters of each row's path after ``path``: well-known ones, then settings, then derived.
 
-    Well-known parameters come first, then further settings, then numbers that follow from settings.
+    Returns the table and the new names.
     """
     described = {name: path.columns() for name, path in paths.items()}
     derived = {name: None for path in paths.values() for name in path.derived()}
@@ -270,42 +261,37 @@ def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, li
     per_row = [described[name] for name in measured["path"].to_pylist()]
     table = measured.select(["path"])
     for name in names:
-        values = [row.get(name) for row in per_row]
-        kind = None
-        if name in {"privacy_unit", "neighbouring"}:
-            kind = pa.string()
+        column = pa.array([row.get(name) for row in per_row], PARAMETERS.get(name))
         # A column of nulls has no type of its own, and readers would each choose another.
-        elif name in {"epsilon", "mu", "delta"} or all(value is None for value in values):
-            kind = pa.float64()
-        table = table.append_column(name, pa.array(values, type=kind))
-    for name in measured.column_names:
-        if name != "path":
-            table = table.append_column(measured.schema.field(name), measured[name])
+        table = table.append_column(name, column.cast(pa.float64()) if column.type == pa.null() else column)
+    for field in measured.schema:
+        if field.name != "path":
+            table = table.append_column(field, measured[field.name])
     return table, names
+
+
+PARAMETERS = dict.fromkeys(("privacy_unit", "neighbouring"), pa.string())
+PARAMETERS |= dict.fromkeys(("epsilon", "mu", "delta"), pa.float64())
+"""Types of columns that may be all null."""
 
 
 def summary_of(
     cells: Iterable[tuple[pa.Table, Sequence[CellRows]]], paths: Simulators, null: float | None = None
 ) -> pa.Table:
-    """Measures and diagnosis of every cell, with the parameters of its path.
+    """Measures and diagnosis of every cell of :func:`stored_cells`, with the parameters of its path.
 
     The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
-    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are
-    released before the next are read. ``null`` is a value of theta whose rejection is power.
+    :data:`RELATIVE` and the diagnosis. Rows are released before the next are read. ``null`` is a value of
+    theta whose rejection is power.
     """
-    pieces = [SUMMARY.empty_table()]
-    derived: list[dict[str, float | str | None]] = []
-    for piece, more in map(partial(measure_cells, paths=paths, null=null), cells):
-        pieces.append(piece)
-        derived += more
+    nothing = SUMMARY.empty_table().select(group_keys(SUMMARY)), ()
+    # By map: no name holds the rows while the next are read.
+    pieces = map(partial(measure_cells, paths=paths, null=null), chain([nothing], cells))
     # A further column that a group of cells lacks is null.
     measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
     keys = group_keys(measured.schema)
-    measured = measured.select([*keys, *(name for name in measured.column_names if name not in keys)])
-    table, names = with_parameters(measured, paths)
-    for name in DERIVED:
-        kind = pa.string() if name == "main_cause" else pa.float64()
-        table = table.append_column(name, pa.array([row[name] for row in derived], kind))
+    own = [name for name in measured.column_names if name not in (*keys, *DERIVED)]
+    table, names = with_parameters(measured.select([*keys, *own, *DERIVED]), paths)
     # By the settings that people read, not by the hash that names a path.
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
@@ -315,14 +301,18 @@ def summary_of(
 
 def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
-) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
-    """Measures of some cells, and the columns :data:`DERIVED` that follow from them, a row per cell."""
+) -> pa.Table:
+    """Measures of some cells, and the columns :data:`DERIVED` that follow from them."""
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
-    return measured, [
+    derived = [
         relative_length(limit_law(paths[row["path"]]), row) | decompose(cell, row["level"]).columns()
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
+    for name in DERIVED:
+        kind = pa.string() if name == "main_cause" else pa.float64()
+        measured = measured.append_column(name, pa.array([row[name] for row in derived], kind))
+    return measured
 
 
 def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
@@ -365,7 +355,7 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """Settings of the paths that have rows: the columns of a path in the summary, one row per path."""
+    """Columns of a path in the summary, one row per path that has rows."""
     paths: dict[str, Simulator[Any, Any]] = {}
     for dataset in store.datasets():
         paths |= stored_paths(dataset, damaged=damaged)
@@ -373,11 +363,7 @@ def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run, computed from its stored rows, some cells at a time.
-
-    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`. Memory does not grow with the number of
-    cells (:data:`HELD_ROWS`).
-    """
+    """The summary of a run, computed from its stored rows, some cells at a time."""
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
