@@ -94,18 +94,12 @@ class ArenaSetting:
 
 @dataclass(frozen=True)
 class Standing:
-    """A method over all settings: in how many it is, holds its level, is undecided, and is recommended."""
+    """A method over all settings that have it."""
 
     label: str
-    barred: str
-    settings: int
+    entries: list[ArenaEntry]
     held: int
-    undecided: int
-    best: int
-    lowest: float
-    """Lowest coverage, failures counted as misses."""
-    failed: float
-    """Largest share of undefined and diverged intervals."""
+    """Number of settings in which it holds its level."""
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
 
@@ -225,27 +219,15 @@ def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     for setting in settings:
         for entry in setting.entries:
             by_label.setdefault(entry.label, []).append(entry)
-    best = {id(setting.best) for setting in settings}
     found = []
     for label, entries in by_label.items():
-        lengths = [entry.length for entry in entries if entry.holds and math.isfinite(entry.length)]
-        found.append(
-            Standing(
-                label,
-                entries[0].barred,
-                settings=len(entries),
-                held=sum(entry.holds for entry in entries),
-                undecided=sum(entry.state == UNDECIDED for entry in entries),
-                best=sum(id(entry) in best for entry in entries),
-                lowest=min(entry.coverage for entry in entries),
-                failed=max(float(entry.row["failure_share"]) for entry in entries),
-                length=median(lengths) if lengths else None,
-            )
-        )
-    return sorted(found, key=lambda s: (-s.held / s.settings, s.length or math.inf, s.label))
+        held = [entry for entry in entries if entry.holds]
+        lengths = [entry.length for entry in held if math.isfinite(entry.length)]
+        found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
+    return sorted(found, key=lambda s: (-s.held / len(s.entries), s.length or math.inf, s.label))
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
     """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
-    usable = [s for s in found if not s.barred and s.held and s.held >= MOST * s.settings]
+    usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
     return min(usable, key=lambda s: (s.length or math.inf, s.label), default=None)

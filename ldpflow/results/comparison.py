@@ -7,7 +7,7 @@ mechanism, the budget and the algorithm: the data streams are addressed by the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -153,7 +153,7 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
     """Compare rows in pairs if equal row numbers mean equal replicates, else as independent samples."""
     cells = (this, baseline)
     paired = this.runs == baseline.runs
-    places = [np.arange(len(cell.ok)) for cell in cells]
+    places: Sequence[Any] = [np.arange(len(cell.ok)) for cell in cells]
     if paired:
         numbers = this.replicate, baseline.replicate
         places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]

@@ -18,6 +18,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
+from ldpflow.results.columns import group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
@@ -25,7 +26,7 @@ from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import cell_keys, declared_columns
+from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation times of a run that arrives
@@ -35,18 +36,15 @@ MOST_USERS = 100.0  # largest factor of n in an advice
 def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Effects are shares with their MCSE (:data:`COLUMNS`). Coverage is the level plus all effects but
-    ``rest_effect``. The rest is the sum of the single effects within two MCSE, ``joint`` and ``limits`` (see
-    :mod:`ldpflow.results.decomposition`). ``clear_effects`` names the effects beyond two MCSE, ``cause`` the
-    main one. For averages of paths that do not arrive, ``explanation`` compares predicted and measured bias.
-    The metadata ``note`` counts the clear effects, and those that chance would name.
+    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
+    ``joint`` and ``limits``. The metadata ``note`` counts clear effects, and those that chance would name.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates, damaged=damaged)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
-        cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
+        cell_identity(row, group_keys(summary.schema)): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
     every = store.read_summary()

@@ -141,12 +141,7 @@ def load(name: str) -> list[PublishedRow]:
 
 @dataclass(frozen=True)
 class MissingCell(Place):
-    """A published cell that could not be compared, and why.
-
-    ``kind`` is ``absent`` (nothing like it in the run), ``other settings`` (in the run, but not
-    with the settings of the publication) or ``unusable`` (in the run, without a finite value or
-    standard error); ``reason`` is a sentence for people.
-    """
+    """A published cell that could not be compared: not in the run, or without a finite value and error."""
 
     kind: Literal["absent", "other settings", "unusable"]
     reason: str
@@ -154,19 +149,10 @@ class MissingCell(Place):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of :func:`compare`.
+    """Result of :func:`compare`, with the rows in the order of publication.
 
-    Parameters
-    ----------
-    name : str
-        Name of the published tables.
-    level_of_test : float
-        Error rate of the family of all compared numbers.
-    rows : list of PublishedRow
-        In the order of publication.
-    missing : list of MissingCell
-    findings : list of str
-        Sentences on a summary that does not follow from the run's rows.
+    ``level_of_test``: error rate of the family of all compared numbers. ``findings``: sentences on a summary
+    that does not follow from the run's rows.
     """
 
     name: str

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ldpflow.columns import Column
 from ldpflow.errors import LdpflowError
@@ -136,19 +135,18 @@ class PathReader:
         units = list(zip(map(cell_id, heads), keys["coordinate"].to_pylist(), strict=True))
         names = {cell for cell, _ in units}
         parts = [part for part in self.parts if names & set(self.cells[part.name])]
+        numbers = np.concatenate([np.arange(first, last) for first, last in ranges])
         shape = (len(units), size)
         present, ok = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
         values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES if name != "truth"}
         truths = np.full(len(units), np.nan)
         checks: dict[Column, dict[int, Floats]] = {}
-        starts = dict(zip(ranges, np.cumsum([0, *(b - a for a, b in ranges)]).tolist(), strict=False))
         for part, table in self.rows(parts):
-            inside = next(span for span in ranges if span[0] <= part.first < span[1])
-            first = starts[inside] + part.first - inside[0]
+            first = int(np.searchsorted(numbers, part.first))
             here = slice(first, first + part.last - part.first)
             place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = as_slice([at for at, (cell, _) in enumerate(units) if cell in place])
-            columns = as_slice([place[cell] + coordinate for cell, coordinate in units if cell in place])
+            to = [at for at, (cell, _) in enumerate(units) if cell in place]
+            columns = [place[cell] + coordinate for cell, coordinate in units if cell in place]
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
@@ -161,27 +159,26 @@ class PathReader:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
                     new = floats(table[check.name]).reshape(-1, width)[:, columns]
                     known = checks.setdefault(check, {})
-                    for at in np.flatnonzero(~np.isnan(new).all(axis=0)).tolist():
-                        unit = at + to.start if isinstance(to, slice) else to[at]
-                        if unit not in known:
+                    for unit, own in zip(to, new.T, strict=True):
+                        if unit not in known and not np.isnan(own).all():
                             known[unit] = np.full(size, np.nan)
-                        known[unit][here] = new[:, at]
+                        if unit in known:
+                            known[unit][here] = own
             fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
             ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
         # Broadcast: a value that all replicates share takes no memory.
         absent = np.broadcast_to(np.nan, size)
-        held = values | {"ok": ok, "replicate": np.broadcast_to(replicate_numbers(ranges), shape)}
+        held = values | {"ok": ok, "replicate": np.broadcast_to(numbers, shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
         # Rows of a part are absent if only its footer can be read.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some).tolist():
             kept = slice(None) if present[at].all() else present[at]
-            own = {name: found[at][kept] for name, found in held.items()}
+            rows = {name: found[at][kept] for name, found in held.items()}
             said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
-            runs = self.runs.get(units[at][0], 1)
-            cells.append(CellRows(**own, diagnostics=said, runs=runs))
+            cells.append(CellRows(**rows, diagnostics=said, runs=self.runs.get(units[at][0], 1)))
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
@@ -212,33 +209,6 @@ def fault(table: pa.Table, part: Part) -> str | None:
         return "covered contradicts the status of a row"
     truth = floats(table["truth"]).reshape(part.last - part.first, -1)
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
-
-
-def replicate_numbers(ranges: Ranges) -> NDArray[np.int64]:
-    return np.concatenate([np.arange(first, last) for first, last in ranges])
-
-
-def as_slice(indices: list[int]) -> list[int] | slice:
-    first, last = indices[0], indices[-1]
-    return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
-
-
-def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
-    """Trajectories over replicates, with the parameters of their path and theory's lines."""
-    measured = trajectories.summarise(rows)
-    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
-    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
-    for name, path in paths.items():
-        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
-        for column, found in theory_curves(path, own).items():
-            for stat, line in found.items():
-                for k, value in zip(own, line.tolist(), strict=True):
-                    theory[column][(name, k, stat)] = value
-    table, _ = with_parameters(measured, paths)
-    for column, by_place in theory.items():
-        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
-        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
-    return table
 
 
 def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
@@ -396,7 +366,19 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run's stored trajectories."""
-    rows = trajectories.read_trajectories(store, damaged=damaged)
+    """Summary of a run's stored trajectories, with the parameters of their path and theory's lines."""
+    measured = trajectories.summarise(trajectories.read_trajectories(store, damaged=damaged))
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
-    return trajectory_summary_of(rows, paths)
+    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
+    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    for name, path in paths.items():
+        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
+        for column, found in theory_curves(path, own).items():
+            for stat, line in found.items():
+                for k, value in zip(own, line.tolist(), strict=True):
+                    theory[column][(name, k, stat)] = value
+    table, _ = with_parameters(measured, paths)
+    for column, by_place in theory.items():
+        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
+        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table

@@ -25,7 +25,7 @@ from ldpflow.results.decomposition import (
     SINGLE,
     decompose,
 )
-from ldpflow.results.explanation import explain, extremes, failures, lost_words
+from ldpflow.results.explanation import explain, extremes, failures, lost_words, no_oracle
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -138,6 +138,13 @@ def test_paths_that_explode_and_failures_are_told():
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
     row |= {"coverage_failures_as_misses_mcse": 0.034}
     assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
+
+
+def test_a_missing_oracle_has_a_reason():
+    parts = {"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "gaussian", "mu": 1.0}}
+    parts["problem"] = {"kind": "logistic_regression", "bounding": "clip", "clip": 0.5}
+    (plan, *_) = Study.from_mapping(changed(**parts, method=[{"kind": "SN"}])).plans()
+    assert "the curvature of logistic_regression" in no_oracle(plan.simulator)
 
 
 KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "fieller", "PB", "ACS")]
@@ -352,14 +359,6 @@ def test_errors_are_the_spread_of_repeated_studies():
         mcse = math.sqrt(np.mean([f.diagnosis[name].mcse ** 2 for f in found]))
         factor = {"shape_effect": 1.47, "coverage_left": 1.22}.get(name, 1.0)
         assert abs(math.log(mcse / spread / factor)) < 0.28, name
-
-
-def test_order_and_failures_do_not_matter():
-    rng = np.random.default_rng(10)
-    table = rows(rng.standard_normal(100), 1.0, Z, level=0.9, failed=[3, 50])
-    mixed = table.take(rng.permutation(100))
-    first, second = (decompose(cells_of(t)[1][0], 0.9).columns() for t in (table, mixed))
-    assert first == second
 
 
 @pytest.mark.parametrize("estimate", [[], [1.0], [1.0, 2.0], [1.0, 1.0, 1.0]])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from ldpflow.results.columns import COLUMNS, SUMMARY, group_keys
+from ldpflow.results.columns import COLUMNS, SUMMARY
 from ldpflow.results.explanation import dominance
 from ldpflow.results.measures import one_dominates, total
 from ldpflow.store.schema import REPLICATES
@@ -234,45 +234,6 @@ def test_errors_of_statistics_against_repeated_studies(name, law, size, band):
     spread = np.std([JACKKNIFED[name](*study) for study in studies], ddof=1)
     found = [one(rows(*study))[f"{name}_mcse"] for study in studies[:100]]
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(spread, rel=band)
-
-
-def t_intervals(count: int, size: int, seed: int) -> pa.Table:
-    sample = np.random.default_rng(seed).standard_normal((count, size))
-    se = sample.std(axis=1, ddof=1) / math.sqrt(size)
-    return rows(sample.mean(axis=1), se, stats.t.ppf(0.95, size - 1) * se, level=0.9)
-
-
-def test_neither_order_nor_batches_change_a_bit():
-    table = t_intervals(999, 3, 5)
-    reference = summarise(table)
-    for seed in range(3):
-        mixed = table.take(np.random.default_rng(seed).permutation(table.num_rows))
-        assert summarise(pa.concat_tables([mixed.slice(500), mixed.slice(0, 500)])).equals(reference)
-
-
-def test_groups_are_path_cell_and_coordinate():
-    variants = [
-        {"path": "p1"},
-        {"n": 7},
-        {"method": "SN"},
-        {"beta": 0.5},
-        {"beta": 0.6, "B": 3},
-        {"beta": 0.6, "B": 4},
-        {"multiplier": "uniform"},
-        {"M": 4},
-        {"level": 0.5},
-        {"coordinate": 1},
-    ]
-    tables = [rows(np.arange(3.0) + at, **key) for at, key in enumerate([{}, *variants])]
-    found = summarise(pa.concat_tables(reversed(tables)))
-    assert found.schema.equals(SUMMARY)
-    assert found.num_rows == len(tables)
-    for at, key in enumerate([{}, *variants]):
-        (row,) = (row for row in found.to_pylist() if row["bias"] == at + 1.0)
-        assert row["replicates"] == 3
-        defaults = {"path": "p0", "n": 100, "method": "BM", "level": 0.95, "coordinate": 0}
-        expected = {name: {**defaults, **key}.get(name) for name in group_keys(SUMMARY)}
-        assert {name: row[name] for name in group_keys(SUMMARY)} == expected
 
 
 def test_no_rows_no_cells():
