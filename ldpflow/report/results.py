@@ -16,7 +16,7 @@ from ldpflow.columns import Column, distinguishing_columns, short
 from ldpflow.errors import InputError, plain_line
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, known_columns
-from ldpflow.results.comparison import compare_cells, compare_unpaired
+from ldpflow.results.comparison import compare_cells
 from ldpflow.results.decomposition import all_pairs
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
@@ -317,8 +317,7 @@ def compared(cell: CellRows, base: CellRows | None) -> Row:
         error, half = np.abs(done.estimate - done.truth), done.lengths() / 2
         row |= {"pairs_covered": all_pairs(error, half), "pairs_hit": float(np.mean(error <= half))}
     if base is not None and base is not cell:
-        found = (compare_cells if cell.runs == base.runs else compare_unpaired)(cell, base)
-        row |= {f"paired_{name}": value for name, value in vars(found).items()}
+        row |= {f"paired_{name}": value for name, value in vars(compare_cells(cell, base)).items()}
     return {name: None if value != value else value for name, value in row.items()}
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
+from ldpflow.results.measures import total
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import ARROW, MEANS, MEASURED, declared_columns, key_codes
@@ -63,11 +64,7 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
-
-    Refuses a row that is stored twice with different values, also under two lists of checkpoints.
-    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`.
-    """
+    """All rows, each once, sorted by path and n. Refuses a row that is stored twice with different values."""
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
     fresh = np.zeros(table.num_rows, dtype=bool)
@@ -93,23 +90,33 @@ def summarise(rows: pa.Table) -> pa.Table:
 
     One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums are exactly rounded.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
     n, step = rows["n"].to_numpy(), rows["step"].to_numpy()
     ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
     known = {name: rows[name].is_valid().to_numpy() for name in statistics}
+
+    def add(first: int, end: int, stat: str, x: np.ndarray, good: np.ndarray) -> None:
+        row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": end, "stat": stat}
+        row |= {"replicates": len(x), "failures": int((~good).sum())}
+        found.append(row | moments(x[good]))
+
     for first, last in runs_of(paths, n, step):
-        good = ok[first:last]
         for stat in statistics:
-            if not known[stat][first:last].any():
-                continue
-            x = values[stat][first:last][good]
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
-            row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
-            found.append(row | moments(x))
-    found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
+            if known[stat][first:last].any():
+                add(first, int(step[first]), stat, values[stat][first:last], ok[first:last])
+    replicate = rows["replicate"].to_numpy()
+    for first, last in runs_of(paths, n):
+        end = int(step[last - 1])
+        inside = np.arange(first, last)[step[first:last] < end]
+        for name, stat in MEANS.items():
+            if len(inside) and known[stat][inside].all():
+                _, at = np.unique(replicate[inside], return_inverse=True)
+                counts = np.bincount(at)
+                means = np.bincount(at, weights=values[stat][inside]) / counts
+                add(first, end, name, means, np.bincount(at, weights=ok[inside]) == counts)
     found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
     return pa.Table.from_pylist(found, schema=SUMMARY)
 
@@ -133,37 +140,10 @@ def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
 def moments(x: np.ndarray) -> dict[str, float]:
     if not len(x) or not np.isfinite(x).all():
         return {}
-    mean = math.fsum(x.tolist()) / len(x)
+    mean = total(x) / len(x)
     row = {"mean": mean}
     if len(x) > 1:
-        variance = math.fsum(((x - mean) ** 2).tolist()) / (len(x) - 1)
+        variance = total((x - mean) ** 2) / (len(x) - 1)
         row["mcse"] = math.sqrt(variance / len(x))
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95]).tolist()
     return row | {"q05": low, "q50": middle, "q95": high, "max": float(x.max())}
-
-
-def means_along(
-    paths: np.ndarray,
-    n: np.ndarray,
-    step: np.ndarray,
-    replicate: np.ndarray,
-    ok: np.ndarray,
-    values: dict[str, np.ndarray],
-    known: dict[str, np.ndarray],
-) -> list[dict[str, Any]]:
-    """Rows of :data:`MEANS`, for every path and n with several steps, from sorted input."""
-    found = []
-    for first, last in runs_of(paths, n):
-        end = step[last - 1]
-        inside = np.arange(first, last)[step[first:last] < end]
-        for name, stat in MEANS.items():
-            if not len(inside) or not known[stat][inside].all():
-                continue
-            who, at = np.unique(replicate[inside], return_inverse=True)
-            counts = np.bincount(at)
-            means = np.bincount(at, weights=values[stat][inside]) / counts
-            good = np.bincount(at, weights=ok[inside]) == counts
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(end)}
-            row |= {"stat": name, "replicates": len(who), "failures": int((~good).sum())}
-            found.append(row | moments(means[good]))
-    return found

@@ -56,6 +56,18 @@ def test_explain_verbose_has_sentences(ldpflow, run_directory):
     assert "± is one Monte Carlo standard error" in " ".join(lines) and "6 of 12 rows" in " ".join(lines)
 
 
+def test_tables_of_a_narrow_window(ldpflow, run_directory, monkeypatch):
+    for width in (40, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        out = ldpflow("summary", run_directory).out
+        assert "…" not in out and "0.65" in out and "TR: degree=2" in joined(out)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = ldpflow("compare", run_directory).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    for words in ("(too narrow for only vs, only this", "vs=BB beta=0.65", "comparison has 64 pairs"):
+        assert words in joined(" ".join(lines))
+
+
 def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
     assert shown.code == 0 and "vs=SN" in shown.out

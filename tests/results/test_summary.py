@@ -10,8 +10,10 @@ import pytest
 from benchmarks import summary as benchmark
 from ldpflow.results.summary import stored_cells, stored_paths, stored_summary, summary_of
 from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
 from tests.faults.study import serial, study
 from tests.oracles.rows_in_cells import cells_of
+from tests.studies import changed
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +28,10 @@ def paths(store):
     return stored_paths(store.replicates, damaged="refuse")
 
 
-@pytest.mark.parametrize(("held", "pieces"), [(1, 8), (100, 4), (10**6, 2)])
-def test_a_few_cells_at_a_time_are_all_at_once(store, paths, monkeypatch, held, pieces):
+def test_a_few_cells_at_a_time_in_any_order_are_all_at_once(store, paths, monkeypatch):
     whole = summary_of([cells_of(store.replicates.read(damaged="refuse"))], paths)
-    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", held)
-    assert len(list(stored_cells(store, damaged="refuse"))) == pieces
+    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 100)
+    assert len(list(stored_cells(store, damaged="refuse"))) == 4
     assert stored_summary(store, damaged="refuse").equals(whole)
     keys = store.replicates.path_keys()[::-1]
     backwards = [piece for key in keys for piece in stored_cells(store, key, damaged="refuse")]
@@ -42,6 +43,27 @@ def test_no_rows(store, paths):
     nothing = summary_of([], paths)
     assert nothing.num_rows == 0
     assert nothing.column_names == store.read_summary().column_names
+
+
+@pytest.mark.parametrize(
+    ("changes", "notion", "unit"),
+    [
+        ({"problem": {"kind": "quantile"}}, "eps-LDP", "record"),
+        ({"mechanism": {"kind": "none"}}, "none", None),
+        (
+            {
+                "algorithm": {"kind": "minibatch_sgd", "batch_size": 10, "noise": "batch"},
+                "mechanism": {"kind": "laplace", "epsilon": 1.0},
+            },
+            "eps-DP (central)",
+            "record (replacement)",
+        ),
+    ],
+)
+def test_every_private_row_names_the_neighbouring_relation(changes, notion, unit):
+    found = Study.from_mapping(changed(**changes)).plans()[0].simulator.columns()
+    assert (found["privacy_notion"], found["privacy_unit"]) == (notion, unit)
+    assert found["neighbouring"] == (None if unit is None else "replacement of one record")
 
 
 def peak(run, count):

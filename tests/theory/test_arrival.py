@@ -10,7 +10,7 @@ import pytest
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Component, Law
-from ldpflow.results.arrival import feasible_n, predict_arrivals, verdict
+from ldpflow.results.arrival import Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from tests.oracles.closure import closure
 from tests.oracles.column_law import example_column
@@ -147,7 +147,7 @@ def test_feasible_n_of_a_symmetric_median_is_zero():
     ],
 )
 def test_verdict(k, bias, start, steps, w, expected):
-    assert verdict(k, bias, start, steps, w) == expected
+    assert Arrival(k, 1.0, bias, start, steps, w, 0.0).verdict == expected
 
 
 def grid():

@@ -99,31 +99,10 @@ def test_the_rule_survives_a_factor_of_two(tmp_path, name, tau, epsilon):
         assert 0.87 <= covered(row) <= 0.95, (factor, covered(row))
 
 
-def rounded_median(values, c, n, replicates, seed):
-    """Averages of LDP-SGD for the median, users drawn from the values themselves; plain NumPy."""
-    rng = np.random.default_rng(seed)
-    p = 1 / (1 + math.exp(-1.0))
-    one, zero = -0.5 + p / (2 * p - 1), -0.5 - (1 - p) / (2 * p - 1)
-    theta, total = np.zeros(replicates), np.zeros(replicates)
-    for i in range(1, n + 1):
-        x = rng.choice(values, replicates)
-        report = (x <= theta) == (rng.random(replicates) < p)
-        theta = theta - c * i**-0.51 * np.where(report, one, zero)
-        total += theta
-    return total / n
-
-
 def test_jitter_makes_a_lattice_harmless(tmp_path):
-    """N(0, 1) rounded to .5, the median, K = 50: without jitter averages settle on the lattice.
-
-    400 replicates of each; the coverage of an honest interval is in .90 +- .05 with probability 1 - 1e-3.
-    """
+    """N(0, 1) rounded to .5, K = 50: of 400 an honest interval covers .90 +- .05, but for 1 seed in 1000."""
     n, c = 20_000, 50.0 / 0.3989 / float(np.sum(np.arange(1, 20_001.0) ** -0.51))
     values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
-    s = 0.25 + math.e / (math.e - 1) ** 2
-    error = math.sqrt(s / n) / 0.3989
-    coarse = rounded_median(values, c, n, 400, 5)
-    assert np.std(coarse, ddof=1) / error < 0.6
     with pytest.raises(Exception, match="jitter = 0.5"):
         simulated(tmp_path / "refused", pilot(tmp_path, values), 1.0, {"c": c}, n, [{"kind": "oracle"}], 2)
     problem = pilot(tmp_path, values) | {"jitter": 0.5}
