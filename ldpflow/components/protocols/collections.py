@@ -25,7 +25,6 @@ from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
 from ldpflow.components.protocols.round_counts import (
     MOST_THRESHOLDS,
     ask,
-    ask_round,
     cdf_at,
     fieller_all,
     look_up,
@@ -285,35 +284,32 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, 
     have shape (rounds, 8), NaN where a round has fewer.
     """
     n = max(int(counts[:, :, 0].sum()), 1)
-    found, x = search_rounds(protocol, protocol.design(n, tau), np.zeros((1, 2), np.uint64), counts, look_up)
-    thresholds = np.full(counts.shape[:2], math.nan)
-    sizes = protocol.thresholds()
-    for turn, end in enumerate(np.cumsum(sizes).tolist()):
-        thresholds[turn, : sizes[turn]] = x[end - sizes[turn] : end]
-    return found, thresholds
+    keys = np.zeros((1, 2), np.uint64)
+    found, last = search_rounds(protocol, protocol.design(n, tau), keys, counts, look_up)
+    return found, last[:, :, 0]
 
 
 def rounds_counts(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Array:
-    """Counts of a replicate as of :func:`fold_rounds`, those behind :func:`run_rounds`."""
-    counts = np.zeros((protocol.rounds, FIRST, 2))
-    for turn, size in enumerate(protocol.thresholds()):
-        x = fold_rounds(protocol, tau, counts)[1][turn]
-        arguments = (keys, x, turn, population_of(law), protocol.design(n, tau), protocol.budget())
-        call(ask_round, counts[turn, :size], *arguments)
-    return counts
+    """Counts of the last replicate of :func:`run_rounds` as of :func:`fold_rounds`."""
+    last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)[1]
+    return np.nan_to_num(last[:, :, 1:])
 
 
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
 ) -> tuple[Searches, Array]:
-    """Local fits of replicates, and the thresholds of the last one.
+    """Local fits of replicates, and thresholds, answers and reports of 1 of the last, shape (rounds, 8, 3).
 
     ``answers`` is the function that reads or draws answers from ``source``.
     """
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
-    x = np.empty(MOST_THRESHOLDS)
-    arguments = (estimate, fits, received, x, keys, source, design, protocol.budget())
+    flat = np.empty((3, MOST_THRESHOLDS))
+    arguments = (estimate, fits, received, *flat, keys, source, design, protocol.budget())
     call(search_all, *arguments, search=search, ask=answers)
     # No estimate if the window holds no information.
     estimate[~np.isfinite(estimate)] = math.nan
-    return Searches(protocol, estimate, fits, received, design.logit), x
+    last = np.full((protocol.rounds, FIRST, 3), math.nan)
+    sizes = protocol.thresholds()
+    for turn, end in enumerate(np.cumsum(sizes).tolist()):
+        last[turn, : sizes[turn]] = flat[:, end - sizes[turn] : end].T
+    return Searches(protocol, estimate, fits, received, design.logit), last

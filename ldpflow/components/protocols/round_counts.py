@@ -309,14 +309,6 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
     return count * design.worth, (honest / budget.answers + design.lie * lying) * design.worth
 
 
-def ask_round(kernel, counts, keys, x, turn, population, design, budget):  # type: ignore[no-untyped-def]
-    """Fill ``counts``, shape (thresholds, 2), with the answers of a replicate in a round."""
-    for j in range(counts.shape[0]):
-        counts[j, 0], counts[j, 1] = ask(
-            x[j], keys[0, 0], keys[0, 1], j, turn, design.asked[turn], population, design, budget
-        )
-
-
 @jit
 def look_up(x, key0, key1, index, turn, users, counts, design, budget):  # type: ignore[no-untyped-def]
     """Numbers of real answers and of reports of 1, in the place of :func:`ask`.
@@ -374,15 +366,15 @@ def search(kernel, key0, key1, x, asked, ones, population, design, budget):  # t
     return used, mean, sd, sigma
 
 
-def search_all(kernel, estimates, fits, received, x, keys, population, design, budget):  # type: ignore[no-untyped-def]
+def search_all(kernel, estimates, fits, received, x, asked, ones, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run all replicates.
 
     Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
     reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
-    ``x``, shape (MOST_THRESHOLDS,), holds the thresholds of the last replicate after the call.
+    ``x``, ``asked`` and ``ones``, shape (MOST_THRESHOLDS,), hold thresholds and counts of the last replicate
+    after the call.
     """
-    asked = np.empty(MOST_THRESHOLDS)
-    ones = np.empty(MOST_THRESHOLDS)
+    near = np.empty(MOST_THRESHOLDS)
     u = np.empty(MOST_THRESHOLDS)
     for r in range(estimates.shape[0]):
         used, mean, sd, sigma = kernel.search(
@@ -393,9 +385,8 @@ def search_all(kernel, estimates, fits, received, x, keys, population, design, b
         for d in range(used):
             total += asked[d]
             u[d] = (x[d] - mean) / half
-            if abs(u[d]) > 1.0:
-                asked[d] = 0.0
-        fit = fit_logistic(u[:used], asked[:used], ones[:used], half / sigma, budget)
+            near[d] = 0.0 if abs(u[d]) > 1.0 else asked[d]
+        fit = fit_logistic(u[:used], near[:used], ones[:used], half / sigma, budget)
         found = mean + half * (design.logit - fit[0]) / fit[1]
         estimates[r] = clip(found, design.low, design.high)
         received[r] = total / design.worth
