@@ -151,7 +151,9 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     shown = shown_columns(rows, analysis.unit)
-    results = [(title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown]
+    results: list[Shown] = [
+        (title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown
+    ]
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)

@@ -11,7 +11,7 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpmath import mpf
@@ -260,20 +260,20 @@ def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-d
     return a, b, aa, ab, bb
 
 
-@jit
-def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
-    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} if it is an interval, else NaN limits."""
+def fieller(fit: Any, logit: float, z: Any) -> tuple[Array, Array]:
+    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits.
+
+    ``fit`` is what :func:`fit_logistic` returns, numbers or arrays.
+    """
     a, b, aa, ab, bb = fit
-    det = aa * bb - ab * ab
-    square = z * z / det
+    square = z * z / (aa * bb - ab * ab)
     # Var(a + b u) = (C - 2 B u + A u^2)/det.
     qa = b * b - square * aa
     qb = (a - logit) * b + square * ab
     qc = (a - logit) * (a - logit) - square * bb
     inside = qb * qb - qa * qc
-    if not (qa > 0.0 and inside >= 0.0):
-        return np.nan, np.nan
-    root = np.sqrt(inside)
+    bounded = (qa > 0.0) & (inside >= 0.0)
+    root = np.sqrt(np.where(bounded, inside, np.nan))
     return (-qb - root) / qa, (-qb + root) / qa
 
 
@@ -394,16 +394,3 @@ def search_all(kernel, estimates, fits, received, x, asked, ones, keys, populati
         fits[r, 1] = half
         for i in range(5):
             fits[r, 2 + i] = fit[i]
-
-
-def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
-    """Fieller's limits, cut to the range, shape (levels, replicates, 2), or NaN."""
-    for level in range(z.shape[0]):
-        for r in range(fits.shape[0]):
-            fit = (fits[r, 2], fits[r, 3], fits[r, 4], fits[r, 5], fits[r, 6])
-            left, right = fieller(fit, logit, z[level])
-            if left == left and right == right:
-                left = clip(fits[r, 0] + fits[r, 1] * left, low, high)
-                right = clip(fits[r, 0] + fits[r, 1] * right, low, high)
-            limits[level, r, 0] = left
-            limits[level, r, 1] = right

@@ -15,6 +15,7 @@ reports that is as improbable, means that the devices have another mechanism or 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,21 @@ def theta_error(
     return RowError(row, column, float(asked[at]), allowed, hint)
 
 
+def odd_shares(
+    names: Sequence[str], ones: NDArray[Any], asked: NDArray[Any], low: float, high: float
+) -> list[str]:
+    """Shares that are five standard deviations below ``low`` or above ``high``, in words."""
+    asked = np.maximum(asked, 1.0)
+    shares, reach = ones / asked, DEVIATIONS / np.sqrt(asked)
+    least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
+    most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
+    return [
+        f"the share of {names[j]} is {shares[j]:.4f}; with this randomiser it lies in "
+        f"[{least[j]:.4f}, {most[j]:.4f}]"
+        for j in np.flatnonzero((shares < least) | (shares > most)).tolist()
+    ]
+
+
 @dataclass
 class AnswerCounts:
     """Counts of reports 0, ..., count - 1 of randomised response, each true with probability p."""
@@ -109,18 +125,12 @@ class AnswerCounts:
         self.last = float(values[-1])
 
     def oddities(self) -> list[str]:
-        found = []
-        q = (1.0 - self.p) / (self.count - 1)
-        low = max(0.0, q - DEVIATIONS * math.sqrt(q * (1.0 - q) / self.rows))
-        high = min(1.0, self.p + DEVIATIONS * math.sqrt(self.p * (1.0 - self.p) / self.rows))
-        shares = (np.asarray(self.reported) / self.rows).tolist()
-        for answer, share in enumerate(shares):
-            # Of two answers one determines the share of the other.
-            if low <= share <= high or (self.count == 2 and answer == 0):
-                continue
-            name = "ones" if self.count == 2 else f"reports {answer}"
-            expected = f"with this mechanism it lies in [{low:.4f}, {high:.4f}]"
-            found.append(f"the share of {name} is {share:.4f}; {expected}")
+        counts = np.asarray(self.reported)
+        names = [f"reports {answer}" for answer in range(self.count)]
+        if self.count == 2:  # one determines the share of the other
+            counts, names = counts[1:], ["ones"]
+        low = (1.0 - self.p) / (self.count - 1)
+        found = odd_shares(names, counts, np.full(len(names), self.rows), low, self.p)
         limit = math.ceil(60.0 / -math.log2(self.p))
         if self.longest > limit:
             found.append(

@@ -195,16 +195,7 @@ def as_list(value: object) -> list[object]:
 
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
-    """A collection from its TOML tables.
-
-    Parameters
-    ----------
-    settings : mapping
-        ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
-        final_theta``; or ``[protocol]`` instead of both; ``[[method]]`` for the rows that are wanted, or
-        ``[method]`` for the one to report; ``[collection] unit``; ``level``, ``origin``, ``n``, ``seed``,
-        ``replicate``, ``path``, ``version``.
-    """
+    """A collection from its TOML tables (docs/analyse.md)."""
     if not isinstance(settings, Mapping):
         raise InputError("settings", settings, "tables of settings, by name")
     for name, value in settings.items():
@@ -314,11 +305,10 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
         if settings.get(name):
             raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
     table = read_table(settings, "protocol")
-    fields = getattr(PROTOCOLS.get(str(table.get("kind"))), "model_fields", {})
-    for name in ("kind", "epsilon", "range", "k"):
-        if name not in table and (name == "kind" or name in fields):
-            raise InputError(f"protocol.{name}", None, "given: the devices used it")
     protocol: Protocol = read_component("protocol", table)
+    for name in ("epsilon", "k"):
+        if name not in table and name in type(protocol).model_fields:
+            raise InputError(f"protocol.{name}", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
             allowed = f"{value}: a simulation of users; a collection has one report of each"

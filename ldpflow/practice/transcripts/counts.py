@@ -31,12 +31,12 @@ from ldpflow.components.protocols.rounds import FIRST, Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
-    DEVIATIONS,
     TOLERANCE,
     AnswerCounts,
     earliest,
     epsilon_error,
     first_error,
+    odd_shares,
     whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import Collection
@@ -194,16 +194,9 @@ class CountedQuestions:
         if kind == "grr":
             return []
         unary = kind in UNARY
-        high = 0.5 if unary else 1.0 - low
-        reach = DEVIATIONS / np.sqrt(np.maximum(self.asked, 1.0))
-        least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
-        most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
-        shares = self.ones / np.maximum(self.asked, 1.0)
-        return [
-            f"the share of ones at {'bin or node' if unary else 'question'} {q + 1} is {shares[q]:.4f}; with "
-            f"this protocol it lies in [{least[q]:.4f}, {most[q]:.4f}]"
-            for q in np.flatnonzero((self.asked > 0.0) & ((shares < least) | (shares > most)))[:3].tolist()
-        ]
+        what = "bin or node" if unary else "question"
+        names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
+        return odd_shares(names, self.ones, self.asked, low, 0.5 if unary else 1.0 - low)[:3]
 
 
 class CountedRounds:

@@ -38,18 +38,13 @@ Floats = NDArray[np.float64]
 
 
 class UnknownLaw(Problem):
-    """A problem with unknown law and truth, whose gradient's range may be known.
-
-    ``d`` is the dimension of theta. ``taus`` are levels if the coordinates are quantiles of one value, and
-    ``several`` says that the problem is ``quantiles``, of however many levels. ``slopes`` are the estimated
-    slopes of the mean report in each coordinate, empty if they are not known.
-    """
+    """A problem with unknown law and truth, whose gradient's range may be known."""
 
     kind: Literal["unknown_law"] = "unknown_law"
-    d: int = 1
-    taus: tuple[float, ...] = ()
-    several: bool = False
-    slopes: tuple[float, ...] = ()
+    d: int = 1  # dimension of theta
+    taus: tuple[float, ...] = ()  # levels, if the coordinates are quantiles of one value
+    several: bool = False  # the problem is ``quantiles``, of however many levels
+    slopes: tuple[float, ...] = ()  # estimated slopes of the mean report in each coordinate, if known
 
     @property
     def dimension(self) -> int:
@@ -146,21 +141,10 @@ def fold_rows(  # type: ignore[no-untyped-def]
     Ends at the first row whose theta does not follow from the rows before. It is computed from the theta that
     was asked, so that errors do not add up.
 
-    Parameters
-    ----------
-    gradients : array of shape (m, d)
-        A of every row.
-    asked : array of shape (m, d), or (0, d)
-        theta of every row. If empty, it follows from the steps.
-    etas : array of shape (m,), or empty
-        eta of every row's step. If empty, c i^-gamma.
-    factors : array of shape (d,)
-        Factor of every coordinate's step.
-    last : bool
-        Whether no row follows: then the current theta is recorded.
-    theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
-        The state; lane 0 is used. ``slack``, shape (d,), is how far off theta may be by rounding.
-    counts : steps made, steps recorded, times reached, steps in the tile, rows in the round, wrong theta
+    ``gradients``, ``asked`` and ``etas`` are those of :meth:`Fold.add`, empty if absent. The state is in
+    arrays over (coordinate or sum, lane), of which lane 0 is used, in ``slack``, how far off theta may be by
+    rounding, and in ``counts``: steps made, steps recorded, times reached, steps in the tile, rows in the
+    round, and the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
