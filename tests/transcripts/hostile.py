@@ -61,16 +61,15 @@ ODD = [
     "[" + "1," * 2000 + "]", "1e-320", "1e308", '"\\u0000"', "[true]", "[nan]", "9223372036854775808",
 ]  # fmt: skip
 
-FIELDS = [
-    ("", "version"), ("", "level"), ("", "origin"), ("", "seed"), ("", "replicate"), ("", "path"), ("", "n"),
-    ("", "problem"), ("", "mechanism"), ("", "algorithm"), ("", "method"), ("", "colour"),
-    ("problem", "kind"), ("problem", "tau"), ("problem", "taus"), ("problem", "law_table"),
-    ("mechanism", "kind"), ("mechanism", "epsilon"), ("mechanism", "sampling"), ("mechanism", "mu"),
-    ("algorithm", "kind"), ("algorithm", "c"), ("algorithm", "gamma"), ("algorithm", "theta0"),
-    ("algorithm", "batch_size"), ("algorithm", "final_theta"), ("algorithm", "radius"),
-    ("method", "kind"), ("method", "degree"), ("method", "burn_in"), ("method", "M"),
-    ("method", "block_rule"), ("method", "B"), ("method", "beta"), ("method", "base"),
-]  # fmt: skip
+NAMES = {
+    "": "version level origin seed replicate path n problem mechanism algorithm method colour",
+    "problem": "kind tau taus law_table transform edges jitter",
+    "mechanism": "kind epsilon sampling mu",
+    "algorithm": "kind c gamma theta0 batch_size final_theta radius",
+    "method": "kind degree burn_in M block_rule B beta base",
+    "collection": "unit reports",
+}
+FIELDS = [(table, name) for table, names in NAMES.items() for name in names.split()]
 
 
 @dataclass(frozen=True)
@@ -361,7 +360,7 @@ class Cases:
             value = self.random.choice(ODD)
             tables = {name: dict(settings) for name, settings in TABLES.items()}
             tables.pop(field, None)
-            tables.setdefault(table, {"kind": "'TR'"})[field] = value
+            tables.setdefault(table, {"kind": "'TR'"} if table == "method" else {})[field] = value
             form = {"": "", "method": self.random.choice(["[method]", "[[method]]"])}
             text = toml({form.get(name, f"[{name}]"): settings for name, settings in tables.items()})
             file = self.write(self.name(".toml"), text)

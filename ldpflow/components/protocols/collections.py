@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -204,6 +205,7 @@ def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, receive
     return Histograms(protocol, protocol.edges(k), values, np.array([float(received)]), empty)
 
 
+@lru_cache(maxsize=8)
 def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.int64], Array]:
     """Mean F^ at the inner edges, at least and at most, if every user sends the worst of all reports.
 
