@@ -22,18 +22,28 @@ import numpy as np
 from ldpflow.components.protocols.collections import fold_rounds
 from ldpflow.practice.transcripts.collection import read_collection, read_settings
 
-__all__ = ["Collection", "Refused"]
-
 
 class Refused(Exception):
     """A report that cannot count: the ticket is not ours, or its question is not asked any more."""
 
 
-class OneShot:
+class Questions:
+    """What is asked now. ``room`` has the users that are still needed, by place."""
+
+    round = 1
+
+    def draw_question(self) -> int | None:
+        return None
+
+    def place(self, question: int | None) -> int:
+        return 0
+
+
+class OneShot(Questions):
     """One round: every user has a question of a public coin, or none."""
 
     def __init__(self, design: Any) -> None:
-        self.protocol, self.round = design.protocol, 1
+        self.protocol = design.protocol
         self.room = [design.n]
 
     def draw_question(self) -> int | None:
@@ -44,9 +54,6 @@ class OneShot:
             nodes = 2 ** secrets.randbelow(round(math.log2(k)))
             return nodes + secrets.randbelow(nodes)
         return 1 + secrets.randbelow(k - 1) if kind in ("thresholds", "hrr") else None
-
-    def place(self, question: int | None) -> int:
-        return 0
 
     def parameters(self, question: int | None) -> dict[str, Any]:
         low, high = self.protocol.ends
@@ -67,7 +74,7 @@ class OneShot:
         self.room[0] -= 1
 
 
-class Rounds:
+class Rounds(Questions):
     """Rounds of thresholds, which follow from the counts of the rounds before."""
 
     def __init__(self, design: Any) -> None:
@@ -103,36 +110,29 @@ class Rounds:
             self.start_round()
 
 
-class Descent:
+class Descent(Questions):
     """Stochastic gradient descent: theta moves after every ``batch_size`` reports."""
 
     def __init__(self, design: Any) -> None:
         self.design, self.mechanism, self.algorithm = design, design.mechanism, design.algorithm
         self.size, self.steps = design.batch_size, design.n // design.batch_size
         start = design.start * (len(design.taus) // len(design.start))
-        self.round, self.thetas, self.sums, self.room = 1, list(start), [0.0] * len(start), [self.size]
-
-    def draw_question(self) -> None:
-        return None
-
-    def place(self, question: None) -> int:
-        return 0
+        self.thetas, self.sums, self.room = list(start), [0.0] * len(start), [self.size]
 
     def parameters(self, question: None) -> dict[str, Any]:
-        kind, taus = self.mechanism.kind, self.design.taus
+        kind, tau = self.mechanism.kind, self.design.taus[0]
         if kind == "cells":
             return {"thetas": self.thetas, "epsilon": self.mechanism.epsilon}
         public = {"theta": self.thetas[0]}
         if kind == "clipped_gaussian":
-            return public | {"tau": taus[0], "mu": self.mechanism.mu, "clip": self.mechanism.clip}
+            return public | {"tau": tau, "mu": self.mechanism.mu, "clip": self.mechanism.clip}
         public["epsilon"] = self.mechanism.epsilon
-        return public | {"tau": taus[0], "clip": max(taus[0], 1.0 - taus[0])} if kind == "laplace" else public
+        return public | {"tau": tau, "clip": max(tau, 1.0 - tau)} if kind == "laplace" else public
 
     def column(self, question: None) -> dict[str, Any]:
-        names = (
-            ["theta"] if self.mechanism.kind != "cells" else [f"theta_{q}" for q in range(len(self.thetas))]
-        )
-        return {"round": self.round, **dict(zip(names, self.thetas, strict=True))}
+        if self.mechanism.kind != "cells":
+            return {"round": self.round, "theta": self.thetas[0]}
+        return {"round": self.round, **{f"theta_{q}": theta for q, theta in enumerate(self.thetas)}}
 
     def valid(self, question: None, report: Any) -> bool:
         if self.mechanism.kind in ("randomized_response", "cells"):

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -141,10 +142,7 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 def analysis_sheet(analysis: Analysis) -> Sheet:
     from ldpflow.cli.tables import Sheet, Shown
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import method_label, shown_columns
-
-    def format_value(name: str, digits: int) -> Any:
-        return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
+    from ldpflow.practice.transcripts.result import method_label, shown_columns, shown_number
 
     rows = analysis.asked
     columns: list[Shown] = [("method", lambda row: method_label(row, rows))]
@@ -153,7 +151,9 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     shown = shown_columns(rows, analysis.unit)
-    results = [(title, format_value(name, digits)) for title, name, digits in shown]
+    results: list[Shown] = [
+        (title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown
+    ]
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
@@ -221,6 +221,10 @@ def audit(
 def audit_sheet(found: list[Audit]) -> Sheet:
     from ldpflow.cli.tables import Sheet, plain
 
+    def claim_text(row: dict[str, Any]) -> str:
+        delta = f", delta = {row['delta']:g}" if row["delta"] else ""
+        return f"{row['parameter']} = {row['claim']:g}{delta}"
+
     rows = [each.to_dict() for each in found]
     columns: list[Any] = [
         ("claim", claim_text),
@@ -231,11 +235,6 @@ def audit_sheet(found: list[Audit]) -> Sheet:
     notes = [f"{each.name}: {each.test}; inputs {each.inputs}" for each in found]
     notes.append(f"bounds at confidence {found[0].confidence:g}; a bound below the claim proves nothing")
     return Sheet(rows, [plain("name")], columns, notes=notes)
-
-
-def claim_text(row: dict[str, Any]) -> str:
-    delta = f", delta = {row['delta']:g}" if row["delta"] else ""
-    return f"{row['parameter']} = {row['claim']:g}{delta}"
 
 
 class PageFormat(StrEnum):

@@ -14,6 +14,7 @@ from ldpflow.practice.transcripts.result import (
     limits_words,
     method_label,
     shown_columns,
+    shown_number,
 )
 from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_chart
 from ldpflow.report.page import render_page, script_json
@@ -118,16 +119,11 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:
-
-    def cell(name: str, digits: int) -> str:
-        value = row.get(name)
-        return "-" if value is None else f"{value:.{digits}g}"
-
     return [
         method_label(row, analysis.asked),
         f"{row['level']:g}",
         analysis.coordinate_name(row["coordinate"]) or "0",
-        *(cell(name, digits) for _, name, digits in shown_columns(analysis.asked)),
+        *(shown_number(row, name, digits) for _, name, digits in shown_columns(analysis.asked)),
         row["status"],
     ]
 

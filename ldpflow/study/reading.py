@@ -128,7 +128,7 @@ class CollectionFacts(BaseModel):
     """
 
     unit: Annotated[
-        str | None, Field(min_length=1, max_length=40, description="a text of 1 to 40 characters")
+        str | None, Field(pattern=r"\A\P{C}{1,40}\z", description="a text of 1 to 40 characters")
     ] = None
     reports: Annotated[int, Field(ge=1, le=1280)] = 1
 

@@ -80,7 +80,7 @@ def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers
     assert holm(2 * stats.norm.sf(np.abs(a - b) / np.hypot(a_error, b_error))) == []
 
 
-@pytest.mark.parametrize(("n", "epsilon", "answers"), [(10**12, 1.0, 1), (10**9, 4.0, 1), (10**7, 3.0, 5)])
+@pytest.mark.parametrize(("n", "epsilon", "answers"), [(10**12, 4.0, 1), (10**7, 3.0, 5)])
 @pytest.mark.parametrize("name", ONE_SHOT)
 def test_unbiased_with_the_stated_variance_at_any_n(name, n, epsilon, answers):
     """Mean of F^ and ``spread`` at F itself against the replicates' variance; Holm over the edges at 1%."""

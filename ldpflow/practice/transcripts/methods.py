@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -67,43 +66,37 @@ OF_THE_TRUTH = ("joint_covered", "joint_size")
 BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 
-@dataclass(frozen=True)
 class Methods:
-    source: CollectedPath
-    collection: Collection
+    """Interval methods of an analysis.
 
-    @property
-    def separate(self) -> bool:
-        """Whether regressions are made for each coordinate by itself: for several quantiles."""
-        return self.source.problem.several and self.source.dimension > 1
+    ``asked`` are those whose rows are printed, ``fits`` the regressions of the verdict, and ``planned`` is
+    the one to report, if the settings name it. ``separate``: several quantiles, each with its regression.
+    """
 
-    @cached_property
-    def fits(self) -> list[IntervalMethod]:
-        found = regressions(self.source.dimension, self.separate)
-        return [with_available_variance(method, self.source) for method in found]
+    def __init__(self, source: CollectedPath, collection: Collection) -> None:
+        self.source, self.collection = source, collection
+        self.separate = source.problem.several and source.dimension > 1
+        self.fits = self.available(regressions(source.dimension, self.separate))
+        planned = [] if collection.planned is None else [collection.planned]
+        if self.separate:
+            planned = [by_quantile(m) if getattr(m, "separate", False) is None else m for m in planned]
+        others = () if collection.designed else collection.methods or self.defaults()
+        self.asked = self.available([*planned, *others])
+        self.planned = self.asked[0] if planned else None
+        self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
-    @cached_property
-    def planned(self) -> IntervalMethod | None:
-        method = self.collection.planned
-        if method is None:
-            return None
-        if self.separate and getattr(method, "separate", False) is None:
-            method = by_quantile(method)
-        return with_available_variance(method, self.source)
+    def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
+        """The methods, with the residual variance of the fit if that of A is not known.
 
-    @cached_property
-    def asked(self) -> list[IntervalMethod]:
-        planned = [] if self.planned is None else [self.planned]
-        if self.collection.designed:
-            return planned
-        found = self.collection.methods or self.defaults()
-        return list(
-            dict.fromkeys([*planned, *(with_available_variance(method, self.source) for method in found)])
-        )
-
-    @cached_property
-    def all(self) -> list[IntervalMethod]:
-        return list(dict.fromkeys([*self.asked, *self.fits]))
+        ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is
+        not available for other mechanisms and problems.
+        """
+        if not knows_variance(self.source):
+            methods = [
+                method.model_copy(update={"variance": "residual"}) if takes_known(method) else method
+                for method in methods
+            ]
+        return list(dict.fromkeys(methods))
 
     def defaults(self) -> list[IntervalMethod]:
         """Every interval method that a transcript is enough for, with its recommended settings.
@@ -191,17 +184,6 @@ def method_of(kind: str, **settings: object) -> IntervalMethod:
     return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
 
 
-def with_available_variance(method: IntervalMethod, source: CollectedPath) -> IntervalMethod:
-    """The method, with the residual variance of the fit if that of A is not known.
-
-    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is not
-    available for other mechanisms and problems.
-    """
-    if knows_variance(source) or not takes_known(method):
-        return method
-    return method.model_copy(update={"variance": "residual"})
-
-
 def knows_variance(source: CollectedPath) -> bool:
     """Whether the variance of a report at the root follows from problem and mechanism."""
     return source.mechanism.kind in ("randomized_response", "cells")
@@ -220,8 +202,8 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
         own = method.model_dump(exclude={"kind"})
         for at, level in enumerate(levels):
             for j in range(len(result.estimate)):
-                lower, upper = (float(limits[at, j, 0]) for limits in (result.lower, result.upper))
-                ok = math.isfinite(lower) and math.isfinite(upper)
+                lower, upper = (number(limits[at, j, 0]) for limits in (result.lower, result.upper))
+                ok = lower is not None and upper is not None
                 checks = {
                     name: number((values[at] if values.ndim == 3 else values)[j, 0])
                     for name, values in result.diagnosis.items()
@@ -229,19 +211,17 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                 }
                 ended = result.range_end is not None and bool(result.range_end[at, j, 0])
                 row = Row(
-                    {
-                        "method": method.kind,
-                        **own,
-                        "n": n,
-                        "level": level,
-                        "coordinate": j,
-                        "estimate": number(result.estimate[j, 0]),
-                        "se": None if result.se is None else number(result.se[j, 0]),
-                        "lower": lower if ok else None,
-                        "upper": upper if ok else None,
-                        **checks,
-                        "status": "undefined" if not ok else "range_end" if ended else "ok",
-                    }
+                    method=method.kind,
+                    **own,
+                    n=n,
+                    level=level,
+                    coordinate=j,
+                    estimate=number(result.estimate[j, 0]),
+                    se=None if result.se is None else number(result.se[j, 0]),
+                    lower=lower if ok else None,
+                    upper=upper if ok else None,
+                    **checks,
+                    status="undefined" if not ok else "range_end" if ended else "ok",
                 )
                 row.of, row.own, row.checks = method, own, checks
                 found.append(row)

@@ -40,37 +40,25 @@ Integers = NDArray[np.int64]
 
 
 def check_path(path: Any, n: int) -> None:
-    algorithm = path.algorithm
+    algorithm, mechanism = path.algorithm, path.mechanism
     if algorithm.kind not in ALGORITHMS_READ:
         allowed = "a path of " + " or ".join(ALGORITHMS_READ)
         raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
-    central = getattr(algorithm, "noise", "record") != "record"
-    for refused, component, allowed in (
-        (algorithm.projects() or central, algorithm, "a path that is neither projected nor central"),
-        (getattr(path.mechanism, "varies", bool)(), path.mechanism, "one budget for all users"),
-        (getattr(path.mechanism, "answers", 1) > 1, path.mechanism, "one report of a user, answers = 1"),
-    ):
-        if refused:
-            raise InputError("path", component.kind, allowed)
+    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
+        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    if getattr(mechanism, "varies", bool)() or getattr(mechanism, "answers", 1) > 1:
+        raise InputError("path", mechanism.kind, "one report of a user, and one budget for all users")
     size = algorithm.records_per_step()
     if n < size:
         raise InputError("n", n, f"at least {size}, the reports of a step")
 
 
-def transcript_settings(
-    path: Any,
-    seed: int,
-    replicate: int,
-    final: Sequence[float],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> dict[str, Any]:
-    mechanism = path.mechanism.model_dump(exclude_none=True)
-    mechanism.pop("sampling", None)
+def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) -> dict[str, Any]:
+    mechanism = path.mechanism.model_dump(exclude_none=True, exclude={"sampling"})
     if isinstance(path.mechanism, RandomizedResponse):
         # The settings are those of honest devices: without liars and missing answers.
         mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
-    algorithm = path.algorithm
+    algorithm, size = path.algorithm, path.algorithm.records_per_step()
     steps: dict[str, Any] = {
         "kind": algorithm.kind,
         "gamma": algorithm.step_exponent(),
@@ -79,30 +67,25 @@ def transcript_settings(
         "final_theta": [float(value) for value in final],
     }
     if algorithm.by_coordinate():
-        steps |= {"c": [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]}
-        steps |= {"theta0": list(algorithm.start(path.dimension))}
-    if algorithm.records_per_step() > 1 or algorithm.kind == "minibatch_sgd":
-        steps["batch_size"] = algorithm.records_per_step()
+        steps["c"] = [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]
+        steps["theta0"] = list(algorithm.start(path.dimension))
+    if size > 1 or algorithm.kind == "minibatch_sgd":
+        steps["batch_size"] = size
     problem: dict[str, Any] = {"kind": path.problem.kind}
     if path.problem.kind == "quantile":
         problem["tau"] = path.problem.tau
     elif path.problem.levels() is not None:
         problem["taus"] = list(path.problem.levels())
-    problem |= scale_settings(path.problem)
-    tables: dict[str, Any] = {
-        "version": 2 if algorithm.records_per_step() > 1 else 1,
-        "level": tuple(levels),
+    return {
+        "version": 2 if size > 1 else 1,
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
         "origin": tuple(map(float, path.problem.truth())),
-        "problem": problem,
+        "problem": problem | scale_settings(path.problem),
         "mechanism": mechanism,
         "algorithm": steps,
     }
-    if methods:
-        tables["method"] = [method.model_dump(exclude_none=True) for method in methods]
-    return tables
 
 
 def scale_settings(problem: Any) -> dict[str, Any]:
@@ -142,18 +125,8 @@ def write_transcript(
 ) -> int:
     """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
 
-    The last of n users are left out if they do not fill a round. Settings of a CSV file go into FILE.toml.
-    They name the ``methods`` and ``levels`` that `analyse` computes by default.
-
-    Returns
-    -------
-    int
-        Rows of the file.
-
-    Raises
-    ------
-    InputError
-        If the path has no transcript of local reports.
+    The last of n users are left out if they do not fill a round; returns the rows. Settings of a CSV file go
+    into FILE.toml. They name the ``methods`` and ``levels`` that `analyse` computes by default.
     """
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
@@ -167,11 +140,17 @@ def write_transcript(
             yield table_of(path, first, thetas, gradients)
 
     def settings() -> dict[str, Any]:
-        made = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
+        made = path_settings(path, seed, replicate, final.tolist()) | wishes(methods, levels)
         return made if n == users else {"n": n, **made}
 
     write_tables(file, tables(), settings)
     return users
+
+
+def wishes(methods: Sequence[IntervalMethod], levels: Sequence[float]) -> dict[str, Any]:
+    """Intervals that `analyse` computes by default."""
+    tables = [method.model_dump(exclude_none=True) for method in methods]
+    return {"level": tuple(levels)} | ({"method": tables} if tables else {})
 
 
 def write_tables(
@@ -221,9 +200,8 @@ def write_counts(
 ) -> int:
     """Draw the counts of a replicate of a protocol again and write reports that have them.
 
-    The counts are the replicate's, from their exact law. Which user gave which report is drawn anew, and bits
-    of one unary encoding are drawn independently given their counts. The order of the rows is random, within
-    a round of ``rounds``. Arguments are as of :func:`write_transcript`.
+    Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
+    their counts. The order of the rows is random, within a round of ``rounds``.
     """
     protocol, law, tau = simulator.protocol, simulator.law, simulator.problem.tau
     if protocol.answers > 1:
@@ -249,13 +227,11 @@ def write_counts(
     wanted = {
         "version": VERSION,
         "n": table.num_rows,
-        "level": tuple(levels),
         "path": simulator.key,
         "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
-        "method": [method.model_dump(exclude_none=True) for method in methods],
     }
-    write_tables(file, iter([table]), lambda: {k: v for k, v in wanted.items() if v != []})
+    write_tables(file, iter([table]), lambda: wanted | wishes(methods, levels))
     return int(table.num_rows)
 
 
@@ -317,16 +293,6 @@ def stored_transcript(
     """Write the transcript of a stored replicate; see :func:`write_transcript`.
 
     ``path_key`` may start with the p of the folder's name. Default of ``n``: the largest of the path.
-
-    Returns
-    -------
-    int
-        Rows of the file.
-
-    Raises
-    ------
-    InputError
-        If the run has no such path, or the path no transcript of local reports.
     """
     if not re.fullmatch("p?[0-9a-f]{16}", path_key):
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
