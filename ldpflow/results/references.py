@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_origin
 
 import jinja2
 import pyarrow as pa
@@ -20,7 +20,7 @@ from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.documents import Reference, label, read_bib, references
 from ldpflow.results.design import RunDesign
-from ldpflow.settings import is_vector
+from ldpflow.settings import bare_type
 from ldpflow.study import GROUPS
 
 TITLES = {
@@ -196,7 +196,7 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     for name, value in entry.items():
         fields = [kind.model_fields[name] for kind in classes if kind and name in kind.model_fields]
         if name in NAMED or (name not in UNNAMED and (None in classes or not at_default(value, fields))):
-            vector = any(is_vector(field.annotation) for field in fields)
+            vector = any(get_origin(bare_type(field.annotation)[0]) is tuple for field in fields)
             settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
 

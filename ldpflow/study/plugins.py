@@ -21,14 +21,14 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
+from ldpflow.documents import read_text
 from ldpflow.errors import InputError
 from ldpflow.numerics.kernel_functions import check_parameters, kernel_function
 from ldpflow.settings import Settings
@@ -55,8 +55,6 @@ COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod
 
 BUDGET = {"epsilon", "mu", "delta"}
 """Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
-
-LARGEST_FILE = 2**20
 
 NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}
 
@@ -223,7 +221,7 @@ class Plugin:
             if not self.is_installed():
                 root = write_sources(self)
                 if self.module.startswith(FILE_MODULE):
-                    load_file(root / self.files[0][0], self.module)
+                    load_file(root / self.files[0][0], self.files[0][1], self.module)
                     return
                 sys.path.insert(0, str(root))
                 importlib.invalidate_caches()
@@ -262,34 +260,20 @@ def write_sources(plugin: Plugin) -> Path:
     return folder
 
 
-class SourceLoader(SourceFileLoader):
-    """Ignores .pyc files: their mtime misses edits within a second."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
-        return code
-
-
-def load_file(file: Path, name: str | None = None) -> ModuleType:
+def load_file(file: Path, text: str, name: str | None = None) -> ModuleType:
     """Import a file under its own name, or return the module that it is already."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
-        there = sys.modules[name]
-        text = "\n".join(text for _, text in (plugin_of(there) or Plugin(name, ())).files)
-        if text != file.read_text(encoding="utf-8"):
-            raise InputError(
-                "plugins", str(file), "one version of a plug-in in a process",
-                f"Another file {file.name}, or an earlier version of it, is loaded.",
-            )  # fmt: skip
-        return there
-    spec = importlib.util.spec_from_file_location(name, file, loader=SourceLoader(name, str(file)))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+        if plugin_of(sys.modules[name]) != sources_at(name, file):
+            hint = f"Another file {file.name}, or an earlier version of it, is loaded."
+            raise InputError("plugins", str(file), "one version of a plug-in in a process", hint)
+        return sys.modules[name]
+    sys.modules[name] = module = ModuleType(name)
+    module.__file__ = str(file)
     before = registered_components()
     try:
-        spec.loader.exec_module(module)
+        # No import: it would take kept bytecode, whose time stamp misses edits within a second.
+        exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
@@ -325,14 +309,8 @@ def load_plugin(source: str) -> ModuleType:
         If there is none, it cannot be imported, or it registers nothing usable.
     """
     if source.endswith(".py") or "/" in source:
-        file = Path(source)
-        try:
-            regular, size = file.is_file(), file.stat().st_size
-        except OSError as error:
-            raise InputError("plugins", source, "a Python file", f"{error.strerror}.") from None
-        if not regular or size > LARGEST_FILE:
-            raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
-        return load_file(file.resolve())
+        text = read_text(source, "plugins", "a Python file")
+        return load_file(Path(source).resolve(), text)
     there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
@@ -457,16 +435,10 @@ def check_kind(component: type[Settings], where: str) -> str:
     """The kind of a component, a name that its own annotation allows."""
     field = component.model_fields["kind"]
     kind = field.default
-    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
-        raise InputError(
-            f"{where}.kind", kind, "a name with its default", 'Write: kind: Literal["mine"] = "mine"'
-        )
-    if get_origin(field.annotation) is Literal and kind not in get_args(field.annotation):
-        named = ", ".join(map(repr, get_args(field.annotation)))
-        raise InputError(
-            f"{where}.kind", kind, f"the name in its annotation, {named}",
-            f'Write: kind: Literal["{kind}"] = "{kind}"',
-        )  # fmt: skip
+    named = get_args(field.annotation) if get_origin(field.annotation) is Literal else (kind,)
+    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier() or kind not in named:
+        allowed = f"a name, that of its annotation: {', '.join(map(repr, named))}"
+        raise InputError(f"{where}.kind", kind, allowed, 'Write: kind: Literal["mine"] = "mine"')
     return kind
 
 

@@ -11,8 +11,8 @@ import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.approach import approach, linear_approach
-from ldpflow.testing.checks import declared_steps
-from ldpflow.testing.running import Wrong, write_component
+from ldpflow.testing.checks import Wrong, declared_steps
+from ldpflow.testing.writing import write_component
 from tests.kernels import uncompiled
 
 DECLARATION = '''    def step_constant(self):
