@@ -31,12 +31,8 @@ def made(tmp_path_factory):
         (study,) = [b for b in blocks(PAGE.read_text(), r"\{code-cell\} ipython3") if "lf.Study(" in b]
         exec(study.replace("replicates=200", "replicates=40"), names)
         exec(sweep, names)
-        assert (
-            subprocess.run(
-                [sys.executable, "-m", "ldpflow", "export", "runs/own", "-o", "own.duckdb"]
-            ).returncode
-            == 0
-        )
+        command = [sys.executable, "-m", "ldpflow", "export", "runs/own", "-o", "own.duckdb"]
+        assert subprocess.run(command).returncode == 0
         for block in others:
             exec(block, names)
     return folder, names
@@ -79,15 +75,12 @@ def test_the_page_with_a_picker(made, monkeypatch):
 
 def test_the_script_of_r(made):
     folder, _ = made
-    if shutil.which("Rscript") is None:
-        pytest.skip("R is not installed")
     names = "c('arrow', 'ggplot2', 'dplyr', 'rsimsum')"
     packages = f"quit(status = !all(sapply({names}, requireNamespace, quietly = TRUE)))"
-    if subprocess.run(["Rscript", "-e", packages]).returncode:
-        pytest.skip("the packages arrow, dplyr, ggplot2 and rsimsum are not installed in R")
-    done = subprocess.run(
-        ["Rscript", FILES / "simsum.R", folder / "runs" / "own"], capture_output=True, text=True, cwd=folder
-    )
+    if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", packages]).returncode:
+        pytest.skip("R with the packages arrow, dplyr, ggplot2 and rsimsum is not installed")
+    command = ["Rscript", FILES / "simsum.R", folder / "runs" / "own"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0 and "Coverage" in done.stdout, done.stderr
 
 

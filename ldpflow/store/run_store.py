@@ -222,9 +222,10 @@ class RunStore(RunFiles):
         by_path: dict[str, list[Part]] = {}
         for part in parts:
             by_path.setdefault(part.path_key, []).append(part)
+        by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
-                ranges = replicates_by_cell(by_path.get(key, []))
+                ranges = by_cell.get(key, {})
                 found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
                 count = sum(last - first for first, last in found)
                 if count < wanted:
