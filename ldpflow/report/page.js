@@ -54,57 +54,27 @@ function prepareTheme() {
   });
 }
 
-// Figures: data come by columns.
-function unpack(part) {
-  if (Array.isArray(part)) return part.map(unpack);
-  if (part === null || typeof part !== "object") return part;
-  if (!part.packed) return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, unpack(value)]));
-  const columns = Object.entries(part.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : c.at ? (i) => c.of[c.at[i]] : () => c.of]);
-  const row = (i) => Object.fromEntries(columns.map(([name, get]) => [name, get(i)]).filter(([, value]) => value !== null));
-  return { values: Array.from({ length: part.count }, (_, i) => row(i)) };
-}
-
-const figures = unpack(JSON.parse(document.getElementById("figure-data").textContent));
+// Figures come compressed.
+const bytes = Uint8Array.from(atob(document.getElementById("figure-data").textContent), (c) => c.charCodeAt(0));
+const figures = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 const chosen = new Map(); // values of factors that are shown, by name
 const embedded = new Map();
 let round = 0;
 
-const isData = (part) => part && Array.isArray(part.values) && typeof part.values[0] === "object";
-
-function filterData(part, keep) {
-  if (part === null || typeof part !== "object") return part;
-  if (isData(part)) return { ...part, values: part.values.filter(keep) };
-  if (Array.isArray(part)) return part.map((each) => filterData(each, keep));
-  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filterData(value, keep)]));
-}
-
-function holdsData(part) {
-  if (part === null || typeof part !== "object") return false;
-  return Array.isArray(part.values) ? part.values.some((row) => typeof row === "object") : Object.values(part).some(holdsData);
-}
-
+const filterData = (spec, keep) => ({ ...spec, data: { values: spec.data.values.filter(keep) } });
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
 // The rows of panels with the lowest coverage of a figure of many, and words on what its supplement has.
 function shorten(spec, tall) {
   const { facet } = spec;
-  const order = facet && ((facet.row && facet.row.sort) || facet.sort);
-  const words = [];
-  let keep = () => true;
-  if (order) {
-    const most = facet.sort ? 3 * tall : tall;
-    const rows = order.filter((name) => spec.data.values.some((row) => row.row === name));
-    if (rows.length > most) {
-      const mostBelow = new Map();
-      for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
-      const ranked = [...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1));
-      const worst = new Set(ranked.slice(0, most));
-      keep = (row) => worst.has(row.row);
-      words.push(`${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`);
-    }
-  }
-  const found = words.length ? filterData(spec, keep) : spec;
-  return [found, words.length ? `Shown here: ${words.join("")}; the supplement below has all.` : ""];
+  const most = facet.sort ? 3 * tall : tall;
+  const rows = ((facet.row ?? facet).sort ?? []).filter((name) => spec.data.values.some((row) => row.row === name));
+  if (rows.length <= most) return [spec, ""];
+  const mostBelow = new Map();
+  for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
+  const worst = new Set([...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1)).slice(0, most));
+  const words = `${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`;
+  return [filterData(spec, (row) => worst.has(row.row)), `Shown here: ${words}; the supplement below has all.`];
 }
 
 function fit(spec, width) {
@@ -139,12 +109,6 @@ function fit(spec, width) {
     const space = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
     fitted.spec.width = discrete && facet.sort ? Math.min(fitted.spec.width, Math.max(space, 120)) : Math.min(space, 420);
-  } else if (fitted.concat) {
-    if (!fitted.data) fitted.concat = fitted.concat.filter(holdsData); // else all share them
-    const columns = Math.min(most, fitted.concat.length);
-    fitted.columns = columns;
-    const space = Math.floor(width / columns) - margin - 14;
-    for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(space, 360));
   } else {
     fitted.width = discrete ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
   }
@@ -157,15 +121,14 @@ async function drawChart(chart) {
   const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
   const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
   const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
-  if (!chart.dataset.all) {
-    const section = chart.closest("section");
-    section.querySelector(".shown").textContent = words;
-    const supplement = section.querySelector(".supplement");
-    if (supplement) supplement.hidden = !words;
+  const supplement = chart.closest("section").querySelector(".supplement");
+  if (supplement && !chart.dataset.all) {
+    supplement.hidden = !words;
+    chart.closest("section").querySelector(".shown").textContent = words;
   }
   embedded.get(chart)?.finalize();
   embedded.delete(chart);
-  if (!holdsData(spec)) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
+  if (spec.data && !spec.data.values.length) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
   const embed = (space) => vegaEmbed(chart, fit(spec, space), {
     mode: "vega-lite", renderer: "svg", hover: false,
     actions: { export: true, source: false, compiled: false, editor: false },

@@ -18,7 +18,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
-from ldpflow.results.columns import group_keys
+from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
@@ -33,11 +33,17 @@ BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation tim
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
-def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> pa.Table:
+def explain(
+    store: RunStore,
+    summary: pa.Table,
+    damaged: Damaged = "refuse",
+    pieces: Iterable[tuple[pa.Table, list[CellRows]]] | None = None,
+) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
     Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
     ``joint`` and ``limits``. The metadata ``note`` counts clear effects, and those that chance would name.
+    ``pieces`` are the stored cells, for a caller that reads them too.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -54,7 +60,7 @@ def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> 
             centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
-    for keys, cells in stored_cells(store, damaged=damaged):
+    for keys, cells in pieces or stored_cells(store, damaged=damaged):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if cell_identity(key, keys.column_names) not in wanted:
                 continue

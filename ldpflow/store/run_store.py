@@ -188,9 +188,10 @@ class RunStore(RunFiles):
                 if own != other and None not in (own, other):
                     yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
         by_path = {key: list(group) for key, group in groupby(parts, key=lambda part: part.path_key)}
+        by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
-                ranges = replicates_by_cell(by_path.get(key, []))
+                ranges = by_cell.get(key, {})
                 found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
                 count = sum(last - first for first, last in found)
                 if count < wanted:
