@@ -238,8 +238,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
     least = min((row["pairs"] for row in rows if row["paired"]), default=None)
-    smallest = f"The smallest comparison has {least} pairs of replicates."
-    instead = {} if least is None else {"pairs": smallest}
+    instead = {} if least is None else {"pairs": f"The smallest comparison has {least} pairs of replicates."}
     if some_undefined:
         most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
         instead["undefined, vs"] = (

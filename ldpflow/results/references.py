@@ -23,13 +23,8 @@ from ldpflow.results.design import RunDesign
 from ldpflow.settings import is_vector
 from ldpflow.study import GROUPS
 
-TITLES = {
-    "problem": "problem",
-    "mechanism": "mechanism",
-    "algorithm": "algorithm",
-    "protocol": "protocol",
-    "method": "interval methods",
-}
+TITLES = {name: name for name in ("problem", "mechanism", "algorithm", "protocol")}
+TITLES |= {"method": "interval methods"}
 """Tables of a study file whose components follow papers, and their names in a text."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}

@@ -324,11 +324,16 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
     return found
 
 
+def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
+    found: dict[str, Simulator[Any, Any]] = {}
+    for dataset in store.datasets():
+        found |= stored_paths(dataset, damaged=damaged)
+    return found
+
+
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """Columns of a path in the summary, one row per path that has rows."""
-    paths: dict[str, Simulator[Any, Any]] = {}
-    for dataset in store.datasets():
-        paths |= stored_paths(dataset, damaged=damaged)
+    paths = every_path(store, damaged=damaged)
     return with_parameters(pa.table({"path": pa.array(sorted(paths), pa.string())}), paths)[0]
 
 

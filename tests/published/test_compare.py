@@ -38,8 +38,7 @@ def rows_as_printed() -> list[dict[str, Any]]:
 
 def test_load_reads_every_printed_number() -> None:
     numbers = load("dette-graw")
-    assert len(numbers) == 84
-    assert len({(*number.cell, number.measure) for number in numbers}) == 84
+    assert len(numbers) == len({(*number.cell, number.measure) for number in numbers}) == 84
     first, second = numbers[:2]
     assert first.cell == second.cell == (1, "quantile", 0.5, 0, "BB", 1_000_000)
     found = [
