@@ -312,15 +312,14 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
             continue
         try:
             path = described_simulator(part.meta)
-            reason = (
-                None if path.key == part.path_key else f"the settings in it are those of path p{path.key}"
-            )
         except (LdpflowError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = f"its path settings cannot be read: {error}"
-        if reason is None:
-            found[name] = path
         else:
-            dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+            if path.key == part.path_key:
+                found[name] = path
+                continue
+            reason = f"the settings in it are those of path p{path.key}"
+        dataset.leave_out(UnreadablePart(part.name, reason), damaged)
     return found
 
 
@@ -342,15 +341,12 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
-    bad: Damaged = damaged if damaged == "refuse" else []
-    found = (stored_cells(store, key, damaged=bad) for key in keys if f"p{key}" in paths)
+    found = (stored_cells(store, key, damaged=damaged) for key in keys if f"p{key}" in paths)
     rows = chain.from_iterable(found)
     watch = watch_of(store, paths)
-    summary = summary_of(rows if watch is None else watch.observed(rows), paths, null)
-    if damaged != "refuse" and bad != "refuse":
-        known = {part.name for part in damaged}
-        damaged.extend(part for part in bad if part.name not in known)
-    return summary if watch is None else watch.append_to(summary)
+    if watch is None:
+        return summary_of(rows, paths, null)
+    return watch.append_to(summary_of(watch.observed(rows), paths, null))
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
