@@ -123,7 +123,6 @@ def shortfall(row: Row) -> float:
 
 
 def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
-    """A line for each method: in how many cells it holds its level, its coverages, median length."""
     title = ALL if any(row["failures"] for row in rows) else "coverage"
     lines = []
     for line, own in by_method(rows, settings):
@@ -195,7 +194,6 @@ TRAJECTORY_MEASURES = (
 
 
 def trajectory_sheet(table: pa.Table) -> Sheet:
-    """Sheet of trajectories at the last step of every path: varying settings, means with their MCSE."""
     wide: dict[str, Row] = {}
     for row in last_rows(table.to_pylist()):
         wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
@@ -278,7 +276,6 @@ TERM = " term"
 
 
 def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row) for row in table.to_pylist()]

@@ -115,7 +115,6 @@ CELL = ("path", "n", "method", "level", "coordinate")
 
 
 def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) -> tuple[str, ...]:
-    """Columns in which cells differ that are compared by a table or a setting."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():

@@ -215,7 +215,6 @@ class StoredDesign:
 
 
 def tables_of(simulator: Any) -> dict[str, dict[str, Any]]:
-    """Kinds and settings of the parts of a path, by table."""
     parts = {table: part.model_dump(mode="json") for table, part in simulator.parts().items()}
     found = parts or {table: simulator.settings()[table] for table in PARTS if table in simulator.settings()}
     return {table: {k: v for k, v in part.items() if v is not None} for table, part in found.items()}

@@ -272,7 +272,6 @@ def summary_of(
 def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> pa.Table:
-    """Measures of some cells, and the columns :data:`DERIVED` that follow from them."""
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     derived = [
@@ -337,7 +336,6 @@ def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run, computed from its stored rows, some cells at a time."""
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
@@ -350,7 +348,6 @@ def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damag
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
