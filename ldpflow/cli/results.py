@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def of_study(text: str) -> Any:
-    """Option with a value for the study."""
     return typer.Option(metavar="X", help=text, show_default="the study's")
 
 
@@ -50,13 +49,11 @@ def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> boo
 
 
 def all_rows(command: str, run: str, **options: object) -> str:
-    """Command that prints all rows of a table."""
     given = ((f"--{name}", str(value)) for name, value in options.items() if value is not None)
     return shlex.join(["ldpflow", command, run, *chain(*given), "--all"])
 
 
 def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
-    """What a condition left of ``total`` rows, and what the table's metadata note."""
     kept = [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
     note = (table.schema.metadata or {}).get(b"note", b"").decode()
     return [*kept, *([note] if note else [])]

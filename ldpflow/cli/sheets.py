@@ -123,7 +123,6 @@ def shortfall(row: Row) -> float:
 
 
 def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
-    """A line for each method: in how many cells it holds its level, its coverages, median length."""
     title = ALL if any(row["failures"] for row in rows) else "coverage"
     lines = []
     for line, own in by_method(rows, settings):
@@ -195,7 +194,6 @@ TRAJECTORY_MEASURES = (
 
 
 def trajectory_sheet(table: pa.Table) -> Sheet:
-    """Sheet of trajectories at the last step of every path: varying settings, means with their MCSE."""
     wide: dict[str, Row] = {}
     for row in last_rows(table.to_pylist()):
         wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
@@ -238,8 +236,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
     least = min((row["pairs"] for row in rows if row["paired"]), default=None)
-    smallest = f"The smallest comparison has {least} pairs of replicates."
-    instead = {} if least is None else {"pairs": smallest}
+    instead = {} if least is None else {"pairs": f"The smallest comparison has {least} pairs of replicates."}
     if some_undefined:
         most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
         instead["undefined, vs"] = (
@@ -279,7 +276,6 @@ TERM = " term"
 
 
 def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row) for row in table.to_pylist()]

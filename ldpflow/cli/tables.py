@@ -85,7 +85,6 @@ class Sheet:
             print_lines([*self.left_out(left), *self.below(self.constants)])
 
     def left_out(self, titles: Sequence[str]) -> list[str]:
-        """Lines on the results that a window was too narrow for."""
         if not titles:
             return []
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
@@ -247,5 +246,4 @@ def number(title: str, name: str, digits: int) -> Shown:
 
 
 def estimate(title: str, name: str, error: str) -> Shown:
-    """Column of a measure and its Monte Carlo standard error."""
     return title, lambda row: with_error(row[name], row[error])

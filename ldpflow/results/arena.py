@@ -150,7 +150,6 @@ KEYS = ("path", "n", "level", "coordinate")
 
 
 def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSetting]:
-    """The settings of a run in the order of its summary: rows with equal values of these columns."""
     groups: dict[tuple[Any, ...], list[ArenaEntry]] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)

@@ -273,7 +273,6 @@ class Arrival:
     last_mean: float
 
     def coverage(self, level: float) -> float:
-        """Predicted coverage of the interval theta_bar +- z SE."""
         normal = NormalDist()
         z = normal.inv_cdf(0.5 + level / 2)
         if not (math.isfinite(self.bias) and self.sd_ratio > 0):

@@ -47,10 +47,6 @@ class CellRows:
     """Those of the method, NaN for missing values."""
     runs: int = 1
 
-    def __post_init__(self) -> None:
-        if np.any(self.truth != self.truth[:1]):
-            raise ValueError("the truth of a cell differs between replicates")
-
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
         rows = {name: values[kept] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         checks = {column: values[kept] for column, values in self.diagnostics.items()}

@@ -7,7 +7,7 @@ mechanism, the budget and the algorithm: the data streams are addressed by the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -61,7 +61,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
     paths = stored_paths(store.replicates, damaged="refuse")
     found = stored_cells(store, damaged="refuse")
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), cells, strict=True) for keys, cells in found))
-    columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
+    columns = comparison_columns(by, paths.values(), dict.fromkeys(name for key, _ in pairs for name in key))
     compared = {*columns, "epsilon"} if by == "mechanism" else {*columns}
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
@@ -110,25 +110,19 @@ def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
     ]
 
 
-def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
-    found: dict[str, list[str]] = {table: [] for table in TABLES}
-    for simulator in simulators:
-        for table, names in setting_names(simulator).items():
-            if table in found:
-                found[table] += names
-    found["method"] = [name for name in keys if name not in CELL]
-    return {table: tuple(dict.fromkeys(names)) for table, names in found.items()}
-
-
 CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def comparison_columns(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) -> tuple[str, ...]:
+    settings: dict[str, list[str]] = {table: [] for table in TABLES}
+    for simulator in simulators:
+        for table, names in setting_names(simulator).items():
+            settings.setdefault(table, []).extend(names)
+    settings["method"] = [name for name in keys if name not in CELL]
     if by in TABLES:
-        return (by, *settings[by])
-    single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
+        return tuple(dict.fromkeys((by, *settings[by])))
+    single = [*dict.fromkeys(chain.from_iterable(map(settings.__getitem__, TABLES))), "n", "level"]
     if by not in single:
         raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}")
     return (by,)

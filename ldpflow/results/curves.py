@@ -200,7 +200,6 @@ def over_steps(values: Array) -> Array:
 
 
 def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curves, Curves]:
-    """Bounds and limits of the noise norm and of the mean gradient norm."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
     mean = chi_mean(problem.dimension)

@@ -145,7 +145,6 @@ class Decomposition:
 
     @cached_property
     def diagnosis(self) -> dict[str, Term]:
-        """:data:`DIAGNOSIS`, ``length_cv`` and ``skewness``."""
         return {name: term_of(name, values) for name, values in self.found.items()}
 
     def main_cause(self) -> str | None:
@@ -284,7 +283,6 @@ class Decomposition:
         return effects | {f"{term.name}_effect_mcse": term.mcse for term in terms}
 
     def words(self, term: Term) -> str:
-        """A property with its size."""
         v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
             wrong, long = v["length_ratio"] - 1.0, term.effect > 0
@@ -372,7 +370,6 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:
-    """Share of hits among the replicates of each row of ``kept``."""
     return np.array([np.mean(hits[k]) for k in kept])
 
 

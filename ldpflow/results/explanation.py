@@ -138,7 +138,6 @@ def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
 

@@ -48,7 +48,6 @@ def finite_or_none(value: float | None) -> float | None:
 
 
 def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
-    """All measures of one cell and coordinate."""
     replicates = len(rows.ok)
     finished = rows.finished()
     count = len(finished.ok)

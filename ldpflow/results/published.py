@@ -35,8 +35,6 @@ from ldpflow.settings import closest
 Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 
-MEASURES: tuple[Measure, ...] = ("coverage", "length")
-
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 """Files of published tables by the name that `verify` takes."""
 
@@ -135,7 +133,7 @@ def load(name: str) -> list[PublishedRow]:
             half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"]),
         )
         for line in csv.DictReader(text.splitlines())
-        for measure in MEASURES
+        for measure in COMPARED
     ]
 
 
@@ -185,7 +183,7 @@ class Comparison:
     def power(self) -> Iterator[str]:
         """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
-        for measure in MEASURES:
+        for measure in COMPARED:
             scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
             if (found := self.detectable(measure)) is not None:
                 middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
@@ -265,20 +263,13 @@ def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]
     result = {}
     for name, printed in (asked | defaults).items():
         value = row.get(name)
-        if (name in asked or value is not None) and not agree(value, printed):
+        if isinstance(printed, tuple) and value is not None:
+            value = tuple(json.loads(value))
+        if (name in asked or value is not None) and value != printed:
             result[name] = (value, printed)
     if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
         del result["M"]  # the default, floor(n^(1/4)), typed out
     return result
-
-
-def agree(value: Any, printed: Any) -> bool:
-    """Whether two settings are equal. Vectors may come as lists or as JSON."""
-    if isinstance(printed, tuple):
-        if isinstance(value, str):
-            value = json.loads(value)
-        return list(value) == list(printed)
-    return bool(value == printed)
 
 
 def why_missing(number: PublishedRow, candidates: Sequence[Columns]) -> MissingCell:

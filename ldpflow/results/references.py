@@ -23,13 +23,8 @@ from ldpflow.results.design import RunDesign
 from ldpflow.settings import bare_type
 from ldpflow.study import GROUPS
 
-TITLES = {
-    "problem": "problem",
-    "mechanism": "mechanism",
-    "algorithm": "algorithm",
-    "protocol": "protocol",
-    "method": "interval methods",
-}
+TITLES = {name: name for name in ("problem", "mechanism", "algorithm", "protocol")}
+TITLES |= {"method": "interval methods"}
 """Tables of a study file whose components follow papers, and their names in a text."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
@@ -76,7 +71,6 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
 
 
 def kinds_without_reference(study: Mapping[str, Any]) -> list[str]:
-    """Kinds of a study, of plug-ins, whose references are not known."""
     return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
 
@@ -101,7 +95,6 @@ def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
 
 
 def own_variants(study: Mapping[str, Any]) -> list[str]:
-    """Variants of published methods in a study that are ldpflow's own, in words."""
     found = []
     for kinds, name, value, words in OWN_VARIANTS:
         for entry in entries(study, "method"):
@@ -175,7 +168,6 @@ def own_n(summary: pa.Table) -> str | None:
 
 
 def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
-    """Numbers of cells, replicates and failures, and the largest Monte Carlo error of a coverage."""
     if summary.num_rows == 0:
         return {"cells": 0, "replicates": f"{study['replicates']:,}"}
     counts = pc.min_max(summary["replicates"]).as_py()
@@ -189,7 +181,6 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
 
 
 def entry_words(table: str, entry: Mapping[str, Any]) -> str:
-    """Kind of an entry, and its settings that vary, are not at their default, or are in NAMED."""
     kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = []
@@ -202,7 +193,6 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
 
 
 def at_default(value: object, fields: Sequence[FieldInfo]) -> bool:
-    """Whether a setting has one value, the default of all its classes."""
     given = as_lists(value)
     defaults = [as_lists(field.get_default()) for field in fields]
     return all(default in (given, [given]) or [default] == given for default in defaults)

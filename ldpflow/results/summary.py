@@ -272,7 +272,6 @@ def summary_of(
 def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
 ) -> pa.Table:
-    """Measures of some cells, and the columns :data:`DERIVED` that follow from them."""
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
     derived = [
@@ -312,44 +311,43 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
             continue
         try:
             path = described_simulator(part.meta)
-            reason = (
-                None if path.key == part.path_key else f"the settings in it are those of path p{path.key}"
-            )
         except (LdpflowError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = f"its path settings cannot be read: {error}"
-        if reason is None:
-            found[name] = path
         else:
-            dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+            if path.key == part.path_key:
+                found[name] = path
+                continue
+            reason = f"the settings in it are those of path p{path.key}"
+        dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+    return found
+
+
+def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
+    found: dict[str, Simulator[Any, Any]] = {}
+    for dataset in store.datasets():
+        found |= stored_paths(dataset, damaged=damaged)
     return found
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """Columns of a path in the summary, one row per path that has rows."""
-    paths: dict[str, Simulator[Any, Any]] = {}
-    for dataset in store.datasets():
-        paths |= stored_paths(dataset, damaged=damaged)
+    paths = every_path(store, damaged=damaged)
     return with_parameters(pa.table({"path": pa.array(sorted(paths), pa.string())}), paths)[0]
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run, computed from its stored rows, some cells at a time."""
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
-    bad: Damaged = damaged if damaged == "refuse" else []
-    found = (stored_cells(store, key, damaged=bad) for key in keys if f"p{key}" in paths)
+    found = (stored_cells(store, key, damaged=damaged) for key in keys if f"p{key}" in paths)
     rows = chain.from_iterable(found)
     watch = watch_of(store, paths)
-    summary = summary_of(rows if watch is None else watch.observed(rows), paths, null)
-    if damaged != "refuse" and bad != "refuse":
-        known = {part.name for part in damaged}
-        damaged.extend(part for part in bad if part.name not in known)
-    return summary if watch is None else watch.append_to(summary)
+    if watch is None:
+        return summary_of(rows, paths, null)
+    return watch.append_to(summary_of(watch.observed(rows), paths, null))
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None

@@ -56,7 +56,6 @@ def statistics_of(schema: pa.Schema) -> dict[str, Column]:
 
 
 def meanings(schema: pa.Schema) -> dict[str, str]:
-    """Meaning of every statistic in the summary of trajectories."""
     along = "along a path, over its checkpoints but the last"
     return {name: column.meaning for name, column in statistics_of(schema).items()} | {
         name: f"mean of {stat} {along}" for name, stat in MEANS.items()
@@ -67,11 +66,7 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
     """All rows, each once, sorted by path and n. Refuses a row that is stored twice with different values."""
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
-    fresh = np.zeros(table.num_rows, dtype=bool)
-    fresh[:1] = True
-    for name in KEYS:
-        codes = key_codes(table[name])
-        fresh[1:] |= codes[1:] != codes[:-1]
+    fresh = changes(*(key_codes(table[name]) for name in KEYS))
     again = np.flatnonzero(~fresh)
     for name in statistics_of(table.schema):
         codes = key_codes(table[name])
@@ -122,7 +117,6 @@ def summarise(rows: pa.Table) -> pa.Table:
 
 
 def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a summary of trajectories at the last step of their path."""
     last: dict[str, int] = {}
     for row in rows:
         last[row["path"]] = max(last.get(row["path"], 0), row["step"])
@@ -131,10 +125,14 @@ def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
     """First and last place (exclusive) of equal consecutive rows."""
-    count = len(columns[0])
-    fresh = np.ones(count, dtype=bool)
+    return pairwise([*np.flatnonzero(changes(*columns)).tolist(), len(columns[0])])
+
+
+def changes(*columns: np.ndarray) -> np.ndarray:
+    """Mask of the rows that differ from the row before."""
+    fresh = np.ones(len(columns[0]), dtype=bool)
     fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    return pairwise([*np.flatnonzero(fresh).tolist(), count])
+    return fresh
 
 
 def moments(x: np.ndarray) -> dict[str, float]:

@@ -48,7 +48,6 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
 
 
 def columns_named(where: str | None) -> list[str]:
-    """Names of columns in a condition that can be read."""
     return [node.id for node in ast.walk(ast.parse((where or "0").strip())) if isinstance(node, ast.Name)]
 
 
@@ -183,7 +182,6 @@ def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
 def stored_rows(
     store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
 ) -> pa.Table:
-    """Rows of single replicates, with their settings, that meet a condition and have these values."""
     found = []
     for table in iterate_rows(store):
         chosen = None if where is None else condition(where, table.schema)

@@ -158,10 +158,11 @@ class Dataset:
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
-        """List an unusable part, or raise its error."""
+        """List an unusable part once, or raise its error."""
         if damaged == "refuse":
             raise self.unusable(bad)
-        damaged.append(bad)
+        if all(bad.name != known.name for known in damaged):
+            damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Stored replicates by cell id, from footers: sorted disjoint half-open ranges.

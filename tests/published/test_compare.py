@@ -38,8 +38,7 @@ def rows_as_printed() -> list[dict[str, Any]]:
 
 def test_load_reads_every_printed_number() -> None:
     numbers = load("dette-graw")
-    assert len(numbers) == 84
-    assert len({(*number.cell, number.measure) for number in numbers}) == 84
+    assert len(numbers) == len({(*number.cell, number.measure) for number in numbers}) == 84
     first, second = numbers[:2]
     assert first.cell == second.cell == (1, "quantile", 0.5, 0, "BB", 1_000_000)
     found = [
@@ -136,18 +135,13 @@ def test_other_laws_and_explicit_defaults() -> None:
     bm["M"] = 31  # floor((10^6)^(1/4)), typed out
     rows[0]["law"] = "laplace"
     rows[1]["law"] = "normal"
-    rows[-1]["coefficients"] = [0.0, 0.0, 1.0, -1.0]
+    rows[-1]["coefficients"] = "[0.0,0.0,1.0,-1.0]"
     result = compared(rows)
     (missing,) = result.missing
     assert (missing.method, missing.n) == ("BB", 10**6)
     assert missing.reason == "in the run only with law = laplace (published: normal)"
-    for value, kind in (("[0.0,0.0,1.0,-1.0]", None), ("[0.0,0.0,1.0]", "other settings")):
-        for row in rows:
-            row["coefficients"] = None
-        rows[-1]["coefficients"] = value
-        cells = compared(rows).missing
-        kinds = [cell.kind for cell in cells if cell.table == 2]
-        assert kinds == ([] if kind is None else [kind])
+    rows[-1]["coefficients"] = "[0.0,0.0,1.0]"
+    assert [cell.kind for cell in compared(rows).missing if cell.table == 2] == ["other settings"]
 
 
 def test_every_matching_row_is_compared() -> None:

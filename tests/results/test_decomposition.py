@@ -6,14 +6,12 @@ import dataclasses
 import math
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
@@ -153,15 +151,14 @@ KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Real runs: all methods and a plug-in's at a biased quantile, and a vector."""
-    lf.load_plugin(str(Path(__file__).with_name("average_plugin.py")))
+    """Real runs: all methods at a biased quantile, and a vector."""
     many = changed(
         replicates=150,
         problem={"kind": "quantile", "tau": 0.9},
         mechanism={"kind": "randomized_response", "epsilon": 1},
         grid={"n": [4000], "level": [0.9]},
         algorithm={"kind": "ldp_sgd"},
-        method=[{"kind": kind} for kind in (*KINDS, "eight_batches")],
+        method=[{"kind": kind} for kind in KINDS],
     )
     vector = many | {
         "problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]},
@@ -177,7 +174,6 @@ def runs(tmp_path_factory):
         table = explain(store, summary)
         texts = zip(summary.to_pylist(), table["explanation"].to_pylist(), strict=True)
         found[name] = (store, list(texts), table)
-    INTERVAL_METHODS.pop("eight_batches")
     return found
 
 
@@ -230,11 +226,10 @@ def test_explain_says_how_many_effects_chance_would_name(runs):
     assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
 
 
-def test_arrival_is_said_of_averages_whatever_their_name(runs):
+def test_arrival_is_said_of_averages(runs):
     said = {row["method"]: text for row, text in runs["many"][1]}
     about = {method for method, text in said.items() if "predicted bias of the average" in text}
-    bundled = {kind for kind in KINDS if INTERVAL_METHODS[kind].around_average}
-    assert about == bundled | {"eight_batches"}
+    assert about == {kind for kind in KINDS if INTERVAL_METHODS[kind].around_average}
     # One unit for both biases, and no advice that another method's contradicts.
     measured = re.search(r"measured ([+-]\S+):", said["BB"])[1]
     assert f"bias of {measured} SE" in said["BB"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -74,8 +73,6 @@ def test_the_trials_case():
     assert found.relaxation_times == pytest.approx(2.568, abs=5e-4)
     assert found.standard_error == pytest.approx(0.7059, abs=5e-5)
     assert found.bias == pytest.approx(-10.60, abs=0.05)
-    assert found.bias_start / found.bias == pytest.approx(1.0, abs=0.02)
-    assert found.sd_ratio == pytest.approx(0.77, abs=0.03)
     assert found.coverage(0.9) < 1e-6
     assert found.verdict == "not_arrived"
 
@@ -159,10 +156,3 @@ def grid():
         for epsilon in (0.5, 1.0, 2.0)
         for gamma in (0.51, 0.7)
     ]
-
-
-def test_verdicts_of_the_grid():
-    """432 cells whose verdicts were counted with the literal form."""
-    count = Counter(found.verdict for found in predict_arrivals(grid()))
-    assert count["arrived"] == 24 and count["doubtful"] == 32
-    assert count["not_arrived"] + count["steps_too_large"] == 376

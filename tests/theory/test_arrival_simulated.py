@@ -19,6 +19,7 @@ from ldpflow.practice.planning.sources import design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.studies import changed
 from tests.theory.test_arrival import grid
 
 TR = {"kind": "TR"}
@@ -27,19 +28,11 @@ TR3 = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
 
 def simulated(folder, problem, epsilon, steps, n, methods, replicates, seed=11):
     """Rows of the summary by method (TR3 for TR of degree 3), one path."""
-    study = Study.from_mapping(
-        {
-            "name": "arrival",
-            "seed": seed,
-            "replicates": replicates,
-            "problem": {"kind": "quantile", **problem},
-            "mechanism": {"kind": "randomized_response", "epsilon": epsilon},
-            "algorithm": {"kind": "ldp_sgd", **steps},
-            "grid": {"n": [n], "level": [0.9]},
-            "method": [*methods],
-        }
-    )
-    run_study(study, folder, engine="serial")
+    study = changed(
+        seed=seed, replicates=replicates, problem={"kind": "quantile", **problem}, mechanism__epsilon=epsilon,
+        algorithm={"kind": "ldp_sgd", **steps}, grid={"n": [n], "level": [0.9]}, method=methods,
+    )  # fmt: skip
+    run_study(Study.from_mapping(study), folder, engine="serial")
     rows = RunStore(folder).read_summary().to_pylist()
     return {row["method"] + ("3" if row["degree"] == 3 else ""): row for row in rows}
 
