@@ -102,7 +102,7 @@ def widened_runs(run, share, asked, count):
     return np.array([one.widened(0.5, Z90, "line", share, asked) for one in singles]).T
 
 
-@pytest.mark.parametrize(("kind", "push"), zip(ONE_SHOT, ["down", "up"] * 3, strict=True))
+@pytest.mark.parametrize(("kind", "push"), list(zip(ONE_SHOT, ["down", "up"] * 3, strict=True)))
 def test_the_worst_attack_on_a_histogram(kind, push):
     """300 collections whose liars aim at the median: a limit is wrong in 5%, as planned.
 
