@@ -143,13 +143,12 @@ class Descent(Questions):
         """A_i of a report: an unbiased estimate of F(theta) - tau."""
         if self.mechanism.kind in ("laplace", "clipped_gaussian"):
             return [report]
-        count = len(self.thetas) + 1  # of the answers; of a bit 1 says that the value lies in cell 0
+        # Of a bit 1 says that the value lies in cell 0.
         cell = 1 - report if self.mechanism.kind == "randomized_response" else report
         odds = math.exp(self.mechanism.epsilon)
-        keep, other = odds / (odds + count - 1), 1 / (odds + count - 1)
-        return [
-            ((cell <= q) - (q + 1) * other) / (keep - other) - tau for q, tau in enumerate(self.design.taus)
-        ]
+        keep, other = (weight / (odds + len(self.thetas)) for weight in (odds, 1.0))
+        taus = enumerate(self.design.taus)
+        return [((cell <= q) - (q + 1) * other) / (keep - other) - tau for q, tau in taus]
 
     def take(self, question: None, report: Any) -> None:
         self.sums = [a + b for a, b in zip(self.sums, self.gradient(report), strict=True)]
@@ -157,11 +156,9 @@ class Descent(Questions):
         if self.room[0] == 0:
             eta = self.algorithm.step_constant() * self.round ** -self.algorithm.step_exponent()
             factors = self.algorithm.step_factors() or (1.0,) * len(self.thetas)
-            moved = [
-                theta - eta * factor * total / self.size
-                for theta, factor, total in zip(self.thetas, factors, self.sums, strict=True)
-            ]
-            self.thetas, self.sums = sorted(moved), [0.0] * len(moved)
+            moves = zip(self.thetas, factors, self.sums, strict=True)
+            self.thetas = sorted(theta - eta * factor * total / self.size for theta, factor, total in moves)
+            self.sums = [0.0] * len(factors)
             if self.round < self.steps:
                 self.round, self.room = self.round + 1, [self.size]
 
@@ -279,9 +276,7 @@ class Collection:
             raise Refused("the question has changed; do not answer another")
         room[self.state.place(question)] -= 1
         row = (ticket["user"], ticket["round"], question, json.dumps(report))
-        self.database.execute(
-            "INSERT INTO reports (ticket, round, question, report) VALUES (?, ?, ?, ?)", row
-        )
+        self.database.execute("INSERT INTO reports VALUES (NULL, ?, ?, ?, ?)", row)
         accepted.append((question, report))
         return True
 
@@ -292,19 +287,15 @@ class Collection:
         """
         state = self.begin()
         complete = self.count - self.count % self.design.batch_size
+        query = "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?"
         with open(file, "w", newline="", encoding="utf-8") as out:
-            writer = None
-            rows = self.database.execute(
-                "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?", (complete,)
-            )
-            for question, text, user in rows:
-                report = json.loads(text)
-                row = state.column(question) | {"report": report, "user": user}
-                writer = writer or csv.DictWriter(out, list(row))
-                if state.round == 1 and out.tell() == 0:
-                    writer.writeheader()
-                writer.writerow(row)
-                state.take(question, report)
+            writer = csv.writer(out)
+            for at, (question, text, user) in enumerate(self.database.execute(query, (complete,))):
+                row = state.column(question) | {"report": json.loads(text), "user": user}
+                if at == 0:
+                    writer.writerow(row)
+                writer.writerow(row.values())
+                state.take(question, row["report"])
         return complete
 
     def close(self) -> None:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,11 +91,10 @@ def analyse(
     from ldpflow.practice.transcripts.analysis import analyse as compute
     from ldpflow.practice.transcripts.collection import merge_settings, read_settings
 
-    algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
-        "algorithm": algorithm,
+        "algorithm": {"gamma": gamma, "c": c, "theta0": theta0 or None, "final_theta": final_theta or None},
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
@@ -117,21 +115,19 @@ def analyse(
     if "protocol" in stored and mechanism is None and mu is None:
         given |= {"protocol": {"epsilon": epsilon}, "mechanism": None}
     tables = merge_settings(drop_none(given), stored, str(settings))
-    count = read_count(n, "n")
-    found = compute(files, tables, n=count, adversarial_share=adversarial_share)
+    found = compute(files, tables, n=read_count(n, "n"), adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
         analysis_sheet(found).show(form)
     if html is not None:
-        write_page(found, html)
+        require_extra("report", "altair", "vl_convert")
+        from ldpflow.report.analysis_page import analysis_html
+        from ldpflow.report.charts import write_file
+
+        write_file(html, analysis_html(found).encode(), "html")
     if code := found.exit_code(strict):
         raise typer.Exit(code)
-
-
-def one_or_all(values: list[float] | None) -> float | list[float] | None:
-    """A single number for a flag that was given once."""
-    return values[0] if values and len(values) == 1 else values or None
 
 
 def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,17 +153,6 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
-
-
-def write_page(analysis: Analysis, file: str) -> None:
-    require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.analysis_page import analysis_html
-
-    try:
-        Path(file).write_text(analysis_html(analysis), encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("html", file, "a file that can be written", f"{reason}.") from None
 
 
 def audit(

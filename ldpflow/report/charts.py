@@ -127,7 +127,7 @@ def save(chart: Any, file: str | os.PathLike[str]) -> None:
     write_file(file, content.encode() if isinstance(content, str) else content)
 
 
-def write_file(file: str | os.PathLike[str], content: bytes) -> None:
+def write_file(file: str | os.PathLike[str], content: bytes, field: str = "output") -> None:
     """Write a file in one step, so that a reader finds an old or a new one."""
     target = Path(file)
     unfinished = target.with_name(target.name + ".unfinished")
@@ -137,7 +137,7 @@ def write_file(file: str | os.PathLike[str], content: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         reason = error.strerror or str(error)
-        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+        raise InputError(field, str(file), "a file that can be written", f"{reason}.") from None
 
 
 Z95 = 1.959963984540054

@@ -13,7 +13,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow import client
+from ldpflow.study.reading import toml_text
+from tests.oracles import transcript
 from tests.oracles.transcript import cell_demo, demo
+from tests.transcripts import test_cells
 from tests.transcripts.conftest import as_table, write
 
 FLAGS = (
@@ -21,19 +24,8 @@ FLAGS = (
     *("--gamma", 0.51, "--c", 40, "--theta0", 20),
 )
 
-
-SETTINGS = """
-[problem]
-tau = 0.9
-[mechanism]
-kind = 'randomized_response'
-epsilon = 1.0
-[algorithm]
-gamma = 0.51
-c = 40.0
-[[method]]
-kind = 'BM'
-"""
+BM = {"method": [{"kind": "BM"}]}
+SETTINGS = toml_text(transcript.SETTINGS | BM)
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +116,7 @@ def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
     columns = {f"theta_{j}": [t[j] for t, _ in rows] for j in (0, 1)} | {"report": [r for _, r in rows]}
     file, page = write(pa.table(columns), tmp_path / "cells.parquet"), tmp_path / "page.html"
     settings = tmp_path / "cells.toml"
-    settings.write_text(
-        "[problem]\nkind = 'quantiles'\ntaus = [0.3, 0.6]\n[mechanism]\nkind = 'cells'\nepsilon = 2.0\n"
-        "[algorithm]\nc = 3.0\ngamma = 0.6\n[[method]]\nkind = 'BM'\n"
-    )
+    settings.write_text(toml_text(test_cells.SETTINGS | {"algorithm": {"c": 3.0, "gamma": 0.6}} | BM))
     flags = ("--settings", settings, "--theta0", -1, "--theta0", 0.5, "--final-theta", last[0])
     flags = (*flags, "--final-theta", last[1], "--format", "json")
     shown = ldpflow("analyse", file, *flags, "--n", "4e3", "--html", page)

@@ -15,6 +15,7 @@ from ldpflow import client
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.collections import (
+    Histograms,
     fold_one_shot,
     fold_rounds,
     report_range,
@@ -102,8 +103,26 @@ def widened_runs(run, share, asked, count):
     return np.array([one.widened(0.5, Z90, "line", share, asked) for one in singles]).T
 
 
-@pytest.mark.parametrize("kind", ONE_SHOT)
-@pytest.mark.parametrize("push", ["down", "up"])
+@pytest.mark.parametrize(("kind", "z"), [*((kind, 0.0) for kind in ONE_SHOT), ("thresholds", Z90)])
+def test_the_shift_of_limits(kind, z):
+    """Limits of the test of F less the worst shift of F(x) = tau; each side has its own.
+
+    Thresholds have a known variance, and the number of adversarial users at an edge varies too.
+    """
+    tau, share, n, protocol = 0.3, 0.02, 30_000, PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16)
+    edges, cdf, b = protocol.edges(16), np.linspace(0.0, 1.0, 17), protocol.budget()
+    asked = np.full(protocol.questions(16), n / 15.0)
+    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1))
+    found = run.widened(tau, z, "line", share, asked)
+    variance = 15 * (tau * (1 - tau) + b.noise / 4) + share * (1 - share) * 14 / b.gap**2
+    for side, worst in enumerate(report_range(protocol, 16)[:2]):
+        moved = cdf[1:-1] - share * (worst - tau)
+        expected = oracle.inversion(moved, np.full(15, variance), n, edges, tau, z)
+        assert found[side] == pytest.approx(expected[side], abs=1e-9)
+    assert found[0] < oracle.crossing(cdf, edges, tau) < found[1]
+
+
+@pytest.mark.parametrize(("kind", "push"), list(zip(ONE_SHOT, ["down", "up"] * 3, strict=True)))
 def test_the_worst_attack_on_a_histogram(kind, push):
     """300 collections whose liars aim at the median: a limit is wrong in 5%, as planned.
 

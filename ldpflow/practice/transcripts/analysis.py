@@ -127,11 +127,7 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
     users: list[Any] = []
     for part in source.parts:
         text = part.settings()
-        try:
-            own = {} if text is None else parse_toml(text, "file", part.place)
-        except InputError as error:
-            allowed = f"settings in its metadata that are {error.allowed}"
-            raise InputError("file", part.place, allowed, error.hint) from None
+        own = {} if text is None else parse_toml(text, f"settings in the metadata of {part.place}")
         users.append(own.pop("n", None))
         if "problem" in own:
             problem = dict.fromkeys(OF_THE_SCALE[:2]) | dict(read_table(own, "problem"))

@@ -196,8 +196,6 @@ def as_list(value: object) -> list[object]:
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
     """A collection from its TOML tables (docs/analyse.md)."""
-    if not isinstance(settings, Mapping):
-        raise InputError("settings", settings, "tables of settings, by name")
     for name, value in settings.items():
         if name not in KNOWN:
             raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))

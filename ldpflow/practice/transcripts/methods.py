@@ -31,20 +31,20 @@ class Row(dict[str, Any]):
     checks: Mapping[str, Any]
     honest: tuple[float | None, float | None] | None = None
 
+    def set_limits(self, lower: float, upper: float, range_end: bool = False) -> None:
+        ok = math.isfinite(lower) and math.isfinite(upper)
+        self["lower"], self["upper"] = (lower, upper) if ok else (None, None)
+        self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+
     def widen(self, lower: float, upper: float, range_end: bool = False) -> None:
         self.honest = (self["lower"], self["upper"])
-        ok = math.isfinite(lower) and math.isfinite(upper)
-        limits = (lower, upper) if ok else (None, None)
-        self["lower"], self["upper"] = limits
-        self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+        self.set_limits(lower, upper, range_end)
 
     def in_unit(self, scale: Transform) -> None:
         """Take estimate and limits back from a scale, and the standard error by the delta method."""
         if self["se"] is not None:
-            self["se"] *= float(slope(scale, self["estimate"]))
+            self["se"] = number(self["se"] * float(slope(scale, self["estimate"])))
         self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
-        if self["se"] is not None and not math.isfinite(self["se"]):
-            self["se"] = None
         if None in (self["lower"], self["upper"]):
             self |= {"lower": None, "upper": None, "status": "undefined"}
         if self.honest is not None:
@@ -53,8 +53,7 @@ class Row(dict[str, Any]):
 
 def value_in_unit(value: float | None, scale: Transform) -> float | None:
     """The value in the unit of the data; None beyond the largest number."""
-    found = math.nan if value is None else float(inverse(scale, value))
-    return found if math.isfinite(found) else None
+    return None if value is None else number(float(inverse(scale, value)))
 
 
 PLANE_OR_SPACE = 3
@@ -202,8 +201,6 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
         own = method.model_dump(exclude={"kind"})
         for at, level in enumerate(levels):
             for j in range(len(result.estimate)):
-                lower, upper = (number(limits[at, j, 0]) for limits in (result.lower, result.upper))
-                ok = lower is not None and upper is not None
                 checks = {
                     name: number((values[at] if values.ndim == 3 else values)[j, 0])
                     for name, values in result.diagnosis.items()
@@ -218,11 +215,9 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                     coordinate=j,
                     estimate=number(result.estimate[j, 0]),
                     se=None if result.se is None else number(result.se[j, 0]),
-                    lower=lower if ok else None,
-                    upper=upper if ok else None,
                     **checks,
-                    status="undefined" if not ok else "range_end" if ended else "ok",
                 )
+                row.set_limits(float(result.lower[at, j, 0]), float(result.upper[at, j, 0]), ended)
                 row.of, row.own, row.checks = method, own, checks
                 found.append(row)
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
@@ -114,20 +113,12 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-def write_transcript(
-    path: Any,
-    seed: int,
-    replicate: int,
-    n: int,
-    file: str | os.PathLike[str],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> int:
-    """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
+Transcript = tuple[Iterator[pa.Table], Callable[[], dict[str, Any]]]
+"""Tables, the first one perhaps without rows, and settings, to call after the last table."""
 
-    The last of n users are left out if they do not fill a round; returns the rows. Settings of a CSV file go
-    into FILE.toml. They name the ``methods`` and ``levels`` that `analyse` computes by default.
-    """
+
+def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
+    """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     final: Floats = np.empty((0, path.dimension))
@@ -140,65 +131,18 @@ def write_transcript(
             yield table_of(path, first, thetas, gradients)
 
     def settings() -> dict[str, Any]:
-        made = path_settings(path, seed, replicate, final.tolist()) | wishes(methods, levels)
+        made = path_settings(path, seed, replicate, final.tolist())
         return made if n == users else {"n": n, **made}
 
-    write_tables(file, tables(), settings)
-    return users
-
-
-def wishes(methods: Sequence[IntervalMethod], levels: Sequence[float]) -> dict[str, Any]:
-    """Intervals that `analyse` computes by default."""
-    tables = [method.model_dump(exclude_none=True) for method in methods]
-    return {"level": tuple(levels)} | ({"method": tables} if tables else {})
-
-
-def write_tables(
-    file: str | os.PathLike[str], tables: Iterator[pa.Table], settings: Callable[[], dict[str, Any]]
-) -> None:
-    """Write tables one after the other, then the settings, as a file that is there in full or not at all."""
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    target = FilePath(file)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    parquet = target.suffix.lower() in (".parquet", ".pq")
-    first = next(tables)
-    try:
-        with (
-            pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
-            if parquet
-            else pyarrow.csv.CSVWriter(temporary, first.schema)
-        ) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-            text = toml_text(settings())
-            if parquet:
-                writer.add_key_value_metadata({"ldpflow": text})
-            else:
-                target.with_name(f"{target.name}.toml").write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    return tables(), settings
 
 
 MOST_BITS = 2**28
 """Most reports, or bits of reports, of a transcript of a protocol."""
 
 
-def write_counts(
-    simulator: Counts,
-    seed: int,
-    replicate: int,
-    n: int,
-    file: str | os.PathLike[str],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> int:
-    """Draw the counts of a replicate of a protocol again and write reports that have them.
+def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> Transcript:
+    """Reports that have the counts of a replicate of a protocol, which are drawn again.
 
     Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
     their counts. The order of the rows is random, within a round of ``rounds``.
@@ -231,8 +175,7 @@ def write_counts(
         "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
     }
-    write_tables(file, iter([table]), lambda: wanted | wishes(methods, levels))
-    return int(table.num_rows)
+    return iter([table]), lambda: wanted
 
 
 def check_bits(count: int) -> None:
@@ -283,6 +226,51 @@ def expand_bits(asked: Integers, ones: Integers) -> Integers:
     return np.stack([questions, bits], axis=1)
 
 
+def write_transcript(
+    simulator: Any,
+    seed: int,
+    replicate: int,
+    n: int,
+    file: str | os.PathLike[str],
+    wishes: Mapping[str, Any] | None = None,
+) -> int:
+    """Write the transcript of a replicate, Parquet or CSV by the file's name, and return its rows.
+
+    It is there in full or not at all. Settings of a CSV file go into FILE.toml. ``wishes``: what `analyse`
+    computes by default.
+    """
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    make = transcript_of_counts if isinstance(simulator, Counts) else transcript_of_path
+    tables, settings = make(simulator, seed, replicate, n)
+    target, rows = FilePath(file), 0
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    parquet = target.suffix.lower() in (".parquet", ".pq")
+    first = next(tables)
+    try:
+        with (
+            pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
+            if parquet
+            else pyarrow.csv.CSVWriter(temporary, first.schema)
+        ) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+                rows += table.num_rows
+            text = toml_text(settings() | dict(wishes or {}))
+            if parquet:
+                writer.add_key_value_metadata({"ldpflow": text})
+            else:
+                target.with_name(f"{target.name}.toml").write_text(text, encoding="utf-8")
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
 def stored_transcript(
     run: str | os.PathLike[str],
     path_key: str,
@@ -311,8 +299,7 @@ def stored_transcript(
         for cell in plan.cells
         if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
     )
-    levels = tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)
-    rest = (study.seed, replicate, users, file, tuple(methods), levels)
-    if isinstance(plan.simulator, Counts):
-        return write_counts(plan.simulator, *rest)
-    return write_transcript(plan.simulator, *rest)
+    wishes: dict[str, Any] = {"level": tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)}
+    if methods:
+        wishes["method"] = [method.model_dump(exclude_none=True) for method in methods]
+    return write_transcript(plan.simulator, study.seed, replicate, users, file, wishes)
