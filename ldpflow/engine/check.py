@@ -38,7 +38,7 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
-from ldpflow.study.plugins import loaded_names
+from ldpflow.study.plugins import loaded_plugins
 from ldpflow.study.reading import check_plugins, stored_mapping, stored_plugins
 from ldpflow.study.stored import header_matches, stored_study, study_to_run, uses_files
 
@@ -300,7 +300,7 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_names()]
+    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_plugins()]
     if study is None and missing:
         warnings.warn(
             f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "

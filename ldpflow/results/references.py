@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_origin
 
 import jinja2
 import pyarrow as pa
@@ -20,7 +20,7 @@ from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.documents import Reference, label, read_bib, references
 from ldpflow.results.design import RunDesign
-from ldpflow.settings import Settings, is_vector
+from ldpflow.settings import Settings, bare_type
 from ldpflow.study import GROUPS
 
 MEASURES = "morris2019"
@@ -206,7 +206,7 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     settings = []
     for name, value in entry.items():
         if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes)):
-            vector = any(is_vector(field.annotation) for field in fields_of(name, classes))
+            vector = any(get_origin(bare_type(f.annotation)[0]) is tuple for f in fields_of(name, classes))
             settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
 

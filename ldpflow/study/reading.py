@@ -25,7 +25,7 @@ from ldpflow.study.entry import (
     read_value,
     read_values,
 )
-from ldpflow.study.plugins import SOURCES, load_plugins
+from ldpflow.study.plugins import load_plugins, loaded_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "collection", "plugins")
 AXES = ("n", "level")
@@ -302,16 +302,8 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
 
 
 def check_plugins(store: RunStore, readable: bool) -> None:
-    """Compare a run's plug-ins with those that are loaded.
-
-    Parameters
-    ----------
-    store : RunStore
-        The run.
-    readable : bool
-        Whether all components of its study are known here.
-    """
-    here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
+    """Compare a run's plug-ins with those that are loaded. ``readable``: all components are known."""
+    here = loaded_plugins()
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
         if name not in here and not readable:

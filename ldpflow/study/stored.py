@@ -47,9 +47,8 @@ def study_to_run(store: RunStore) -> Study:
     """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
-        raise InputError(
-            "run", store.root, "a run with a study.toml", "A sweep with its study file writes it."
-        )
+        hint = "A sweep with its study file writes it."
+        raise InputError("run", store.root, "a run with a study.toml", hint)
     check_plugins(store, readable=stored_study(store) is not None)
     return build_study(store, mapping, to_run=True)
 

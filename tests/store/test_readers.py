@@ -8,12 +8,10 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES
-from tests.oracles.rows_in_cells import summarise
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows
 
 COLUMNS = {*REPLICATES.names, "path"}
@@ -26,7 +24,6 @@ def run(tmp_path: Path) -> Path:
     store.replicates.write(KEY, complete_rows(5, 6), META)
     # A key of digits alone must not be taken for a number.
     store.replicates.write(OTHER_KEY, complete_rows(0, 4, (BM,)), META)
-    store.write_summary(summarise(store.replicates.read(damaged="refuse")))
     return tmp_path
 
 
@@ -44,12 +41,6 @@ READERS = {
     "pandas": lambda run: pd.read_parquet(run / "replicates"),
     "pyarrow": lambda run: ds.dataset(run / "replicates", partitioning="hive").to_table(),
 }
-SUMMARY = {
-    "duckdb": lambda file: duckdb.read_parquet(str(file)).df(),
-    "polars": pl.read_parquet,
-    "pandas": pd.read_parquet,
-    "pyarrow": pq.read_table,
-}
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -62,4 +53,3 @@ def test_a_run_is_read_with_one_plain_call(run, reader):
     assert all(type(path) is str for path in paths)
     assert paths.count(f"p{OTHER_KEY}") == 8 and paths.count(f"p{KEY}") == 36 and len(paths) == 44
     assert sum(beta == 0.75 for beta in betas) == 12
-    assert len(SUMMARY[reader](run / "summary.parquet")) == 8
