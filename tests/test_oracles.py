@@ -14,16 +14,10 @@ from tests.oracles.safe_floor import floor_power
 @pytest.mark.parametrize(
     ("n", "beta", "expected"),
     [
-        (10**8, 0.75, 10**6),
-        (10**6, 0.75, 31622),
-        (10**7, 0.75, 177827),
-        (10**6, 0.5, 1000),
-        (10**5, 0.6, 1000),
-        (10**6, "1/3", 100),
-        (1, 0.75, 1),
-        (2, 0.75, 1),
+        (10**8, 0.75, 10**6), (10**6, 0.75, 31622), (10**7, 0.75, 177827), (10**6, 0.5, 1000),
+        (10**5, 0.6, 1000), (10**6, "1/3", 100), (1, 0.75, 1), (2, 0.75, 1),
     ],
-)
+)  # fmt: skip
 def test_block_length(n, beta, expected):
     exponent = Fraction(beta) if isinstance(beta, str) else beta
     assert block_bootstrap.block_length(n, exponent) == expected

@@ -168,7 +168,7 @@ TARGETS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=2000, derandomize=True)
+@settings(max_examples=60, deadline=2000, derandomize=True)
 @given(st.lists(st.tuples(TARGETS, VALUES), min_size=1, max_size=3))
 def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], Any]]) -> None:
     mapping = copy.deepcopy(BASE)
@@ -187,7 +187,7 @@ def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], 
         assert len({plan.simulator.key for plan in study.plans()}) == len(study.plans())
 
 
-@settings(max_examples=150, deadline=2000, derandomize=True)
+@settings(max_examples=60, deadline=2000, derandomize=True)
 @given(
     st.dictionaries(
         st.sampled_from("n epsilon tau gamma c beta B level method seed replicates".split()),
