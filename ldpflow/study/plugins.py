@@ -221,7 +221,7 @@ class Plugin:
             if not self.is_installed():
                 root = write_sources(self)
                 if self.module.startswith(FILE_MODULE):
-                    load_file(root / self.files[0][0], self.files[0][1], self.module)
+                    load_file(root / self.files[0][0], self.module)
                     return
                 sys.path.insert(0, str(root))
                 importlib.invalidate_caches()
@@ -258,7 +258,7 @@ def write_sources(plugin: Plugin) -> Path:
     return folder
 
 
-def load_file(file: Path, text: str, name: str | None = None) -> ModuleType:
+def load_file(file: Path, name: str | None = None) -> ModuleType:
     """Import a file under its own name, or return the module that it is already."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
@@ -271,7 +271,7 @@ def load_file(file: Path, text: str, name: str | None = None) -> ModuleType:
     before = registered_components()
     try:
         # No import: it would take kept bytecode, whose time stamp misses edits within a second.
-        exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
+        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
@@ -305,8 +305,8 @@ def load_plugin(source: str) -> ModuleType:
         If there is none, it cannot be imported, or it registers nothing usable.
     """
     if source.endswith(".py") or "/" in source:
-        text = read_text(source, "plugins", "a Python file")
-        return load_file(Path(source).resolve(), text)
+        read_text(source, "plugins", "a Python file")  # refuses what is no text of limited size
+        return load_file(Path(source).resolve())
     there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
@@ -501,18 +501,13 @@ def contents(component: Any) -> list[tuple[str, str]]:
     return found + [(summary.name, SUMMARY) for column in columns for summary in column.summaries]
 
 
-KERNEL_FUNCTIONS = {
-    "problem": "gradient",
-    "mechanism": "randomise",
-    "algorithm": "recursion",
-    "law": "sample",
-}
+KERNEL_FUNCTION = {"problem": "gradient", "mechanism": "randomise", "algorithm": "recursion", "law": "sample"}
 """Kernel function in the file of a component, by group."""
 
 
 def check_kernel_function(component: Any) -> None:
     """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded."""
-    name = KERNEL_FUNCTIONS.get(component.group)
+    name = KERNEL_FUNCTION.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
     function = kernel_function(component, name)

@@ -313,11 +313,7 @@ class Study:
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""
         given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
-        given |= {
-            "methods": items_text(self.method),
-            "n": items_text(self.n),
-            "level": items_text(self.level),
-        }
+        given.update(methods=items_text(self.method), n=items_text(self.n), level=items_text(self.level))
         given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
         given |= {"independent_n": "True"} if self.independent_n else {}
         for name in ("trajectory", "monitor", "collection"):
