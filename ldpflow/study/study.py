@@ -566,7 +566,7 @@ class Study:
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
-        return hash_of(self.settings())
+        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
@@ -583,11 +583,6 @@ def values_text(values: Iterable[Any]) -> str:
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
-
-
-def hash_of(settings: Mapping[str, Any]) -> str:
-    """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
-    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
 def name_of(simulator: Any) -> str:
