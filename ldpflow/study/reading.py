@@ -163,7 +163,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
 
 
 def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
-    """Values of all settings of a table that has no kind, in increasing order where there are several."""
+    """Values of all settings of a table that has no kind."""
     known = list(model.model_fields)
     listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
     needed = {key for key, field in model.model_fields.items() if field.is_required()} if name else set()
@@ -177,12 +177,15 @@ def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str,
         if key not in table and not field.is_required():
             found[key] = (field.default,) if key in AXES else field.default
             continue
-        where = f"{name}.{key}" if name else key
-        if key in AXES:
-            found[key] = tuple(sorted(read_values(model, key, table.get(key), where)))
-        else:
-            found[key] = read_value(model, key, table.get(key), where)
+        found[key] = read_setting(model, key, table.get(key), f"{name}.{key}" if name else key)
     return found
+
+
+def read_setting(model: type[BaseModel], key: str, raw: object, where: str) -> Any:
+    """A value of a table that has no kind, or the values of an axis in increasing order."""
+    if key in AXES:
+        return tuple(sorted(read_values(model, key, raw, where)))
+    return read_value(model, key, raw, where)
 
 
 def read_table(model: type[Table], table: object, name: str) -> Table | None:

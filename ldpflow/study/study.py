@@ -28,7 +28,6 @@ from ldpflow.study.entry import (
     check_plain,
     parse_number,
     read_group,
-    read_value,
     read_values,
     unknown_kind,
 )
@@ -40,6 +39,7 @@ from ldpflow.study.reading import (
     Monitor,
     Trajectory,
     check_plugins,
+    read_setting,
     read_study,
     toml_text,
 )
@@ -91,16 +91,13 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
         elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
-            if axis == "independent_n":
-                changed[axis] = read_value(Grid, axis, value, f"grid.{axis}")
-            else:
-                changed[axis] = tuple(sorted(read_values(Grid, axis, value, f"grid.{axis}")))
-        elif name in ("replicates", "seed", "name"):
-            changed[name] = read_value(Heading, name, value, name)
+            changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
+        elif name in Heading.model_fields:
+            changed[name] = read_setting(Heading, name, value, name)
         else:
             if name in GROUPS:
                 raise InputError(name, raw, wanted(name))
-            known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
+            known = ["method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields]
             raise InputError(name, raw, "a setting of a study", nearest(name, known))
     return changed
 
