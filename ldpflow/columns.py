@@ -18,7 +18,7 @@ from typing import Any
 from ldpflow.documents import parse_json
 from ldpflow.errors import plain_text
 
-TYPES = {"int32": int, "int64": int, "double": float, "string": str, "bool": bool}
+TYPES: dict[str, type] = {"int32": int, "int64": int, "double": float, "string": str, "bool": bool}
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05

@@ -254,6 +254,7 @@ def test_the_client_in_javascript_passes_the_vectors():
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings"), CLIENTS)
 def test_every_client_keeps_its_claim(name, settings, monkeypatch):
     """At confidence .999 and a fixed seed; with twice the budget the audit fails."""

@@ -12,6 +12,8 @@ import pytest
 
 from ldpflow.cli import main
 
+pytestmark = pytest.mark.thorough
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "dashboards.md"
 FILES = PAGE.with_suffix("")
 

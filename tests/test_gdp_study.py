@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.linear_regression import LinearRegression
@@ -69,20 +70,15 @@ def test_figure_facts(curves):
                 assert errors == sorted(errors) or (stat.endswith("exc") and alpha == 0.9)
 
 
-@pytest.mark.parametrize(("study", "c"), [("linear_regression", 0.4), ("logistic_regression", 1.0)])
-def test_excess_loss_below_the_fifth_and_sixth_theorem(study, c, tmp_path):
+@pytest.mark.parametrize(("problem", "c"), [(lf.LinearRegression(), 0.4), (lf.LogisticRegression(), 1.0)])
+def test_excess_loss_below_the_fifth_and_sixth_theorem(problem, c, tmp_path):
     """A11: mean + 3 MCSE at every checkpoint; observed at most .09 of T5 and .20 of T6."""
-    mapping = {
-        "name": "bounds",
-        "seed": 11,
-        "replicates": 512,
-        "problem": {"kind": study},
-        "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-        "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
-        "grid": {"n": 2e4},
-        "trajectory": {"first": 1, "points": 9},
-    }
-    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
+    algorithm = lf.LdpSgd(gamma=[0.4, 0.6, 0.8], c=c)
+    checkpoints = {"first": 1, "points": 9}
+    study = lf.Study(
+        problem, lf.Gaussian(mu=[1.0, 2.0]), algorithm, n=2e4, replicates=512, seed=11, trajectory=checkpoints
+    )
+    run_study(study, tmp_path, engine="serial")
     rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
     for stat in ("last_exc", "avg_exc"):
         found = [(r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in rows if r["stat"] == stat]
@@ -117,17 +113,9 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
 
     4000 replicates: standard error .006 beside the reference's .009.
     """
-    mapping = {
-        "name": "coverage",
-        "seed": 7,
-        "replicates": 4000,
-        "problem": {"kind": "quadratic"},
-        "mechanism": {"kind": "gaussian", "mu": 1.0},
-        "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
-        "grid": {"n": [1e4, 1e5], "level": 0.9},
-        "method": [{"kind": "BB", "beta": 0.75}],
-    }
-    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
+    parts = lf.Quadratic(), lf.Gaussian(mu=1.0), lf.LdpSgd(gamma=[*COVERAGE], c=1.0)
+    study = lf.Study(*parts, lf.BlockBootstrap(beta=0.75), n=[1e4, 1e5], replicates=4000, seed=7)
+    run_study(study, tmp_path, engine="serial")
     store = RunStore(tmp_path)
     paths = {row["gamma"]: row["path"].removeprefix("p") for row in store.read_summary().to_pylist()}
     sigma = 1 / 3 + 4

@@ -38,9 +38,9 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
-from ldpflow.study.plugins import loaded_names
+from ldpflow.study.plugins import loaded_plugins
 from ldpflow.study.reading import check_plugins, stored_mapping, stored_plugins
-from ldpflow.study.stored import header_matches, stored_study, study_to_run, uses_files
+from ldpflow.study.stored import stored_study, study_to_run, uses_files
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]
@@ -275,7 +275,7 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_names()]
+    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_plugins()]
     if study is None and missing:
         warnings.warn(
             f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "
@@ -291,8 +291,6 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield from stored_gaps(store, mapping)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-    elif not header_matches(store, study):
-        yield Finding("study.toml: its hash is not that of its content")
 
 
 def provenance_findings(store: RunStore) -> Iterator[Finding]:

@@ -47,6 +47,9 @@ from ldpflow.store.schema import Kind, cell_id, conform, further_columns, key_co
 if TYPE_CHECKING:
     from ldpflow.store.run_store import RunStore
 
+if TYPE_CHECKING:
+    from ldpflow.store.run_store import RunStore
+
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
 """Names of parts below the folder of their kind. Other files are neither read nor moved."""
@@ -401,12 +404,8 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
         row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
         keys = kind.row_keys(schema)
         key = ", ".join(f"{name} = {row[name]}" for name in keys if row[name] is not None)
-        raise InputError(
-            kind.folder,
-            f"{one[0]} and {other[0]}",
-            "parts that agree on the rows they share",
-            f"They differ at {key}.",
-        )
+        allowed = "parts that agree on the rows they share"
+        raise InputError(kind.folder, f"{one[0]} and {other[0]}", allowed, f"They differ at {key}.")
 
 
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:

@@ -345,13 +345,9 @@ class RunLock:
                 self._beat()
 
     def _lock_error(self, holder: dict[str, Any]) -> InputError:
-        return InputError(
-            "out",
-            self.store.root,
-            "a run that no other sweep is writing to",
-            f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "
-            f"held it since {holder.get('started', 'unknown')}: {holder.get('command', '')}",
-        )
+        host, pid, started = (holder.get(name, "unknown") for name in ("host", "pid", "started"))
+        hint = f"Host {host}, process {pid} has held it since {started}: {holder.get('command', '')}"
+        return InputError("out", self.store.root, "a run that no other sweep is writing to", hint)
 
 
 def dead(holder: dict[str, Any]) -> bool:

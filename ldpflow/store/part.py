@@ -248,9 +248,8 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
             return check_part(kind, name, path_key, meta, parsed)
     except PARSE_ERRORS as error:
         return UnreadablePart(name, f"not a part of ldpflow: {error or type(error).__name__}")
-    raise InputError(
-        name, f"{kind.version_name} {version}", f"at most {kind.version}", "Update ldpflow to read it."
-    )
+    found = f"{kind.version_name} {version}"
+    raise InputError(name, found, f"at most {kind.version}", "Update ldpflow to read it.")
 
 
 def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData) -> Part:

@@ -177,9 +177,9 @@ class RunStore(RunFiles):
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
-        origins: dict[str, Part] = {}
+        by_path = {key: list(group) for key, group in groupby(parts, key=lambda part: part.path_key)}
         for part in parts:
-            first = origins.setdefault(part.path_key, part)
+            first = by_path[part.path_key][0]
             if seed is not None and part.meta["seed"] != seed:
                 yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
             for name in ("stream_version", "path_settings", "described"):
@@ -187,7 +187,6 @@ class RunStore(RunFiles):
                 # Only parts with rows of plug-in components describe their path.
                 if own != other and None not in (own, other):
                     yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
-        by_path = {key: list(group) for key, group in groupby(parts, key=lambda part: part.path_key)}
         by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):

@@ -209,12 +209,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            raise InputError(
-                f"{group}.{name}",
-                values,
-                f"a setting of {' or '.join(axes)}",
-                nearest(name, known) if known else "There is none.",
-            )
+            hint = nearest(name, known) if known else "There is none."
+            raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
             if setting in axes[kind] or (setting != name and setting in table):

@@ -221,7 +221,7 @@ class Plugin:
             if not self.is_installed():
                 root = write_sources(self)
                 if self.module.startswith(FILE_MODULE):
-                    load_file(root / self.files[0][0], self.files[0][1], self.module)
+                    load_file(root / self.files[0][0], self.module)
                     return
                 sys.path.insert(0, str(root))
                 importlib.invalidate_caches()
@@ -229,10 +229,8 @@ class Plugin:
             return
         here = plugin_of(loaded)
         if here is not None and here.sha256 != self.sha256:
-            raise InputError(
-                f"plugins.{self.name}", here.sha256[:12], f"the source with SHA-256 {self.sha256[:12]}",
-                "Start a new process to use the changed file.",
-            )  # fmt: skip
+            allowed, hint = f"SHA-256 {self.sha256[:12]}", "Start a new process to use the changed file."
+            raise InputError(f"plugins.{self.name}", here.sha256[:12], allowed, hint)
 
     def is_installed(self) -> bool:
         """Whether this process would import the same sources by itself."""
@@ -260,7 +258,7 @@ def write_sources(plugin: Plugin) -> Path:
     return folder
 
 
-def load_file(file: Path, text: str, name: str | None = None) -> ModuleType:
+def load_file(file: Path, name: str | None = None) -> ModuleType:
     """Import a file under its own name, or return the module that it is already."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
@@ -273,7 +271,7 @@ def load_file(file: Path, text: str, name: str | None = None) -> ModuleType:
     before = registered_components()
     try:
         # No import: it would take kept bytecode, whose time stamp misses edits within a second.
-        exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
+        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
@@ -289,10 +287,8 @@ def import_error(where: str, error: BaseException) -> BaseException:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    return InputError(
-        "plugins", where, "a Python file or module that can be imported",
-        f"{type(error).__name__}{line}: {error}",
-    )  # fmt: skip
+    reason = f"{type(error).__name__}{line}: {error}"
+    return InputError("plugins", where, "a Python file or module that can be imported", reason)
 
 
 def load_plugin(source: str) -> ModuleType:
@@ -309,8 +305,8 @@ def load_plugin(source: str) -> ModuleType:
         If there is none, it cannot be imported, or it registers nothing usable.
     """
     if source.endswith(".py") or "/" in source:
-        text = read_text(source, "plugins", "a Python file")
-        return load_file(Path(source).resolve(), text)
+        read_text(source, "plugins", "a Python file")  # refuses what is no text of limited size
+        return load_file(Path(source).resolve())
     there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
@@ -347,8 +343,9 @@ SOURCES: dict[str, Plugin | None] = {}
 """Plug-ins by module, as they were when first asked for: the file may be edited later."""
 
 
-def loaded_names() -> set[str]:
-    return {plugin.name for plugin in SOURCES.values() if plugin is not None}
+def loaded_plugins() -> dict[str, str]:
+    """Digests of the sources of plug-ins that are loaded, by name."""
+    return {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
 
 
 def plugin_of(module: ModuleType) -> Plugin | None:
@@ -504,28 +501,21 @@ def contents(component: Any) -> list[tuple[str, str]]:
     return found + [(summary.name, SUMMARY) for column in columns for summary in column.summaries]
 
 
-KERNEL_FUNCTIONS = {
-    "problem": "gradient",
-    "mechanism": "randomise",
-    "algorithm": "recursion",
-    "law": "sample",
-}
+KERNEL_FUNCTION = {"problem": "gradient", "mechanism": "randomise", "algorithm": "recursion", "law": "sample"}
 """Kernel function in the file of a component, by group."""
 
 
 def check_kernel_function(component: Any) -> None:
     """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded."""
-    name = KERNEL_FUNCTIONS.get(component.group)
+    name = KERNEL_FUNCTION.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
     function = kernel_function(component, name)
     if inspect.isfunction(function):
         check_parameters(function, name)
     elif component.group in ("mechanism", "law"):  # a problem may have others instead
-        raise InputError(
-            f"{source_file(component)}: {component.__name__}", f"no function {name}",
-            f"the kernel function {name} in the file of the class",
-        )  # fmt: skip
+        where = f"{source_file(component)}: {component.__name__}"
+        raise InputError(where, f"no function {name}", f"the kernel function {name} in the file of the class")
 
 
 def registered_components() -> set[type[Settings]]:
@@ -546,6 +536,5 @@ def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -
     for component in every - before:
         check_kernel_function(component)
     if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
-        raise InputError(
-            "plugins", source, "a plug-in that registers components", "Write @lf.register above its classes."
-        )
+        hint = "Write @lf.register above its classes."
+        raise InputError("plugins", source, "a plug-in that registers components", hint)

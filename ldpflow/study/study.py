@@ -28,7 +28,6 @@ from ldpflow.study.entry import (
     check_plain,
     parse_number,
     read_group,
-    read_value,
     read_values,
     unknown_kind,
 )
@@ -40,6 +39,7 @@ from ldpflow.study.reading import (
     Monitor,
     Trajectory,
     check_plugins,
+    read_setting,
     read_study,
     toml_text,
 )
@@ -91,16 +91,13 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
         elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
-            if axis == "independent_n":
-                changed[axis] = read_value(Grid, axis, value, f"grid.{axis}")
-            else:
-                changed[axis] = tuple(sorted(read_values(Grid, axis, value, f"grid.{axis}")))
-        elif name in ("replicates", "seed", "name"):
-            changed[name] = read_value(Heading, name, value, name)
+            changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
+        elif name in Heading.model_fields:
+            changed[name] = read_setting(Heading, name, value, name)
         else:
             if name in GROUPS:
                 raise InputError(name, raw, wanted(name))
-            known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
+            known = ["method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields]
             raise InputError(name, raw, "a setting of a study", nearest(name, known))
     return changed
 
@@ -313,11 +310,7 @@ class Study:
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""
         given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
-        given |= {
-            "methods": items_text(self.method),
-            "n": items_text(self.n),
-            "level": items_text(self.level),
-        }
+        given.update(methods=items_text(self.method), n=items_text(self.n), level=items_text(self.level))
         given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
         given |= {"independent_n": "True"} if self.independent_n else {}
         for name in ("trajectory", "monitor", "collection"):
@@ -570,7 +563,7 @@ class Study:
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
-        return hash_of(self.settings())
+        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
@@ -587,11 +580,6 @@ def values_text(values: Iterable[Any]) -> str:
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
-
-
-def hash_of(settings: Mapping[str, Any]) -> str:
-    """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
-    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
 def name_of(simulator: Any) -> str:

@@ -241,13 +241,7 @@ def near(sample: Array, what: str) -> str:
 
 
 class Probe(DecayingSteps):
-    """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point)).
-
-    Parameters
-    ----------
-    point : tuple of float
-        theta, length d.
-    """
+    """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point))."""
 
     kind: Literal["probe"] = "probe"
     point: tuple[float, ...] = (0.0,)

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -141,11 +142,7 @@ def test_a_part_of_a_newer_version_is_no_damage(store, monkeypatch):
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
     store.write_study("old")
-
-    def full_disk(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(OSError, match="No space"):
         store.publish("study.toml", b"new")
     monkeypatch.undo()
@@ -154,10 +151,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
 
 
 def test_a_read_only_place_is_bad_input(store, monkeypatch):
-    def read_only(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(os, "replace", read_only)
+    monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
     with pytest.raises(InputError, match="Read-only") as caught:
         store.publish("study.toml", b"x")
     assert caught.value.field == "out"
@@ -188,26 +182,13 @@ def test_another_file_system(root):
 
 def test_a_failed_put_publishes_nothing(monkeypatch):
     """A stream that is closed after a failed write would publish what it has."""
-    closed, pauses = [], []
+    pauses, cut = [], Mock(type_name="s3")
     monkeypatch.setattr(time, "sleep", pauses.append)
-
-    class Stream:
-        def write(self, data):
-            raise OSError("connection cut")
-
-        def close(self):
-            closed.append(True)
-
-    class Cut:
-        type_name = "s3"
-
-        def open_output_stream(self, path):
-            return Stream()
-
-    store = RunStore("bucket/run", Cut())
+    stream = cut.open_output_stream.return_value
+    stream.write.side_effect = OSError("connection cut")
     with pytest.raises(OSError, match="connection cut"):
-        store.publish("study.toml", b"x")
-    assert not closed
+        RunStore("bucket/run", cut).publish("study.toml", b"x")
+    stream.close.assert_not_called()
     assert pauses == list(PUT_PAUSES)
 
 
@@ -284,8 +265,10 @@ def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):
     assert json.loads(Path(tmp_path, "provenance.json").read_text()) == [killed, done]
 
 
-@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff"])
+@pytest.mark.parametrize(
+    "text", [b"[{", b"{}", b"[1]", b"\xff", b"[" * 50_000, json.dumps([[[[]] * 9] * 9] * 9).encode()]
+)
 def test_a_spoilt_file_is_named(tmp_path, text):
-    Path(tmp_path, "provenance.json").write_bytes(text.encode("latin-1"))
+    Path(tmp_path, "provenance.json").write_bytes(text)
     with pytest.raises(InputError, match=r"provenance\.json"):
         Session(RunStore(tmp_path), seed=1).record()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import tracemalloc
@@ -155,12 +154,3 @@ def test_a_sweep_with_its_study_writes_it_again(restored):
     (restored / "study.toml").write_bytes(b"")
     lf.sweep(study, restored, executor="serial")
     assert lf.open_run(restored).study == study
-
-
-@pytest.mark.parametrize(
-    "content", [b"[" * 50_000, b'[{"a": "\xff"}]', json.dumps([[[[]] * 9] * 9] * 9).encode()]
-)
-def test_a_provenance_that_is_none(content, restored, ldpflow):  # noqa: F811
-    (restored / "provenance.json").write_bytes(content)
-    done = ldpflow("check", restored)
-    assert done.code == 1 and "provenance.json" in done.out

@@ -43,15 +43,10 @@ def test_replicates_that_are_left_over_are_named():
 
 
 def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
-    mapping = changed(
-        problem={"kind": "quantile"},
-        mechanism={"kind": "randomized_response", "epsilon": 1.0},
-        algorithm={"kind": "ldp_sgd"},
-        grid={"n": 200},
-        method=[{"kind": "SN"}, {"kind": "PB"}],
-        replicates=4,
+    methods = [lf.SelfNormalization(), {"kind": "PB"}]
+    study = lf.Study(
+        lf.Quantile(), lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd(), methods, 200, replicates=4
     )
-    study = Study.from_mapping(mapping)
     with pytest.warns(Caution, match="PB makes no interval"):
         run = lf.sweep(study, tmp_path / "run", executor="serial")
     assert isinstance(run, Run) and run.cautions[0].startswith("PB makes no interval")
