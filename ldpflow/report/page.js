@@ -54,9 +54,14 @@ function prepareTheme() {
   });
 }
 
-// Figures come compressed.
-const bytes = Uint8Array.from(atob(document.getElementById("figure-data").textContent), (c) => c.charCodeAt(0));
-const figures = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+// Figures: data come by columns.
+const figures = JSON.parse(document.getElementById("figure-data").textContent);
+for (const spec of Object.values(figures)) {
+  if (!spec.data) continue;
+  const columns = Object.entries(spec.data.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : (i) => c.of[c.at[i] ?? 0]]);
+  const row = (i) => Object.fromEntries(columns.map(([name, get]) => [name, get(i)]).filter(([, value]) => value !== null));
+  spec.data = { values: Array.from({ length: spec.data.count }, (_, i) => row(i)) };
+}
 const chosen = new Map(); // values of factors that are shown, by name
 const embedded = new Map();
 let round = 0;
