@@ -131,6 +131,23 @@ function fit(spec, width) {
   return fitted;
 }
 
+// Titles of horizontal axes in lines as wide as a panel.
+function wrapTitles(spec) {
+  const panel = spec.spec ?? spec;
+  for (const { encoding } of panel.layer ?? []) {
+    const { title } = encoding.x ?? {};
+    if (typeof title !== "string" || 6.5 * title.length <= panel.width) continue;
+    const lines = [""];
+    for (const word of title.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (6.5 * longer.length <= panel.width) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    encoding.x.title = lines.filter(Boolean);
+  }
+  return spec;
+}
+
 async function drawChart(chart) {
   const name = chart.dataset.figure;
   const width = chart.clientWidth || chart.closest("section")?.clientWidth || 700;
@@ -149,7 +166,7 @@ async function drawChart(chart) {
   const parts = sheets(spec, width).map((part) => [document.createElement("div"), part]);
   chart.replaceChildren(...parts.map(([place]) => place));
   for (const [place, part] of parts) {
-    const embed = (space) => vegaEmbed(place, fit(part, space), {
+    const embed = (space) => vegaEmbed(place, wrapTitles(fit(part, space)), {
       mode: "vega-lite", renderer: "svg", hover: false,
       actions: { export: true, source: false, compiled: false, editor: false },
       downloadFileName: name,

@@ -24,7 +24,7 @@ from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import MAX_TABLE_ROWS, choices, failures, findings, glance, least, ratio
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import CAPTIONS, curves_of, risk_axis
+from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, distinct, measured, present_last
 from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of
@@ -358,7 +358,8 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     if len({row["series"] for row in results.rows}) >= MANY:
         wanted["choice"] = "n"
     wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
-    wanted["risk"] = risk_axis(results) or ""
+    if any(row["stat"] == "tail_exc" for row in last_risks(results)):
+        wanted["risk"] = "n"
     found = []
     for name, x in wanted.items():
         try:
