@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ldpflow.cli import main
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "dashboards.md"
 FILES = PAGE.with_suffix("")
 
@@ -31,8 +33,7 @@ def made(tmp_path_factory):
         (study,) = [b for b in blocks(PAGE.read_text(), r"\{code-cell\} ipython3") if "lf.Study(" in b]
         exec(study.replace("replicates=200", "replicates=40"), names)
         exec(sweep, names)
-        command = [sys.executable, "-m", "ldpflow", "export", "runs/own", "-o", "own.duckdb"]
-        assert subprocess.run(command).returncode == 0
+        assert main(["export", "runs/own", "-o", "own.duckdb"]) == 0
         for block in others:
             exec(block, names)
     return folder, names

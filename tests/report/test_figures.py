@@ -189,15 +189,16 @@ def followed(followed_run: Path) -> Results:
 
 def invented(followed: Results, stat: str) -> Results:
     """Two algorithms at two epsilons over many epochs of one data set: n stays, the step moves."""
-    rows = []
-    for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9)):
-        for epsilon in (1.0, 4.0):
-            for step in (1, 10, 100):
-                row = {name: None for name in followed.trajectories.column_names}
-                row |= {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon}
-                row |= {"gamma": momentum, "n": 500, "step": step, "stat": stat, "mean": 1.0 / step}
-                row |= {"mcse": 0.01, "replicates": 20, "failures": 0}
-                rows.append(row)
+    empty = dict.fromkeys(followed.trajectories.column_names)
+    rows = [
+        empty
+        | {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon, "gamma": momentum}
+        | {"n": 500, "step": step, "stat": stat, "mean": 1.0 / step, "mcse": 0.01}
+        | {"replicates": 20, "failures": 0}
+        for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9))
+        for epsilon in (1.0, 4.0)
+        for step in (1, 10, 100)
+    ]
     table = pa.Table.from_pylist(rows, schema=followed.trajectories.schema)
     return dataclasses.replace(followed, trajectories=table)
 
