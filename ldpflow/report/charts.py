@@ -322,7 +322,7 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
     Without a height panels keep theirs, or are as high as they are wide.
     """
     panel = getattr(chart, "spec", chart)
-    wrapped = getattr(chart, "columns", alt.Undefined)
+    wrapped: Any = getattr(chart, "columns", alt.Undefined)
     for name, given in {"width": width, "height": height}.items():
         if (wanted := parse_length(name, given)) is None:
             continue
@@ -526,9 +526,8 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
     """Evenly spaced items, the first and the last among them, no more than the limit."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+    last = len(items) - 1
+    return [items[at] for at in np.unique(np.linspace(0, last, min(len(items), most)).round().astype(int))]
 
 
 def clean(value: Any) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
 from ldpflow.report.charts import Z95, Layout, draw, spread
-from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series, with_misses
+from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
 from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS
@@ -144,7 +144,7 @@ class PlottedMeasure(NamedTuple):
 
 LENGTH = PlottedMeasure("length_mean", "mean length (unit of θ)", log=True, ranked=False)
 MEASURES = {
-    "coverage": PlottedMeasure("coverage", "coverage"),
+    "coverage": PlottedMeasure("coverage_failures_as_misses", "coverage"),
     "length": LENGTH._replace(shared="oracle_length"),
     "relative-length": PlottedMeasure("length_relative", "mean length / oracle length", 1.0, log=True),
     "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", 0.0),
@@ -195,7 +195,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
             half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / max(row["replicates"], 1))
-            point |= {"low": row["coverage_low"], "high": row["coverage_high"], "ideal": row["level"]}
+            point |= {end: row[f"{what.column}_{end}"] for end in ("low", "high")} | {"ideal": row["level"]}
             point |= {"band_low": row["level"] - half, "band_high": min(row["level"] + half, 1.0)}
         else:
             point |= interval(row[what.column], row.get(what.error), what.log)
@@ -224,8 +224,6 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
 
 
 def cells_of(results: Results, name: str) -> list[Row]:
-    if name == "coverage":
-        return [dict(with_misses(row)) for row in results.rows]
     if name == "protocols":
         return default_rows(results)
     if name in ("coverage-difference", "length-ratio"):
@@ -304,7 +302,7 @@ def default_rows(results: Results) -> list[Row]:
         name = row.get("protocol") or row["algorithm"]
         error = row.get("efficient_se")
         bound = None if error is None else 2.0 * NormalDist().inv_cdf(0.5 + row["level"] / 2.0) * error
-        found.append(with_misses({**row, "series": name, "method": name, "bound": bound}))
+        found.append({**row, "series": name, "method": name, "bound": bound})
     if not found:
         raise InputError("figure", "protocols", "intervals that end inside the range")
     return found
@@ -533,31 +531,21 @@ def path_factors(results: Results, rows: Sequence[Row]) -> list[str]:
     return [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
 
 
-def risk_axes(results: Results, rows: Sequence[Row]) -> list[str]:
-    """The settings that can stand on an axis."""
-    names = path_factors(results, rows)
-    return [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
-
-
-def risk_axis(results: Results) -> str | None:
-    """The setting to draw the risk against: n, or the first that varies; None without tail averages."""
-    rows = last_risks(results)
-    tails = any(row["stat"] == "tail_exc" for row in rows)
-    return next(iter(risk_axes(results, rows)), None) if tails else None
-
-
 def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
-    """Mean excess loss of the output against a setting of problem or algorithm, or n.
+    """Mean excess loss of the output against a setting of problem or algorithm, or n if it varies.
 
     A path without the setting (a baseline without a budget) is drawn level.
     """
     rows = last_risks(results)
     if not rows:
         raise InputError("figure", "risk", "a run with [trajectory] that has an excess loss")
-    if x not in (able := risk_axes(results, rows)):
+    names = path_factors(results, rows)
+    able = [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
+    x = able[0] if able and x == "n" and x not in able else x
+    if x not in able:
         raise InputError("x", x, f"one of {', '.join(able)}")
     placed = (x, "algorithm", *asked.rows, *asked.cols, *asked.color)
-    others = [name for name in path_factors(results, rows) if name not in placed]
+    others = [name for name in names if name not in placed]
     own = [name for name in others if any(row[name] is None for row in rows)]
     across = [name for name in others if name not in own]
     if len({(row["algorithm"], *(row[k] for k in own)) for row in rows if own}) > MAX_OWN:

@@ -54,9 +54,14 @@ function prepareTheme() {
   });
 }
 
-// Figures come compressed.
-const bytes = Uint8Array.from(atob(document.getElementById("figure-data").textContent), (c) => c.charCodeAt(0));
-const figures = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
+// Figures: data come by columns.
+const figures = JSON.parse(document.getElementById("figure-data").textContent);
+for (const spec of Object.values(figures)) {
+  if (!spec.data) continue;
+  const columns = Object.entries(spec.data.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : (i) => c.of[c.at[i] ?? 0]]);
+  const row = (i) => Object.fromEntries(columns.map(([name, get]) => [name, get(i)]).filter(([, value]) => value !== null));
+  spec.data = { values: Array.from({ length: spec.data.count }, (_, i) => row(i)) };
+}
 const chosen = new Map(); // values of factors that are shown, by name
 const embedded = new Map();
 let round = 0;
@@ -65,16 +70,27 @@ const filterData = (spec, keep) => ({ ...spec, data: { values: spec.data.values.
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
 // The rows of panels with the lowest coverage of a figure of many, and words on what its supplement has.
+const rowsOf = ({ facet, data }) => ((facet.row ?? facet).sort ?? []).filter((name) => data.values.some((row) => row.row === name));
+
 function shorten(spec, tall) {
   const { facet } = spec;
   const most = facet.sort ? 3 * tall : tall;
-  const rows = ((facet.row ?? facet).sort ?? []).filter((name) => spec.data.values.some((row) => row.row === name));
+  const rows = rowsOf(spec);
   if (rows.length <= most) return [spec, ""];
   const mostBelow = new Map();
   for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
   const worst = new Set([...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1)).slice(0, most));
   const words = `${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`;
   return [filterData(spec, (row) => worst.has(row.row)), `Shown here: ${words}; the supplement below has all.`];
+}
+
+// A figure of many rows in parts that fit a sheet of paper.
+function sheets(spec, width) {
+  const rows = spec.facet && width >= 560 ? rowsOf(spec) : [];
+  const most = (spec.facet?.sort ? 3 : 1) * Math.max(1, Math.floor((1.2 * width) / ((spec.spec?.height ?? 0) + 30)));
+  if (rows.length <= most) return [spec];
+  const count = Math.ceil(rows.length / most);
+  return Array.from({ length: count }, (_, at) => filterData(spec, (row) => Math.floor((rows.indexOf(row.row) * count) / rows.length) === at));
 }
 
 function fit(spec, width) {
@@ -115,6 +131,23 @@ function fit(spec, width) {
   return fitted;
 }
 
+// Titles of horizontal axes in lines as wide as a panel.
+function wrapTitles(spec) {
+  const panel = spec.spec ?? spec;
+  for (const { encoding } of panel.layer ?? []) {
+    const { title } = encoding.x ?? {};
+    if (typeof title !== "string" || 6.5 * title.length <= panel.width) continue;
+    const lines = [""];
+    for (const word of title.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (6.5 * longer.length <= panel.width) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    encoding.x.title = lines.filter(Boolean);
+  }
+  return spec;
+}
+
 async function drawChart(chart) {
   const name = chart.dataset.figure;
   const width = chart.clientWidth || chart.closest("section")?.clientWidth || 700;
@@ -126,21 +159,27 @@ async function drawChart(chart) {
     supplement.hidden = !words;
     chart.closest("section").querySelector(".shown").textContent = words;
   }
-  embedded.get(chart)?.finalize();
+  embedded.get(chart)?.forEach((result) => result.finalize());
   embedded.delete(chart);
   if (spec.data && !spec.data.values.length) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
-  const embed = (space) => vegaEmbed(chart, fit(spec, space), {
-    mode: "vega-lite", renderer: "svg", hover: false,
-    actions: { export: true, source: false, compiled: false, editor: false },
-    downloadFileName: name,
-  });
-  let result = await embed(width);
-  const over = chart.querySelector("svg").getBoundingClientRect().width - width;
-  if (over > 0) { // the labels are wider than guessed
-    result.finalize();
-    result = await embed(width - Math.ceil(over));
+  const results = [];
+  const parts = sheets(spec, width).map((part) => [document.createElement("div"), part]);
+  chart.replaceChildren(...parts.map(([place]) => place));
+  for (const [place, part] of parts) {
+    const embed = (space) => vegaEmbed(place, wrapTitles(fit(part, space)), {
+      mode: "vega-lite", renderer: "svg", hover: false,
+      actions: { export: true, source: false, compiled: false, editor: false },
+      downloadFileName: name,
+    });
+    let result = await embed(width);
+    const over = place.querySelector("svg").getBoundingClientRect().width - width;
+    if (over > 0) { // the labels are wider than guessed
+      result.finalize();
+      result = await embed(width - Math.ceil(over));
+    }
+    results.push(result);
   }
-  embedded.set(chart, result);
+  embedded.set(chart, results);
   chart.classList.add("drawn");
 }
 

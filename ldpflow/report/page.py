@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import os
 import re
@@ -26,7 +24,7 @@ from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import MAX_TABLE_ROWS, choices, failures, findings, glance, least, ratio
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import CAPTIONS, curves_of, risk_axis
+from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, distinct, measured, present_last
 from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of
@@ -215,11 +213,11 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         section["left_out"] = spec["usermeta"].get("left_out")
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
-    packed = gzip.compress(json.dumps(specs, separators=(",", ":")).encode(), mtime=0)
+    text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
     return load_template(template).render(
         **values,
         sections=sections,
-        specs=base64.b64encode(packed).decode(),
+        specs=Markup(text),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
@@ -233,7 +231,19 @@ def chart_json(chart: Any) -> dict[str, Any]:
     if data is alt.Undefined:
         return dict(chart.to_dict())
     chart.data = alt.Data(values=[])
-    return {**chart.to_dict(), "data": {"values": data.values}}
+    return {**chart.to_dict(), "data": {"packed": pack(data.values), "count": len(data.values)}}
+
+
+def pack(rows: Sequence[Row]) -> dict[str, Any]:
+    """Data by columns, with texts and numbers that occur often once: a third of the size."""
+    packed: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        known = {value: at for at, value in enumerate(dict.fromkeys(values))}
+        few = 3 * len(known) < len(values)
+        at = [known[value] for value in values] if len(known) > 1 else []
+        packed[name] = {"of": [*known], "at": at} if few else values
+    return packed
 
 
 def write_page(store: RunStore, text: str, file: str | None = None) -> str:
@@ -348,7 +358,8 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     if len({row["series"] for row in results.rows}) >= MANY:
         wanted["choice"] = "n"
     wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
-    wanted["risk"] = risk_axis(results) or ""
+    if any(row["stat"] == "tail_exc" for row in last_risks(results)):
+        wanted["risk"] = "n"
     found = []
     for name, x in wanted.items():
         try:

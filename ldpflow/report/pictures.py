@@ -15,7 +15,7 @@ import numpy as np
 
 from ldpflow.columns import short
 from ldpflow.errors import InputError
-from ldpflow.report.answers import findings
+from ldpflow.report.answers import COVERAGE, findings
 from ldpflow.report.charts import (
     GREY,
     LABEL,
@@ -26,6 +26,7 @@ from ldpflow.report.charts import (
     log_marks,
     named_scale,
     panels,
+    spread,
     style_chart,
     y_title,
 )
@@ -43,7 +44,7 @@ from ldpflow.report.figures import (
     risk,
     trajectory,
 )
-from ldpflow.report.results import Results, Row, with_misses
+from ldpflow.report.results import Results, Row
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
@@ -74,7 +75,7 @@ def parts_of(row: Row) -> dict[str, float]:
     """Terms that add up to the coverage, failures as misses, less the level, where they are defined."""
     found = {PARTS[name]: row[f"{name}_effect"] for name in PARTS if row.get(f"{name}_effect") is not None}
     if found:
-        found["no interval"] = row["coverage_failures_as_misses"] - row["coverage"]
+        found["no interval"] = row[COVERAGE] - row["coverage"]
     return found
 
 
@@ -88,8 +89,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     place = arrange(results, results.rows, results.varying(), asked)
     for row in results.rows:
         explained = results.explained[results.identity(row)]
-        ends = {end: row[f"coverage_failures_as_misses_{end}"] - row["level"] for end in ("low", "high")}
-        ends["gap"] = row["coverage_failures_as_misses"] - row["level"]
+        ends = {end: row[f"{COVERAGE}_{end}"] - row["level"] for end in ("low", "high")}
+        ends["gap"] = row[COVERAGE] - row["level"]
         point = {**place(row), "series": row["series"], **ends, "cause": explained["cause"]}
         parts = parts_of(explained).items()
         points.append(point | {name: value for name, value in parts if abs(value) >= 5e-5})
@@ -160,7 +161,7 @@ def zip_plot(results: Results) -> Any:
         if not lines:
             absent.append(f"No zip plot of {row['series']} at {settings}: no replicate has an interval.")
             continue
-        lost = f" ({with_misses(row)['coverage']:.3f} with failures as misses)" if row["failures"] else ""
+        lost = f" ({row[COVERAGE]:.3f} with failures as misses)" if row["failures"] else ""
         name = f"{row['series']}: {reason}\n{settings}\ncoverage {row['coverage']:.3f}{lost}"
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
         points += [line | fixed for line in lines]
@@ -196,9 +197,8 @@ def intervals(results: Results, row: Row) -> list[Row]:
     count = len(cell.ok)
     half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
     order = np.argsort(np.abs(cell.estimate - cell.truth) / half, kind="stable")
-    ranks = np.unique(np.linspace(0, count - 1, min(count, MAX_INTERVALS)).round().astype(int))
     lines = []
-    for rank in ranks.tolist():
+    for rank in spread(range(count), MAX_INTERVALS):
         at = order[rank]
         low, high = float(cell.lower[at] - cell.truth[at]), float(cell.upper[at] - cell.truth[at])
         kind = "lies too high" if low > 0 else "lies too low" if high < 0 else "covers"
@@ -293,7 +293,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
             point: Row = place(dict(row)) | {"length": entry.length, "method": row["series"]}
             point |= {"coverage": entry.coverage, "level": row["level"]}
-            point |= {end: row[f"coverage_failures_as_misses_{end}"] for end in ("low", "high")}
+            point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
             point["label"] = row["series"] if id(entry) in with_name else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
@@ -375,12 +375,8 @@ class Figure:
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
-    return Figure(
-        partial(trajectory, name=name),
-        curves.heading,
-        f"Mean over replicates of {curves.axis}, with a 95% Monte Carlo band. Dashed lines are proved upper "
-        "bounds of the mean, dotted ones the leading term of its expansion, where theory has them.",
-    )
+    caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
+    return Figure(partial(trajectory, name=name), curves.heading, caption)
 
 
 DRAWN: dict[str, Callable[..., Any]] = {

@@ -81,8 +81,9 @@ class Results:
         store = RunStore(run)
         damaged: Damaged = [] if from_parts else "refuse"
         try:
-            found = (None, None) if from_parts else (store.read_summary(), store.read_trajectory_summary())
-            table, followed = found
+            table = followed = None
+            if not from_parts:
+                table, followed = store.read_summary(), store.read_trajectory_summary()
             if table is None:
                 table = stored_summary(store, damaged=damaged)
             if followed is None:
@@ -270,14 +271,6 @@ def measured(row: Row, name: str, unit: float = 1.0) -> str:
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
     """Key to sort rows by some columns: rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
-
-
-def with_misses(row: Row) -> Row:
-    """The row with the coverage that counts replicates without an interval as misses."""
-    if not row["failures"]:
-        return row
-    ends = ("", "_mcse", "_low", "_high")
-    return row | {f"coverage{end}": row.get(f"coverage_failures_as_misses{end}") for end in ends}
 
 
 def axes(study: dict[str, Any]) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.columns import Column, with_error
+from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
@@ -123,7 +123,7 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     effect = -term.effect if term else row["level"] - finished if kind == "left" else 0.0
     low = row["level"] - misses > 2 * (row["coverage_failures_as_misses_mcse"] or 0.0)
     if row["failures"] and low and finished - misses > effect:
-        return f"{100 * row['failures'] / row['replicates']:.2g}% failed"
+        return f"{round_text(100 * row['failures'] / row['replicates'], 2)}% failed"
     return ""
 
 

@@ -105,7 +105,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
 def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    rows = [row | {"gamma": 0.5 + at / 100} for at in range(4) for row in results.rows]
+    rows = [row | {"gamma": 0.5 + at / 100} for at in range(6) for row in results.rows]
     rank_series(rows, results.method_settings)
     file = tmp_path / "report.html"
     file.write_text(report_html(dataclasses.replace(results, rows=rows)), encoding="utf-8")
@@ -113,8 +113,9 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
     opened(page, file.as_uri())
     words = page.execute_script("return document.querySelector('#length .shown').textContent")
     assert "worst by coverage" in words
-    drawn = "return document.querySelectorAll('#length .supplement svg').length"
-    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn))
+    # Twelve rows of panels are two sheets of paper.
+    drawn = "return document.querySelectorAll('#length .supplement svg.marks').length"
+    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == 2)
     closed = "return [...document.querySelectorAll('main details:not([open])')]"
     closed += ".filter(d => !d.closest('form, .chart')).length"
     for event, is_open in (("afterprint", False), ("beforeprint", True), ("afterprint", False)):

@@ -83,11 +83,15 @@ def test_coverages_stand_side_by_side_and_lengths_at_their_n(results: Results) -
         assert {row["x"] for row in drawn} == {*place} and not any("place" in row for row in drawn)
 
 
-def test_what_cannot_be_drawn_is_refused(results: Results) -> None:
-    with pytest.raises(InputError, match="^x: "):
-        FIGURES["coverage"].chart(results, "multiplier")
-    with pytest.raises(InputError, match="published"):
-        FIGURES["paper"].chart(results)
+def test_what_cannot_be_drawn_is_refused(results: Results, followed: Results) -> None:
+    for run, figure, x, said in (
+        (results, "coverage", "multiplier", "^x: "),
+        (results, "paper", "n", "published"),
+        (followed, "loss", "n", "statistic"),
+        (followed, "distance", "mu", "n or step"),
+    ):
+        with pytest.raises(InputError, match=said):
+            FIGURES[figure].chart(run, x)
 
 
 def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) -> None:
@@ -145,19 +149,16 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_colours_can_be_seen_on_both_pages() -> None:
+def test_colours_can_be_seen_on_both_pages_and_told_apart() -> None:
     used = [*charts.METHODS.values(), *charts.OTHERS, charts.GREY, *charts.MISSES.values(), *charts.ramp(10)]
     for colour in used:
         for page in ("#ffffff", "#14171c"):
             light, dark = sorted((luminance(colour), luminance(page)), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 3.0, (colour, page)
-
-
-@pytest.mark.parametrize("count", [1, 5, 6, 14])
-def test_no_two_series_have_the_same_colour(count: int) -> None:
-    names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
-    found = charts.colours(names)
-    assert set(found) == set(names) and len(set(found.values())) == len(names)
+    for count in (1, 5, 6, 14):
+        names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
+        found = charts.colours(names)
+        assert set(found) == set(names) and len(set(found.values())) == len(names)
 
 
 # Trajectories: the store's numbers, theory's lines, and runs without intervals
@@ -188,15 +189,16 @@ def followed(followed_run: Path) -> Results:
 
 def invented(followed: Results, stat: str) -> Results:
     """Two algorithms at two epsilons over many epochs of one data set: n stays, the step moves."""
-    rows = []
-    for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9)):
-        for epsilon in (1.0, 4.0):
-            for step in (1, 10, 100):
-                row = {name: None for name in followed.trajectories.column_names}
-                row |= {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon}
-                row |= {"gamma": momentum, "n": 500, "step": step, "stat": stat, "mean": 1.0 / step}
-                row |= {"mcse": 0.01, "replicates": 20, "failures": 0}
-                rows.append(row)
+    empty = dict.fromkeys(followed.trajectories.column_names)
+    rows = [
+        empty
+        | {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon, "gamma": momentum}
+        | {"n": 500, "step": step, "stat": stat, "mean": 1.0 / step, "mcse": 0.01}
+        | {"replicates": 20, "failures": 0}
+        for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9))
+        for epsilon in (1.0, 4.0)
+        for step in (1, 10, 100)
+    ]
     table = pa.Table.from_pylist(rows, schema=followed.trajectories.schema)
     return dataclasses.replace(followed, trajectories=table)
 
@@ -240,12 +242,6 @@ def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
     assert "type" not in share["spec"]["layer"][-1]["encoding"]["y"]["scale"]  # linear: it may touch 0
 
 
-@pytest.mark.parametrize(("name", "x", "said"), [("loss", "n", "statistic"), ("distance", "mu", "n or step")])
-def test_what_is_not_there_is_refused(followed: Results, name: str, x: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        FIGURES[name].chart(followed, x)
-
-
 def test_a_report_without_intervals(
     followed_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -271,12 +267,12 @@ def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:
     export_duckdb(followed, file)
     with duckdb.connect(str(file), read_only=True) as db:
         assert db.execute("SELECT count(*) FROM trajectories").fetchone() == (8 * 12 * 4,)
+        means = "(SELECT path, n, avg(last_sq) AS m FROM trajectories GROUP BY ALL)"
         same = db.execute(
-            "SELECT count(*) FROM trajectory_summary s JOIN (SELECT path, n, avg(last_sq) AS m "
-            "FROM trajectories GROUP BY ALL) t USING (path, n) "
+            f"SELECT count(*) FROM trajectory_summary s JOIN {means} t USING (path, n) "
             "WHERE s.stat = 'last_sq' AND abs(s.mean / t.m - 1) < 1e-12"
-        ).fetchone()
-        assert same == (32,)
+        )
+        assert same.fetchone() == (32,)
 
 
 # Protocols: a line per protocol, its default interval, and the bound beneath them all
