@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale --batches 200000 --num-cpus 2 --json FILE
 
-Everything is real (cutting, Ray, parts, summary) but the kernel, which spins for a
+Everything is real (cutting, Ray, aggregator, parts, summary) but the kernel, which spins for a
 millisecond, or sleeps as long as --kernel-ms says, and hands over rows that were computed once.
 With sleeping kernels --num-cpus may be more than there are. Prints a row per tenth of the batches.
 """
@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -75,6 +76,26 @@ def study(batches: int, cells: int) -> dict[str, Any]:
     }
 
 
+def family() -> Iterator[tuple[int, str]]:
+    """(process, command line) of this process and all it started."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(entry.parent.name)] = int(fields[1])
+    for process in parents:
+        ancestor = process
+        while ancestor > 1 and ancestor != os.getpid():
+            ancestor = parents.get(ancestor, 0)
+        if ancestor == os.getpid():
+            try:
+                yield process, Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+
+
 def cpu_seconds(process: int) -> float:
     """CPU time of a process so far."""
     text = Path(f"/proc/{process}/stat").read_text(errors="replace")
@@ -94,13 +115,18 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
     """Run; a row per tenth, and what the whole took."""
     mapping = study(batches, cells)
     rows: list[dict[str, float]] = []
+    aggregator: list[int] = []
 
     def snapshot(done: int) -> dict[str, float]:
+        if not aggregator:
+            aggregator.extend(p for p, command in family() if "AggregatorActor" in command)
         return {
             "batches": done,
             "at": time.monotonic(),
             "driver_mb": resident(),
             "driver_cpu": cpu_seconds(os.getpid()),
+            "aggregator_mb": sum(map(resident, aggregator)),
+            "aggregator_cpu": sum(map(cpu_seconds, aggregator)),
             "load": os.getloadavg()[0],
         }
 
@@ -130,6 +156,8 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
                 "batches_per_second": count / seconds,
                 "driver_mb": after["driver_mb"],
                 "driver_cpu_ms": 1e3 * (after["driver_cpu"] - before["driver_cpu"]) / count,
+                "aggregator_mb": after["aggregator_mb"],
+                "aggregator_cpu_ms": (1e3 * (after["aggregator_cpu"] - before["aggregator_cpu"]) / count),
                 "load": after["load"],
             }
         )
@@ -158,12 +186,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = measure(given.batches, given.num_cpus, given.cells, given.kernel_ms / 1e3)
-    print("| batches | per second | driver MB | driver CPU ms | load |")
-    print("|---|---|---|---|---|")
+    print("| batches | per second | driver MB | driver CPU ms | aggregator MB | its CPU ms | load |")
+    print("|---|---|---|---|---|---|---|")
     for row in found["tenths"]:
         print(
             f"| {row['to']:,.0f} | {row['batches_per_second']:.0f} | {row['driver_mb']:.0f} "
-            f"| {row['driver_cpu_ms']:.2f} | {row['load']:.1f} |"
+            f"| {row['driver_cpu_ms']:.2f} | {row['aggregator_mb']:.0f} "
+            f"| {row['aggregator_cpu_ms']:.2f} | {row['load']:.1f} |"
         )
     print(
         f"{found['wall_seconds']:.0f} s in all, {found['summary_seconds']:.0f} s of it after the last "

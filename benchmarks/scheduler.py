@@ -1,13 +1,13 @@
 """How far one driver reaches: the engine's scheduler, simulated from what its parts were measured at.
 
     python -m benchmarks.scheduler                                  # the tables of docs/scale.md
-    python -m benchmarks.scheduler --driver-ms 4 --cores 4000 --seconds 5
+    python -m benchmarks.scheduler --driver-ms 2.3 --aggregator-ms 3.4 --cores 4000 --seconds 5
     python -m benchmarks.scheduler --cores 320 --steps 2e14 --n 1e9 --ns 1.72 --price 0.82 --per 16
 
-Batches of some length run on C cores; the driver sends each out and stores its rows. At most twice C
-batches are under way. The driver is a server of a fixed service time, CPU milliseconds per batch as
-benchmarks.scale measures them; lengths of batches vary by a log-normal factor. Neither Ray nor a kernel
-runs here.
+Batches of some length run on C cores; the driver sends each out and takes its answer, an aggregator
+takes its rows. At most twice C batches are under way. Driver and aggregators are servers of fixed
+service times, CPU milliseconds per batch as benchmarks.scale measures them; lengths of batches vary
+by a log-normal factor. Neither Ray nor a kernel runs here.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Parts:
     """
 
     driver: float
+    aggregator: float
     start: float = 0.002
     spread: float = 0.1  # standard deviation of the logarithm of a batch's length
 
@@ -45,7 +46,8 @@ class Outcome:
     work: float  # core seconds in batches
     busy: float
     driver_busy: float
-    most_waiting: int  # batches whose rows wait for the driver
+    aggregator_busy: float
+    most_waiting: int  # rows at the aggregators, in batches
 
 
 def simulate(
@@ -53,6 +55,7 @@ def simulate(
     seconds: float,
     batches: int,
     parts: Parts,
+    aggregators: int = 1,
     in_flight: int | None = None,
     seed: int = 1,
 ) -> Outcome:
@@ -65,6 +68,8 @@ def simulate(
         Length of a batch.
     batches : int
     parts : Parts
+    aggregators : int
+        A batch's rows go to one of them, in turn.
     in_flight : int, optional
         Batches sent out and not stored; twice the cores unless given.
     seed : int
@@ -75,12 +80,13 @@ def simulate(
     now = 0.0
     unsent = batches
     flying = 0
-    answers: deque[int] = deque()  # done and not stored
+    answers: deque[int] = deque()  # stored, and the driver does not know it
     ready: deque[int] = deque()  # sent out, without a core
     free = cores
     driver_free = True
-    work = driver_work = 0.0
-    most = 0
+    lines: list[deque[int]] = [deque() for _ in range(aggregators)]
+    work = driver_work = aggregator_work = 0.0
+    most = left = 0
 
     def drive() -> None:
         """The driver's next half: an answer first, since that lets the next batch go out."""
@@ -90,7 +96,7 @@ def simulate(
         if answers:
             batch = answers.popleft()
             flying -= 1
-            heapq.heappush(events, (now + parts.driver / 2, STORED, batch))
+            heapq.heappush(events, (now + parts.driver / 2, -1, batch))
         elif unsent and flying < limit:
             unsent -= 1
             flying += 1
@@ -108,21 +114,38 @@ def simulate(
             work += length
             heapq.heappush(events, (now + length + parts.start, RUN, ready.popleft()))
 
+    def store(line: int) -> None:
+        nonlocal aggregator_work
+        aggregator_work += parts.aggregator
+        heapq.heappush(events, (now + parts.aggregator, STORED, lines[line][0]))
+
     drive()
     first = parts.driver / 2
     last = 0.0
     while events:
         now, what, batch = heapq.heappop(events)
-        if what == RUN:
-            free += 1
-            last = now
-            answers.append(batch)
-            most = max(most, len(answers))
-        else:
+        if what in (-1, SENT):
             driver_free = True
             if what == SENT:
                 ready.append(batch)
-        run()
+                run()
+        elif what == RUN:
+            free += 1
+            last = now
+            line = batch % aggregators
+            lines[line].append(batch)
+            left += 1
+            most = max(most, left)
+            if len(lines[line]) == 1:
+                store(line)
+            run()
+        else:
+            line = batch % aggregators
+            lines[line].popleft()
+            left -= 1
+            answers.append(batch)
+            if lines[line]:
+                store(line)
         drive()
     assert unsent == 0 and flying == 0
     return Outcome(
@@ -130,48 +153,51 @@ def simulate(
         work=work,
         busy=work / (cores * (last - first)),
         driver_busy=driver_work / now,
+        aggregator_busy=aggregator_work / (now * aggregators),
         most_waiting=most,
     )
 
 
-def busy_cores(seconds: float, parts: Parts, wanted: float = 0.95, rounds: int = 12) -> int:
+def busy_cores(seconds: float, parts: Parts, aggregators: int, wanted: float = 0.95, rounds: int = 12) -> int:
     """The most cores of which that share is busy, to two digits; the ends of a run left out."""
     low, high = 1, 1
-    while steady(high, seconds, parts, rounds) >= wanted and high < 200_000:
+    while steady(high, seconds, parts, aggregators, rounds) >= wanted and high < 200_000:
         low, high = high, 2 * high
     while high - low > max(1, low // 50):
         middle = (low + high) // 2
-        if steady(middle, seconds, parts, rounds) >= wanted:
+        if steady(middle, seconds, parts, aggregators, rounds) >= wanted:
             low = middle
         else:
             high = middle
     return low
 
 
-def steady(cores: int, seconds: float, parts: Parts, rounds: int) -> float:
+def steady(cores: int, seconds: float, parts: Parts, aggregators: int, rounds: int) -> float:
     """Share of the cores that is busy in the long run: two lengths of run, their difference."""
     short, long = rounds * cores, 2 * rounds * cores
-    a, b = (simulate(cores, seconds, n, parts) for n in (short, long))
+    a, b = (simulate(cores, seconds, n, parts, aggregators) for n in (short, long))
     return (b.work - a.work) / ((b.seconds - a.seconds) * cores)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--driver-ms", type=float, default=4.0)
+    parser.add_argument("--driver-ms", type=float, default=2.3)
+    parser.add_argument("--aggregator-ms", type=float, default=3.4)
     parser.add_argument("--cores", type=int)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--batches", type=int)
+    parser.add_argument("--aggregators", type=int, default=1)
     parser.add_argument("--steps", type=float, help="of the study, all replicates together")
     parser.add_argument("--n", type=float, help="steps of a replicate; a batch has a row of lanes")
     parser.add_argument("--ns", type=float, help="per step and replicate, as sweep --dry-run measures")
     parser.add_argument("--price", type=float, default=0.0, help="of a machine, per hour")
     parser.add_argument("--per", type=int, default=16, help="cores of a machine")
     given = parser.parse_args(arguments)
-    parts = Parts(given.driver_ms / 1e3)
+    parts = Parts(given.driver_ms / 1e3, given.aggregator_ms / 1e3)
     if given.steps is not None:
         seconds = given.n * LANES * given.ns * 1e-9
         count = round(given.steps / (given.n * LANES))
-        found = simulate(given.cores, seconds, count, parts)
+        found = simulate(given.cores, seconds, count, parts, given.aggregators)
         core_hours = given.steps * given.ns * 1e-9 / 3600.0
         machine_hours = found.seconds / 3600.0 * given.cores / given.per
         print(
@@ -182,11 +208,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.cores is not None:
         count = given.batches or 20 * given.cores
-        print(simulate(given.cores, given.seconds, count, parts))
+        print(simulate(given.cores, given.seconds, count, parts, given.aggregators))
         return
-    print("| batch | cores |\n|---|---|")
-    for seconds in (0.1, 0.5, 1.0, 2.0, 5.0, 10.0):
-        print(f"| {seconds:g} s | {busy_cores(seconds, parts):,} |")
+    print("| batch | 1 aggregator | 2 | 4 |\n|---|---|---|---|")
+    for seconds in (0.1, 0.5, 1.0, 2.0, 5.0):
+        found = [busy_cores(seconds, parts, k) for k in (1, 2, 4)]
+        print(f"| {seconds:g} s | " + " | ".join(f"{cores:,}" for cores in found) + " |")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from ldpflow.store.schema import cell_id
 
 GRID = 64  # replicate ranges are multiples of this
 TARGET_SECONDS = 5.0
-CORES_OF_A_DRIVER = 1000  # that it keeps busy with such batches, see docs/scale.md; more get longer ones
 TAIL = 2  # batches per core at the end that are cut once more,
 TAIL_SECONDS = 0.5  # to about this length
 
@@ -133,9 +132,8 @@ class Batches:
 def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
     """Batches of all that is missing; the groups follow one another, long batches first in each.
 
-    A batch takes about TARGET_SECONDS (more on very many cores, less if the last core would finish alone) and
-    has LANES rows at least. Ranges start on the replicate grid, those of long paths and at the end on
-    multiples of LANES.
+    A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
+    least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
     """
     return Batches(seed, tuple(run for group in missing for run in cut_group(group, cores)))
 
@@ -143,7 +141,7 @@ def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
 def cut_group(missing: Sequence[Missing], cores: int) -> list[BatchRange]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
-    target = min(TARGET_SECONDS * max(1.0, cores / CORES_OF_A_DRIVER), total / (16.0 * cores))
+    target = min(TARGET_SECONDS, total / (16.0 * cores))
     found = []
     for m in sorted(missing, key=lambda m: -m.cost.seconds):
         wanted = target / max(m.cost.seconds, 1e-12)

@@ -10,7 +10,6 @@ there, or what is wrong. Then it runs ``ldpflow sweep --address auto``.
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -41,7 +40,13 @@ STUDY, OUT = "ldpflow_study", "ldpflow_out"  # metadata of a job
 
 
 def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
-    """Do all that a sweep does before its first batch, and look for a file of the submitting machine."""
+    """Do all that a sweep does before its first batch, and look for a file of the submitting machine.
+
+    Raises
+    ------
+    InputError
+        If the place is not the one that was meant, cannot be written to, is in use, or holds another study.
+    """
     from ldpflow.engine.run import usable_parts
     from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
@@ -97,7 +102,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_study(study: Study, folder: str) -> None:
-    """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs."""
+    """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs.
+
+    Raises
+    ------
+    InputError
+        If a component is defined in a notebook or a script.
+    """
     settings = study.settings()
     files, modules = [], []
     for plugin in plugins_of(study.components()):
@@ -155,9 +166,18 @@ def cluster_address(address: str | None) -> str:
 
 
 class Jobs:
-    """The jobs of the cluster at an address (:func:`cluster_address`).
+    """The jobs of one cluster.
 
-    A cluster that does not answer, or has another token, Ray or Python, is refused.
+    Parameters
+    ----------
+    address : str
+        See :func:`cluster_address`.
+
+    Raises
+    ------
+    InputError
+        Naming ``address``, if nothing answers there, the token is missing or wrong, or the cluster
+        has another Ray or another Python than this machine.
     """
 
     def __init__(self, address: str) -> None:
@@ -225,8 +245,21 @@ class Jobs:
     def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head; the job's id.
 
-        ``out``: an object store's address, a folder that this machine and the head share, or one of the head
-        itself (``file://``). ``cpus``: cores to ask the cluster for. ``options``: of ``ldpflow sweep``.
+        Parameters
+        ----------
+        study : Study
+        out : str
+            An object store's address; a folder that this machine and the head share, or the head itself has
+            (``file://``).
+        cpus : int, optional
+            Cores to ask the cluster for.
+        options : sequence of str
+            Further options of ``ldpflow sweep``.
+
+        Raises
+        ------
+        InputError
+            As :func:`check` on the head.
         """
         with tempfile.TemporaryDirectory() as folder, probe_file(out) as here:
             write_study(study, folder)
@@ -331,15 +364,34 @@ def limited_client(client: type[Any]) -> type[Any]:
 
 
 def limit_answer(answer: Any, **options: Any) -> None:
-    """Read an answer; refuse one that is too long or takes too long."""
-    end, body = time.monotonic() + 4 * ANSWER_SECONDS, bytearray()
-    while chunk := answer.raw.read1(2**16, decode_content=True):
-        body += chunk
-        if len(body) > ANSWER_BYTES:
-            raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
-        if time.monotonic() > end:
-            raise TimeoutError
-    answer.raw = io.BytesIO(body)
+    answer.raw = Body(answer.raw)
+
+
+class Body:
+    """Body of an HTTP answer: reading it fails where it is too long or takes too long.
+
+    Parameters
+    ----------
+    raw : urllib3.HTTPResponse
+    """
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.end = time.monotonic() + 4 * ANSWER_SECONDS
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def stream(self, size: int, decode_content: bool) -> Iterator[bytes]:
+        """Chunks of the body, each as soon as it is there."""
+        total = 0
+        while chunk := self.raw.read1(size, decode_content=decode_content):
+            total += len(chunk)
+            if total > ANSWER_BYTES:
+                raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
+            if time.monotonic() > self.end:
+                raise TimeoutError
+            yield chunk
 
 
 @contextmanager

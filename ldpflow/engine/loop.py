@@ -28,8 +28,8 @@ from ldpflow.simulators.rows import Batch, BatchResult, simulate
 from ldpflow.simulators.simulator import Cell, Simulator
 from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
-from ldpflow.store.run_store import Aggregator
-from ldpflow.store.schema import cell_id
+from ldpflow.store.run_store import Aggregator, Published
+from ldpflow.store.schema import cell_id, cell_set_hash
 from ldpflow.study.plugins import plugins_of
 
 PROCESSES = Path("/proc")
@@ -44,7 +44,17 @@ def limits(
 ) -> Callable[[], str | None]:
     """A function that names the limit that has passed, or returns None.
 
-    Seconds count from this call. Memory is that of this process and of those it started (a local Ray).
+    Parameters
+    ----------
+    max_seconds : float, optional
+        Counted from this call.
+    max_bytes : int, optional
+        Memory of this process and of those it started (a local Ray).
+
+    Raises
+    ------
+    InputError
+        If memory is limited on a system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
@@ -239,8 +249,19 @@ class RunResult:
     batches: int = 0
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A batch that has come back; ``error`` is the reason why there are no rows, or None."""
+
+    batch: Batch
+    error: str | None = None
+    kernel_seconds: float = 0.0
+    seconds: float = 0.0
+    statistics: Any = None
+
+
 class Executor(Protocol):
-    """Runs batches. The loop stores their rows."""
+    """Runs batches and hands their rows to the store's aggregators."""
 
     @property
     def cores(self) -> int:
@@ -253,38 +274,39 @@ class Executor(Protocol):
     def submit(self, batch: Batch) -> None:
         """Start a batch."""
 
-    def wait(self, timeout: float) -> list[tuple[Batch, BatchResult | Exception]]:
+    def wait(self, timeout: float) -> list[Outcome]:
         """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
 
     def drop(self) -> None:
         """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
 
+    def flush(self) -> list[Outcome]:
+        """Publish every row received so far; returns batches whose rows turned out to be lost."""
+
     def close(self) -> None:
         """Stop what this executor started."""
 
 
-def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult | Exception) -> str | None:
-    """Store rows and trajectories of a batch; the reason why there are none, or None."""
-    if isinstance(result, Exception):
-        return error_text(result)
+def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
+    """Give rows to an aggregator and write trajectories; returns what has been published by now."""
     key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
-    try:
-        if result.trajectories is not None:
-            cells = [{"checkpoints": batch.checkpoints}]
-            aggregator.store.trajectories.write(key, result.trajectories, meta, cells)
-        if batch.cells:
-            aggregator.add(key, batch.first, batch.last, result.rows, meta)
-    except StorageError:
-        raise  # no batch can be kept
-    except Exception as error:
-        if isinstance(error, InputError) and error.field == "out":
-            raise
-        return error_text(error)
-    return None
+    if result.trajectories is not None:
+        cells = [{"checkpoints": batch.checkpoints}]
+        aggregator.store.trajectories.write(key, result.trajectories, meta, cells)
+    if not batch.cells:
+        return [Published(key, batch.first, batch.last, cell_set_hash([]))]
+    return aggregator.add(key, batch.first, batch.last, result.rows, meta)
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Simulate a batch; a plug-in's ``sys.exit`` or KeyboardInterrupt would end the thread."""
+    """Simulate a batch.
+
+    Raises
+    ------
+    Exception
+        As the batch did. A plug-in's ``sys.exit`` or KeyboardInterrupt, which would end the thread, becomes a
+        LdpflowError.
+    """
     try:
         return simulate(batch)
     except Exception:
@@ -321,13 +343,14 @@ def dropped_batches() -> bool:
 
 
 class ThreadExecutor:
-    """Executor that runs one batch per thread.
+    """Executor that runs one batch per thread and stores rows in the calling thread.
 
     Kernels run at the same time; Python code of batches takes turns (:mod:`ldpflow.simulators.rows`). The
     calling thread can stop while kernels run for minutes.
     """
 
-    def __init__(self, cores: int = 1) -> None:
+    def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
+        self.aggregator = aggregator
         self.cores = cores
         # With several threads, one batch waits: a thread does not wait for rows to be stored.
         self.capacity = cores + (cores > 1)
@@ -351,16 +374,31 @@ class ThreadExecutor:
     def submit(self, batch: Batch) -> None:
         self.waiting.put(batch)
 
-    def wait(self, timeout: float) -> list[tuple[Batch, BatchResult | Exception]]:
+    def wait(self, timeout: float) -> list[Outcome]:
         try:
-            return [self.finished.get(timeout=timeout)]
+            batch, result = self.finished.get(timeout=timeout)
         except queue.Empty:
             if not all(thread.is_alive() for thread in self.threads):
                 raise MemoryError("a thread that runs batches has ended") from None
             return []
+        if isinstance(result, Exception):
+            return [Outcome(batch, error=error_text(result))]
+        try:
+            store_result(self.aggregator, batch, result)
+        except StorageError:
+            raise  # no batch can be kept
+        except Exception as error:
+            if isinstance(error, InputError) and error.field == "out":
+                raise
+            return [Outcome(batch, error=error_text(error))]
+        return [Outcome(batch, None, result.kernel_seconds, result.seconds, self.aggregator.statistics)]
 
     def drop(self) -> None:
         self.dropped.set()
+
+    def flush(self) -> list[Outcome]:
+        self.aggregator.publish(everything=True)
+        return []
 
     def close(self) -> None:
         for _ in self.threads:
@@ -381,25 +419,27 @@ class Tally:
     batches: int = 0
     steps: int = 0
     batch_seconds: float = 0.0
-    failed: list[tuple[Batch, str]] = field(default_factory=list)  # with the reason
+    failed: list[Outcome] = field(default_factory=list)
     stopped: str | None = None  # why, if it was
     lost: str | None = None  # what has died, if the executor has
     # CPU seconds in kernels, and steps, by path key.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
 
-    def count(self, batch: Batch, result: BatchResult) -> None:
-        key, steps = batch.simulator.key, batch.steps
+    def count(self, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self.failed.append(outcome)
+            return
+        batch, steps = outcome.batch, outcome.batch.steps
         self.batches += 1
         self.steps += steps
-        self.batch_seconds += result.seconds
-        seconds_before, steps_before = self.by_path.get(key, (0.0, 0))
-        self.by_path[key] = (seconds_before + result.kernel_seconds, steps_before + steps)
+        self.batch_seconds += outcome.seconds
+        seconds_before, steps_before = self.by_path.get(batch.simulator.key, (0.0, 0))
+        self.by_path[batch.simulator.key] = (seconds_before + outcome.kernel_seconds, steps_before + steps)
 
 
 def drive(
     batches: Batches,
     executor: Executor,
-    aggregator: Aggregator,
     tally: Tally,
     started: float,
     steps_left: int = 0,
@@ -409,9 +449,22 @@ def drive(
 ) -> None:
     """Run batches in their order, publish their rows and count them.
 
-    ``tally`` has what the session has done before. ``steps_left``: steps that the sweep will take from here
-    on, if more than those of the batches. ``should_stop`` is asked at least twice a second. Once there is a
-    reason nothing more is submitted, and batches in flight get DRAIN_SECONDS.
+    Parameters
+    ----------
+    batches : Batches
+    executor : Executor
+    tally : Tally
+        What the session has done before; counts these batches too.
+    started : float
+        Start of the sweep on the monotonic clock.
+    steps_left : int
+        Steps that the sweep will take from here on, if more than those of the batches.
+    listener : callable, optional
+        Called with the progress after every batch.
+    should_stop : callable
+        Asked at least twice a second. Once there is a reason nothing more is submitted, and batches in flight
+        get DRAIN_SECONDS.
+    on_phase : callable
     """
     sent, count = tally.batches, tally.batches + len(batches)
     total_steps = tally.steps + max(steps_left, batches.steps)
@@ -430,13 +483,9 @@ def drive(
             executor.submit(next(waiting))
             sent += 1
             in_flight += 1
-        for batch, result in executor.wait(POLL_SECONDS):
+        for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
-            error = store_result(aggregator, batch, result)
-            if error is not None:
-                tally.failed.append((batch, error))
-            elif isinstance(result, BatchResult):
-                tally.count(batch, result)
+            tally.count(outcome)
             if listener is not None:
                 listener(
                     Progress(
@@ -446,9 +495,9 @@ def drive(
                         total_steps=total_steps,
                         seconds=time.monotonic() - started,
                         failed_batches=len(tally.failed),
-                        statistics=None if error else aggregator.statistics,
+                        statistics=outcome.statistics,
                     )
                 )
     if in_flight:
         executor.drop()
-    aggregator.publish(everything=True)
+    tally.failed.extend(executor.flush())

@@ -1,7 +1,9 @@
-"""Batches as Ray tasks, on this machine's cores or on a cluster.
+"""Batches as Ray tasks, on this machine's cores or on a cluster, and rows to aggregator actors.
 
-Ray computes a batch again whose worker or node died. The rows travel through its object store to the driver,
-which stores them: a folder given as ``out`` is one of the machine that the sweep was started on.
+The rows of a batch travel through the object store to an aggregator actor that coalesces and publishes them.
+The driver keeps a reference to them until they are published: Ray computes a batch again whose worker or node
+died, and the driver sends the rows of an aggregator that died to another one. Everything may happen twice.
+Published parts are named by their content, so that is harmless.
 """
 
 from __future__ import annotations
@@ -14,19 +16,27 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
 import ray
 from ray import cloudpickle
-from ray.exceptions import AuthenticationError, RayError, RayTaskError
+from ray.exceptions import AuthenticationError, GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ldpflow.engine.loop import PROCESSES, process_state, run_batch
+from ldpflow.engine.loop import PROCESSES, Outcome, error_text, process_state, run_batch, store_result
 from ldpflow.engine.prediction import ray_addresses
-from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit
+from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError, address_limit
 from ldpflow.options import SweepOptions
 from ldpflow.simulators.rows import Batch, BatchResult
+from ldpflow.simulators.simulator import Cell
+from ldpflow.store.run_store import Aggregator, Published
+from ldpflow.store.schema import cell_set_hash
+
+STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
 
 # One thread per task: the replicates are the parallelism.
 THREADS = {
@@ -42,7 +52,11 @@ BEFORE_RAY = 10.0  # seconds before Ray itself gives up
 WAIT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
 
+POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
+FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
+MAX_DEATHS = 20  # of aggregators in one sweep
+CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 when_stuck: Callable[[str], None] | None = None
 """Called with a message where a call to a lost Ray does not return; the command line ends the process."""
@@ -57,8 +71,17 @@ class ClusterWatch:
     Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
     So this asks Ray nothing: it looks at processes and sockets.
 
-    ``own``: whether this process starts the Ray, else it joins one. ``lost``: what has died. ``silent``:
-    whether the GCS of a cluster does not answer just now, and calls to Ray would wait.
+    Parameters
+    ----------
+    own : bool
+        Whether this process starts the Ray; else it joins one that others have started.
+
+    Attributes
+    ----------
+    lost : str or None
+        What has died.
+    silent : bool
+        Whether the GCS of a cluster does not answer just now, and calls to Ray would wait.
     """
 
     def __init__(self, own: bool) -> None:
@@ -88,6 +111,7 @@ class ClusterWatch:
             raise EngineLost(self.lost)
 
     def close(self) -> None:
+        """End the thread."""
         self.noticed.set()
         self.closed.set()
         self.thread.join()
@@ -106,7 +130,7 @@ class ClusterWatch:
         if self.own:
             here = ray_processes(os.getpid())
             for process, name in (self.seen | here).items():
-                if process not in self.before and process_state(process)[1] in "ZX":
+                if process not in self.before and not runs(process):
                     return f"Ray's {name} on this machine has died"
             self.seen |= here
         if self.raylet and not raylet_answers(self.raylet):
@@ -132,6 +156,10 @@ def ray_processes(parent: int) -> dict[int, str]:
         if name in ("raylet", "gcs_server") and above == parent:
             found[int(entry.name)] = name
     return found
+
+
+def runs(process: int) -> bool:
+    return process_state(process)[1] not in "ZX"
 
 
 def grace() -> float:
@@ -170,8 +198,9 @@ def check_address(address: str) -> None:
     A Ray Client's connection is the life of all its work, and Ray advises jobs for work that lasts.
     """
     for name, value in (("address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
-        used = name == "address" or address == "auto"  # Ray reads the variable for auto alone
-        if used and "://" in value:
+        if "://" in value and (
+            name == "address" or address == "auto"
+        ):  # Ray reads the variable for auto alone
             why = "That is not where drivers connect."
             if value.startswith("ray://"):
                 why = "A Ray Client's work ends when its connection does."
@@ -204,7 +233,16 @@ def cluster_arguments(address: str) -> dict[str, Any]:
 
 
 def connect(options: SweepOptions) -> ClusterWatch:
-    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes."""
+    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
+
+    Raises
+    ------
+    InputError
+        Naming ``address``, if there is no such cluster, its Ray, Python or token is another one, or the
+        address is one of Ray Client.
+    EngineLost
+        If a process of the Ray dies as it starts.
+    """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)
     if not options.verbose:
@@ -240,15 +278,112 @@ def connection_error(error: Exception, address: str | None) -> LdpflowError:
     return InputError("address", address, ADDRESSES, hint)
 
 
+class AggregatorActor:
+    """An aggregator in a process of its own."""
+
+    def __init__(self, make: Callable[[], Aggregator]) -> None:
+        self.aggregator = make()
+        self.reported_at = 0.0
+
+    def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], dict[str, Any]]:
+        """Take the rows of a batch; what has been published by now, and what an Outcome says of it."""
+        published = store_result(self.aggregator, batch, result)
+        statistics = None
+        if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
+            statistics = self.aggregator.statistics
+            self.reported_at = time.monotonic()
+        return published, {
+            "kernel_seconds": result.kernel_seconds,
+            "seconds": result.seconds,
+            "statistics": statistics,
+        }
+
+    def flush(self) -> None:
+        self.aggregator.publish(everything=True)
+
+
+def new_aggregator(make: Callable[[], Aggregator]) -> Any:
+    """Start an aggregator on the driver's node.
+
+    There it lives as long as the driver, and a folder given as ``out`` is one of the machine that the sweep
+    was started on. Ray could restart it, but calls on restarted actors were seen to hang (Ray 2.60), and its
+    rows have to be sent again anyhow.
+    """
+    actor: Any = ray.remote(AggregatorActor)
+    here = ray.get_runtime_context().get_node_id()
+    return actor.options(
+        # It mostly waits for disk, so it must not take a core from the batches.
+        num_cpus=0,
+        max_restarts=0,
+        # A batch that takes long must not hold up the rows of those that are done.
+        allow_out_of_order_execution=True,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
+    ).remote(make)
+
+
+@dataclass
+class Shard:
+    """An aggregator, and the rows that it may hold in memory only.
+
+    Its paths are its own: no other aggregator of the sweep writes parts of them.
+    """
+
+    aggregator: Any
+    # By path and cell set, then by first replicate.
+    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
+    statistics: Any = None
+
+    def keep(self, sent: Sent) -> None:
+        """Hold on to a batch that the aggregator has taken."""
+        self.unpublished.setdefault((sent.batch.simulator.key, sent.cell_set), {})[sent.batch.first] = sent
+
+    def forget(self, published: list[Published]) -> None:
+        """Let go of rows that are in published parts."""
+        for part in published:
+            held = self.unpublished.get((part.path_key, part.cell_set), {})
+            for first, sent in list(held.items()):
+                if part.first <= first and sent.batch.last <= part.last:
+                    del held[first]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
+
+    batch: Batch
+    cell_set: str
+    rows: ray.ObjectRef
+    shard: Shard
+    aggregator: Any  # the shard's, when it was sent
+    counted: bool = False
+
+
+@lru_cache(maxsize=8)  # every batch of a path has the same
+def cell_set_of(cells: tuple[Cell, ...]) -> str:
+    return cell_set_hash(cell.columns() for cell in cells)
+
+
 def run_task(batch: Batch) -> BatchResult:
+    """The task."""
     pa.set_cpu_count(1)
     return run_batch(batch)
 
 
 class RayExecutor:
-    """Executor on Ray; ``run`` is the label of its metrics."""
+    """Executor on Ray.
 
-    def __init__(self, options: SweepOptions | None = None, run: str = "") -> None:
+    Parameters
+    ----------
+    make_aggregator : callable
+        Makes an aggregator inside the actor.
+    options : SweepOptions
+    run : str
+        What the metrics call this run.
+    """
+
+    def __init__(
+        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions | None = None, run: str = ""
+    ) -> None:
         options = options or SweepOptions()
         self.keep = options.keep_ray
         # With an address: cores that batches are sent out for although the cluster has fewer.
@@ -258,7 +393,13 @@ class RayExecutor:
         self.there = 0
         task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=options.retries, num_cpus=1)
-        self.in_flight: dict[ray.ObjectRef, Batch] = {}
+        self.make_aggregator = make_aggregator
+        # Started when paths come: a study of one path needs one.
+        self.shards: list[Shard] = []
+        self.shard_of_path: dict[str, Shard] = {}
+        self.deaths = 0  # of aggregators
+        self.in_flight: dict[ray.ObjectRef, Sent] = {}
+        self.dropped = False
         self.metrics = Metrics(run)
         self.watch = None if ray.is_initialized() else connect(options)
 
@@ -273,18 +414,39 @@ class RayExecutor:
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
 
+    @cached_property
+    def most_shards(self) -> int:
+        """Aggregators that share the rows, where there are as many paths."""
+        return 1 + self.cores // CORES_PER_AGGREGATOR
+
     @property
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
+    def shard_of(self, batch: Batch) -> Shard:
+        """The aggregator of a path; paths go to them in turn."""
+        key = batch.simulator.key
+        if key not in self.shard_of_path:
+            if len(self.shards) < self.most_shards:
+                self.shards.append(Shard(new_aggregator(self.make_aggregator)))
+            self.shard_of_path[key] = self.shards[len(self.shard_of_path) % self.most_shards]
+        return self.shard_of_path[key]
+
     def submit(self, batch: Batch) -> None:
+        shard = self.shard_of(batch)
         try:
-            self.in_flight[self.task.remote(batch)] = batch
+            rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise pickling_error(batch, error) from error
+        self.send(Sent(batch, cell_set_of(batch.cells), rows, shard, shard.aggregator))
 
-    def wait(self, timeout: float) -> list[tuple[Batch, BatchResult | Exception]]:
+    def send(self, sent: Sent) -> None:
+        """Rows to the present aggregator of their shard, as soon as they are there."""
+        sent = replace(sent, aggregator=sent.shard.aggregator)
+        self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
+
+    def wait(self, timeout: float) -> list[Outcome]:
         if self.watch is not None:
             self.watch.check()
         self.metrics.in_flight.set(len(self.in_flight))
@@ -292,15 +454,81 @@ class RayExecutor:
         done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
         if done:  # and what else has come meanwhile
             done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        found = [(self.in_flight.pop(rows), fetch(rows)) for rows in done]
-        for batch, result in found:
-            self.metrics.count(batch, result)
-        return found
+        answers = [self.receive(self.in_flight.pop(answer), answer) for answer in done]
+        outcomes = [outcome for outcome in answers if outcome is not None]
+        for outcome in outcomes:
+            self.metrics.count(outcome)
+        return outcomes
+
+    def receive(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
+        """Answer of an aggregator about a batch; None if its rows are sent again or were counted before."""
+        shard = sent.shard
+        try:
+            published, costs = ray.get(answer)
+        except RayActorError as error:
+            if sent.aggregator is shard.aggregator:
+                # Of several calls on one dead aggregator, this is the first.
+                self.replace_aggregator(shard, error)
+            self.send(sent)
+            return None
+        except RayError as error:
+            raise_if_of_store(error)
+            return Outcome(sent.batch, error=reason(error))
+        if sent.aggregator is shard.aggregator:
+            shard.keep(replace(sent, counted=True))
+        else:  # it died since: what it took may be lost
+            self.send(replace(sent, counted=True))
+        shard.forget(published)
+        if sent.counted:
+            return None
+        if costs["statistics"] is not None:
+            shard.statistics = costs["statistics"]
+            known = [shard.statistics for shard in self.shards if shard.statistics is not None]
+            costs["statistics"] = pa.concat_tables(known, promote_options="default")
+        return Outcome(sent.batch, **costs)
+
+    def replace_aggregator(self, shard: Shard, error: RayActorError) -> None:
+        """Start a new aggregator for one that died, and send what that one had not published."""
+        self.deaths += 1
+        if self.deaths > MAX_DEATHS:
+            message = f"the process that stores rows died {self.deaths} times: {reason(error)}"
+            raise LdpflowError(message) from error
+        shard.aggregator = new_aggregator(self.make_aggregator)
+        lost, shard.unpublished = shard.unpublished, {}
+        for held in lost.values():
+            for sent in held.values():
+                self.send(sent)
 
     def drop(self) -> None:
-        for rows in self.in_flight:
-            ray.cancel(rows, force=True)
+        self.dropped = True
+        for sent in self.in_flight.values():
+            ray.cancel(sent.rows, force=True)
         self.in_flight = {}
+
+    def flush(self) -> list[Outcome]:
+        failed: list[Outcome] = []
+        while True:
+            while self.in_flight:
+                failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
+            done = [self.flush_shard(shard) for shard in self.shards]
+            if all(done) or self.dropped:
+                return failed
+
+    def flush_shard(self, shard: Shard) -> bool:
+        """Publish what an aggregator has; False if it has died."""
+        try:
+            ray.get(shard.aggregator.flush.remote(), timeout=FLUSH_SECONDS if self.dropped else None)
+        except GetTimeoutError:
+            return False
+        except RayActorError as error:
+            if not self.dropped:
+                self.replace_aggregator(shard, error)
+            return False
+        except RayError as error:
+            raise_if_of_store(error)
+            raise
+        shard.unpublished = {}
+        return True
 
     def close(self) -> None:
         if self.watch is not None:
@@ -313,18 +541,6 @@ class RayExecutor:
         # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
         if when_stuck is None if lost else not self.keep:
             ray.shutdown()
-
-
-def fetch(rows: ray.ObjectRef) -> BatchResult | Exception:
-    """The result of a task, or what it raised."""
-    try:
-        result: BatchResult | Exception = ray.get(rows)
-    except RayTaskError as error:
-        result = error.cause
-    except RayError as error:
-        first_line = str(error).partition("\n")[0]
-        result = LdpflowError(f"{type(error).__name__}: {first_line}")
-    return result
 
 
 def pickling_error(batch: Batch, error: Exception) -> InputError:
@@ -343,6 +559,20 @@ def pickling_error(batch: Batch, error: Exception) -> InputError:
     )  # fmt: skip
 
 
+def raise_if_of_store(error: RayError) -> None:
+    """Raise what the store said: no batch can be kept then."""
+    if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
+        if isinstance(error.cause, StorageError) or error.cause.field == "out":
+            raise error.cause from None
+
+
+def reason(error: RayError) -> str:
+    """One line on why a task failed."""
+    if isinstance(error, RayTaskError):
+        return error_text(error.cause)
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
 COUNTERS = {
     "replicates": ("ldpflow_replicates_done", "Replicates of paths, done."),
     "steps": ("ldpflow_steps_done", "Steps of the recursion, done."),
@@ -355,7 +585,13 @@ COUNTERS = {
 class Metrics:
     """Counters and a gauge of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
 
-    Replicates and steps are counted once, when their batch has come back.
+    Replicates and steps are counted once per path, when their batch is done, and so are batches that Ray ran
+    again because a node was lost.
+
+    Parameters
+    ----------
+    run : str
+        The run directory, the label ``run``.
     """
 
     def __init__(self, run: str) -> None:
@@ -366,14 +602,15 @@ class Metrics:
         for metric in (*self.counters.values(), self.in_flight):
             metric.set_default_tags({"run": run})
 
-    def count(self, batch: Batch, result: BatchResult | Exception) -> None:
+    def count(self, outcome: Outcome) -> None:
+        batch = outcome.batch
         counts: dict[str, float] = {"failures": 1}
-        if isinstance(result, BatchResult):
+        if outcome.error is None:
             counts = {
                 "batches": 1,
                 "replicates": batch.last - batch.first,
-                "steps": result.steps,
-                "kernel_seconds": result.kernel_seconds,
+                "steps": batch.steps,
+                "kernel_seconds": outcome.kernel_seconds,
             }
         for key, value in counts.items():
             if value > 0.0:  # Ray refuses to add nothing

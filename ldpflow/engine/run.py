@@ -24,6 +24,7 @@ from ldpflow.engine.batching import Missing, cut, gaps
 from ldpflow.engine.loop import (
     Executor,
     Listener,
+    Outcome,
     Phase,
     Planned,
     RunResult,
@@ -46,7 +47,6 @@ from ldpflow.results.summary import (
 )
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
-from ldpflow.simulators.rows import Batch
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.files import RunLock
@@ -68,7 +68,10 @@ def ignore(event: object) -> None:
 def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
     """Parts that the study can go on from, and broken and foreign ones. Changes nothing.
 
-    A run of another seed or of other paths is refused with a diff.
+    Raises
+    ------
+    InputError
+        With a diff, if the run has another seed or other paths.
     """
     read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
@@ -176,7 +179,13 @@ def list_values(values: list[Any]) -> str:
 
 
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
-    """Add the columns that components of the study declare to the run."""
+    """Add the columns that components of the study declare to the run.
+
+    Raises
+    ------
+    InputError
+        If two components declare a column differently, or a name has another meaning.
+    """
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
     try:
@@ -266,13 +275,35 @@ def run_study(
     should_stop: Stop = lambda: None,
     **given: Any,
 ) -> RunResult:
-    """Compute what ``out`` lacks of the study, and its summary; what it holds is kept and used.
+    """Compute what ``out`` lacks of the study, and its summary.
 
-    ``on_engine`` is called with a line on the engine that was chosen, ``on_event`` with the progress after
-    each batch, ``on_plan`` once, before the first batch, with what is stored and what is missing, and
-    ``on_phase`` with what is waited for other than batches. ``should_stop`` is asked at least twice a second
-    for a reason to stop. Then the run ends within seconds with what is finished on disk. ``given``: options
-    by name, in the place of ``options``. Of these, ``max_time`` and ``max_memory`` are for ``should_stop``.
+    Parameters
+    ----------
+    study : Study
+    out : path or URI
+        The run directory; what it holds already is kept and used.
+    options : SweepOptions, optional
+        ``max_time`` and ``max_memory`` are for ``should_stop``.
+    on_engine : callable, optional
+        Called with a line on the engine that was chosen, and why, before it starts.
+    on_event : callable, optional
+        Called with the progress after every batch.
+    on_plan : callable, optional
+        Called once, before the first batch, with what is stored and what is to be computed.
+    on_phase : callable, optional
+        Called with what is waited for other than batches: Ray, the summary.
+    should_stop : callable
+        Asked at least twice a second for a reason to stop, or None. Once there is one the run ends within
+        seconds with what is finished on disk.
+    given
+        Options by name, in the place of ``options``.
+
+    Raises
+    ------
+    InputError
+        If the run directory cannot be used, is in use, or holds another study.
+    StorageError
+        If it cannot be read or written just now, as on a full disk.
     """
     options = options or SweepOptions(**given)
     precision = Precision.of(options)
@@ -295,7 +326,7 @@ def run_study(
         on_phase = on_phase or ignore
         start = partial(executor_for, store, options, on_engine or ignore, on_phase)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
-        tally = fill(rounds_of(store, study, precision, on_plan or ignore), study.seed, store, start, run)
+        tally = fill(rounds_of(store, study, precision, on_plan or ignore), study.seed, start, run)
         on_phase("summarising the rows")
         summary, followed, damaged = write_summaries(store)
         if damaged and tally.stopped is None:
@@ -303,7 +334,7 @@ def run_study(
             for part in damaged:
                 store.set_aside(part)
                 warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
-            tally = fill(rounds_of(store, study, precision, ignore), study.seed, store, start, run)
+            tally = fill(rounds_of(store, study, precision, ignore), study.seed, start, run)
             summary, followed, _ = write_summaries(store)
         end_session(session, tally, options.engine, precision)
     found = count_finished(study, summary, followed)
@@ -320,7 +351,7 @@ def run_study(
         failed_share=failures / rows if rows else 0.0,
         wall_seconds=time.monotonic() - started,
         stopped=tally.stopped,
-        failed_batches=[failure_text(store, batch, error) for batch, error in tally.failed],
+        failed_batches=[failure_text(store, outcome) for outcome in tally.failed],
         batches=tally.batches,
         **found,
     )
@@ -374,39 +405,35 @@ def rounds_of(
 
 
 def fill(
-    todo: Iterator[Round],
-    seed: int,
-    store: RunStore,
-    start: Callable[[float, float], Executor],
-    run: Callable[..., None],
+    todo: Iterator[Round], seed: int, start: Callable[[float, float], Executor], run: Callable[..., None]
 ) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
-    tally, aggregator = Tally(), Aggregator(store)
+    tally = Tally()
     executor: Executor | None = None
     try:
         for step in todo:
             executor = executor or start(seconds_of(step), python_seconds_of(step))
             batches = cut(step.missing, seed, executor.cores)
-            run(batches, executor, aggregator, tally, steps_left=step.steps_left)
+            run(batches, executor, tally, steps_left=step.steps_left)
             if tally.stopped is not None or tally.failed:
                 break
     except EngineLost as error:
         tally.stopped = tally.lost = str(error)
-        aggregator.publish(everything=True)
     finally:
         if executor is not None:
             executor.close()
     return tally
 
 
-def failure_text(store: RunStore, batch: Batch, error: str) -> str:
+def failure_text(store: RunStore, outcome: Outcome) -> str:
     """A failed batch, why it failed, and what to type to see it again."""
+    batch = outcome.batch
     last = batch.last - 1
     command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.simulator.key}"
     components = [*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)]
     plugins = "".join(f" --plugin {shlex.quote(source)}" for source in sources_of(components))
     return (
-        f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {error}\n"
+        f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}\n"
         f"  {command} --replicate {batch.first} --last {last}{plugins}"
     )
 
@@ -431,17 +458,24 @@ def executor_for(
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:
             allowed = f"at most {FEW_THREADS} threads with a limit of {limit / 2**30:.2f} GiB (ulimit -v)"
             raise InputError("num_cpus", cores, allowed, "More of them need 2 GiB of addresses.")
-        return ThreadExecutor(cores)
+        return ThreadExecutor(Aggregator(store), cores)
     from ldpflow.engine.ray_executor import RayExecutor
 
     if address is None and (busy := busy_machine(options.nice)) is not None:
         on_engine(busy)
     on_phase("starting Ray" if address is None else f"joining the Ray cluster at {address}")
-    return RayExecutor(options, store.root)
+    return RayExecutor(partial(Aggregator, store), options, store.root)
 
 
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
-    """Write the settings of paths and the summaries; returns these, and parts whose rows are unreadable."""
+    """Write the summaries and the settings of the paths.
+
+    Returns
+    -------
+    summary, trajectories : pyarrow.Table
+    damaged : list of UnreadablePart
+        Parts whose rows are unreadable.
+    """
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
     summary = stored_summary(store, damaged=damaged)

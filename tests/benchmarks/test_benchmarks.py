@@ -55,16 +55,23 @@ def test_naive_quantile_estimates_the_quantile(generator):
 EVEN = {"start": 0.0, "spread": 0.0}
 
 
-@pytest.mark.parametrize(("driver", "cores", "per_second"), [(1e-6, 10, 10.0), (0.02, 1000, 50.0)])
-def test_cores_or_driver_set_the_pace(driver, cores, per_second):
-    parts = Parts(driver, **EVEN)
-    short, long = (simulate(cores, 1.0, n, parts) for n in (4000, 8000))
+@pytest.mark.parametrize(
+    ("parts", "cores", "aggregators", "per_second"),
+    [
+        (Parts(driver=1e-6, aggregator=1e-6, **EVEN), 10, 1, 10.0),  # the cores
+        (Parts(driver=0.02, aggregator=1e-6, **EVEN), 1000, 1, 50.0),  # the driver
+        (Parts(driver=1e-6, aggregator=0.05, **EVEN), 1000, 1, 20.0),  # the aggregator
+        (Parts(driver=1e-6, aggregator=0.05, **EVEN), 1000, 4, 80.0),  # four of them
+    ],
+)
+def test_the_slowest_part_sets_the_pace(parts, cores, aggregators, per_second):
+    short, long = (simulate(cores, 1.0, n, parts, aggregators) for n in (4000, 8000))
     assert 4000 / (long.seconds - short.seconds) == pytest.approx(per_second, rel=0.02)
     assert long.work == pytest.approx(8000.0)
 
 
 def test_batches_in_flight_bound_what_waits():
-    parts = Parts(driver=0.05, **EVEN)
+    parts = Parts(driver=1e-6, aggregator=0.05, **EVEN)
     assert simulate(100, 0.1, 5000, parts).most_waiting <= 200
     assert simulate(100, 0.1, 5000, parts, in_flight=7).most_waiting <= 7
 

@@ -1,17 +1,20 @@
-"""The Ray executor: where it connects, and how much it sends out."""
+"""The Ray executor: where it connects, how much it sends out, several aggregators."""
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from unittest import mock
 
 import pytest
 
 from ldpflow.engine import ray_executor
 from ldpflow.engine.ray_executor import check_address
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
+from ldpflow.store.run_store import Aggregator
 from tests.faults.on_ray import on_ray
+from tests.faults.study import serial, study, whole
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ def test_addresses_that_a_driver_cannot_use(tmp_path, monkeypatch, address, vari
 
 def test_batches_in_flight(tmp_path, ray_session):
     def executor(**options):
-        return ray_executor.RayExecutor(SweepOptions(**options))
+        return ray_executor.RayExecutor(partial(Aggregator, str(tmp_path)), SweepOptions(**options))
 
     assert executor().capacity == 4  # of two cores
     assert executor(max_in_flight=3).capacity == 3
@@ -51,12 +54,33 @@ def test_batches_in_flight(tmp_path, ray_session):
     assert len(seen) == 6 and max(seen) == 2
 
 
-def test_a_machine_that_vanishes_is_noticed_within_a_minute(monkeypatch):
-    """Measured with a cut cable: docs/faults_measured.md."""
-    monkeypatch.setattr(ray_executor, "check_address", lambda address: None)
-    for name in ray_executor.KEEPALIVE:
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    ray_executor.cluster_arguments("auto")
-    names = ("RAY_grpc_client_keepalive_time_ms", "RAY_grpc_client_keepalive_timeout_ms")
-    assert [os.environ[name] for name in names] == ["30000", "30000"]
+def test_several_aggregators(tmp_path, ray_session):
+    """Paths go to one each; one dies with rows that it had not published."""
+    import ray
+
+    expected = serial(tmp_path / "expected")
+    executors, statistics = [], []
+    start = ray_executor.RayExecutor.__init__
+
+    def noting(self, *arguments, **options):
+        start(self, *arguments, **options)
+        executors.append(self)
+
+    def note(event):
+        if event.statistics is not None:
+            statistics.append(set(event.statistics["path"].to_pylist()))
+        if event.done_batches == 4:
+            ray.kill(executors[0].shards[-1].aggregator)
+
+    with (
+        mock.patch.object(ray_executor, "CORES_PER_AGGREGATOR", 1),
+        mock.patch.object(ray_executor.RayExecutor, "__init__", noting),
+        mock.patch("ldpflow.engine.ray_executor.STATISTICS_SECONDS", 0.0),
+        mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9),
+    ):
+        result = run_study(study(), tmp_path / "run", engine="ray", on_event=note)
+    assert not result.failed_batches
+    assert executors[0].most_shards == 3 and len(executors[0].shards) == 2
+    assert max(map(len, statistics)) == 2, "of both paths, which two aggregators have"
+    assert executors[0].deaths == 1
+    whole(tmp_path / "run", expected)

@@ -184,7 +184,7 @@ import ray
 from ldpflow.engine.ray_executor import RayExecutor
 from ldpflow.options import SweepOptions
 
-executor = RayExecutor(SweepOptions(num_cpus=1, nice=3, keep_ray=True))
+executor = RayExecutor(None, SweepOptions(num_cpus=1, nice=3, keep_ray=True))
 print(ray.get(ray.remote(lambda: os.nice(0)).remote()))
 executor.close()
 print(ray.is_initialized())

@@ -1,4 +1,4 @@
-"""Faults on Ray: workers, retries, a stop. They join a Ray that is running."""
+"""Faults on Ray: workers, aggregators, deliveries, retries. They join a Ray that is running."""
 
 from __future__ import annotations
 

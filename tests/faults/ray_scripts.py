@@ -1,26 +1,74 @@
-"""Faults that need a Ray of their own: a process of it killed, a node lost and another joined.
+"""Faults that need a Ray of their own: a driver killed, a node lost and another joined.
 
-python -m tests.faults.ray_scripts nodes|lost|early|joined FOLDER TRIALS
+python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
+python -m tests.faults.ray_scripts nodes|lost|early|joined|shm FOLDER TRIALS
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from ldpflow.engine import ray_executor
 from ldpflow.engine.check import check_run
 from ldpflow.engine.ray_executor import ray_processes
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.cluster.own_cluster import own_cluster
+from tests.faults.on_disk import small_parts
 from tests.faults.on_ray import counted, on_ray
 from tests.faults.study import serial, study, whole
+
+
+def sweep(run: str) -> None:
+    """The driver that is killed: a local Ray, rows published as they come."""
+    with small_parts():
+        on_ray(Path(run), num_cpus=2)
+    print("done", flush=True)
+
+
+def driver_killed(work: Path, kills: int, seed: int) -> int:
+    """Kill the driver with SIGKILL some time after its first part, resume each time."""
+    chance = random.Random(seed)
+    done = 0
+    expected = serial(work / "expected")
+    runs = 0
+    while done < kills:
+        run = work / f"run-{runs}"
+        runs += 1
+        for _ in range(3):
+            command = [sys.executable, "-m", "tests.faults.ray_scripts", "sweep", str(run)]
+            quiet = subprocess.DEVNULL
+            child = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
+            before = len(list(run.rglob("*.parquet")))
+            limit = time.monotonic() + 120
+            while child.poll() is None and time.monotonic() < limit:
+                if len(list(run.rglob("part-*.parquet"))) > before:
+                    time.sleep(chance.random() * 0.2)
+                    break
+                time.sleep(0.005)
+            if child.poll() is None:
+                os.kill(child.pid, signal.SIGKILL)
+                done += 1
+            # Where it was not killed it was done, and not unable to start.
+            assert child.wait() in (0, -signal.SIGKILL)
+            if done >= kills:
+                break
+        # Its workers may write for seconds more: in this process, while they still may.
+        warnings.simplefilter("ignore")
+        serial(run)
+        time.sleep(2.0)
+        serial(run)
+        whole(run, expected)
+    return done
 
 
 def node_lost(work: Path) -> str:
@@ -32,6 +80,12 @@ def node_lost(work: Path) -> str:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+
+    here = ray.get_runtime_context().get_node_id()
+    for _ in range(4):
+        aggregator = ray_executor.new_aggregator(lambda: None)
+        there = aggregator.__ray_call__.remote(lambda self: ray.get_runtime_context().get_node_id())
+        assert ray.get(there) == here, "rows go through the driver's node, which may be the only one to store"
     lost = False
 
     def lose() -> None:
@@ -150,20 +204,38 @@ def own_processes(parent: int, name: str) -> list[int]:
     return [process for process, found in ray_processes(parent).items() if found == name]
 
 
+def without_shared_memory(work: Path) -> str:
+    """/dev/shm cannot be written to: Ray keeps its objects elsewhere, and the rows are the same."""
+    expected = serial(work / "expected")
+    sweep = " ".join(sweep_command(work, study()))
+    hide = f"mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec {sweep}"
+    command = ["unshare", "--mount", "sh", "-c", hide]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    whole(work / "run", expected)
+    return "no /dev/shm"
+
+
 TRIALS: dict[str, Callable[[Path, str], str]] = {
     "lost": process_lost,
     "joined": joined_lost,
     "early": lost_early,
     "nodes": lambda work, name: node_lost(work),
+    "shm": lambda work, name: without_shared_memory(work),
 }
 
 
-def main(what: str, folder: str, count: str = "1") -> None:
-    for trial in range(int(count)):
-        work = Path(folder, f"{what}-{trial}")
-        work.mkdir()
-        print(TRIALS[what](work, ("raylet", "gcs_server")[trial % 2]), flush=True)
-    print(f"{count} trials")
+def main(what: str, folder: str, count: str = "1", seed: str = "") -> None:
+    if what == "sweep":
+        sweep(folder)
+    elif what == "driver":
+        print(f"{driver_killed(Path(folder), int(count), int(seed))} kills")
+    else:
+        for trial in range(int(count)):
+            work = Path(folder, f"{what}-{trial}")
+            work.mkdir()
+            print(TRIALS[what](work, ("raylet", "gcs_server")[trial % 2]), flush=True)
+        print(f"{count} trials")
 
 
 if __name__ == "__main__":
