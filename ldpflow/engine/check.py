@@ -179,25 +179,9 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything wrong in a run; change nothing.
+    """Look for anything wrong in a run; findings, and numbers of parts and rows. Changes nothing.
 
-    Parameters
-    ----------
-    run : str
-        Directory or URI.
-    recompute : float, optional
-        Share of the replicates, chosen at random, that is computed again and compared bit by bit.
-
-    Returns
-    -------
-    findings : list of Finding
-    counts : dict of str to int
-        Parts and rows looked at.
-
-    Raises
-    ------
-    InputError
-        If there is no run.
+    ``recompute``: share of the replicates, chosen at random, that is computed again and compared bit by bit.
     """
     if recompute is not None and not 0 < recompute <= 1:
         raise InputError("recompute", recompute, "a share of the replicates, above 0 and at most 1")
@@ -211,16 +195,7 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 def repair_run(run: str, **options: Any) -> RunResult:
     """Set bad parts aside, end doubled rows, and compute what is missing then.
 
-    Parameters
-    ----------
-    run : str
-    **options
-        Of :func:`~ldpflow.engine.run.run_study`.
-
-    Raises
-    ------
-    InputError
-        If there is no run, its study cannot be read, or a sweep is writing to it.
+    ``options`` are those of :func:`~ldpflow.engine.run.run_study`.
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
@@ -439,11 +414,6 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     """The summary computed from checked rows, and sentences on what does not follow from them.
 
     A run without rows gives the stored summary, and a sentence.
-
-    Raises
-    ------
-    InputError
-        If the run has neither rows nor a summary, or a file cannot be read.
     """
     stored = store.read_summary()
     study = stored_study(store)

@@ -42,10 +42,7 @@ from ldpflow.store.part import (
     serialise,
     union,
 )
-from ldpflow.store.schema import Kind, cell_id, conform, further_columns, key_codes
-
-if TYPE_CHECKING:
-    from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform, further_columns, key_codes
 
 if TYPE_CHECKING:
     from ldpflow.store.run_store import RunStore
@@ -389,6 +386,18 @@ def rows_of(part: Part, within: tuple[int, int], cells: Collection[str]) -> NDAr
     here = (within[0] <= replicates) & (replicates < within[1])
     wanted = [cell_id(cell) in cells for cell in part.cells for _ in range(part.rows_per_cell)]
     return np.logical_and.outer(here, wanted).reshape(-1)
+
+
+def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
+    chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
+    for cell in map(cell_columns, cells):
+        here = pa.array(np.ones(rows.num_rows, dtype=bool))
+        for name in cell_keys(rows.schema):
+            column = rows[name].combine_chunks()
+            same = column.is_null() if name not in cell else pc.equal(column, cell[name])
+            here = pc.and_(here, pc.fill_null(same, False))
+        chosen = pc.or_(chosen, here)
+    return rows.filter(chosen)
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:

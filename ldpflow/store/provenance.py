@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from ldpflow import __version__
@@ -41,6 +42,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}

@@ -16,7 +16,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, replicates_by_cell
+from ldpflow.store.dataset import Dataset, check_equal, of_cells, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import (
     MOST_ROWS,
@@ -34,10 +34,12 @@ from ldpflow.store.part import (
     CompleteRows,
     Part,
     PartMeta,
+    Ranges,
     UnreadablePart,
     arrange,
     encode,
     open_sealed,
+    subtract,
     union,
 )
 from ldpflow.store.provenance import read_sessions
@@ -308,7 +310,7 @@ MAX_AGE = 5.0
 class Aggregator:
     """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
 
-    A batch may come twice, and to another aggregator: rows in two parts count once, and compaction ends them.
+    Rows may come twice, and to another aggregator. They are counted and published once, and must be equal.
     """
 
     def __init__(
@@ -319,7 +321,8 @@ class Aggregator:
         """Rows that are enough for a part."""
         self.clock = clock
         self.pending: list[Pending] = []
-        self.paths: set[str] = set()
+        self.published: dict[str, dict[str, Ranges]] = {}
+        """Replicates by path and cell."""
         self.statistics: pa.Table | None = None
         """For progress: COUNTS by path, cell and coordinate. ``replicates`` includes failures."""
 
@@ -331,15 +334,30 @@ class Aggregator:
         rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
-        if path_key not in self.paths:
-            self.paths.add(path_key)
-            for stored in self.store.replicates.iterate(path_key, damaged=[]):
-                self._count(path_key, stored)
-        place = Published(path_key, first, last, cell_set_hash(rows.cells))
+        if path_key not in self.published:
+            self.published[path_key] = self.store.replicates.finished(path_key)
+            for table in self.store.replicates.iterate(path_key, damaged=[]):
+                self._count(path_key, table)
+        there = self.published[path_key]
+        fresh = [cell for cell in rows.cells if subtract(first, last, there.get(cell_id(cell), []))]
+        if stored := [cell for cell in rows.cells if cell not in fresh]:
+            self._compare(path_key, rows, stored)
+        if not fresh:
+            return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
+        place = Published(path_key, first, last, cell_set_hash(fresh))
         if place not in [batch.place for batch in self.pending]:
+            rows = replace(rows, table=of_cells(rows.table, fresh), cells=tuple(fresh))
             self._count(path_key, rows.table)
             self.pending.append(Pending(place, rows, meta, self.clock()))
         return self.publish()
+
+    def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse rows of these cells that differ from the stored ones."""
+        within = rows.first, rows.last
+        stored = self.store.replicates.read(path_key, within=within, damaged=[]).drop_columns("path")
+        before = arrange(REPLICATE_ROWS, of_cells(stored, cells)).table
+        again = "rows computed again", of_cells(rows.table, cells)
+        check_equal(REPLICATE_ROWS, ("stored rows", before), again)
 
     def _count(self, path_key: str, rows: pa.Table) -> None:
         """Add rows to the statistics."""
@@ -366,10 +384,14 @@ class Aggregator:
             if not everything and size < self.max_rows and age < MAX_AGE:
                 continue
             rows = CompleteRows.concatenate([batch.rows for batch in run])
-            self.store.replicates.publish(run[0].place.path_key, rows, run[0].meta)
+            place = run[0].place._replace(last=rows.last)
+            self.store.replicates.publish(place.path_key, rows, run[0].meta)
             # After the write: a failed write must leave the batches pending.
             self.pending = [batch for batch in self.pending if batch not in run]
-            published.append(run[0].place._replace(last=rows.last))
+            there = self.published[place.path_key]
+            for cell in map(cell_id, rows.cells):
+                there[cell] = union([*there.get(cell, []), (rows.first, rows.last)])
+            published.append(place)
         return published
 
 

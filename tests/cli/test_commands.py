@@ -105,24 +105,23 @@ def test_bad_runs(ldpflow, tmp_path):
 
 def test_verify(ldpflow, tmp_path):
     store = RunStore(tmp_path)
-    store.write_summary(pa.Table.from_pylist([cell()]))
-    shown = ldpflow("verify", tmp_path, "--against", "dette-graw")
+
+    def verify(*flags, **columns):
+        store.write_summary(pa.Table.from_pylist([cell(**columns)]))
+        shown = ldpflow("verify", tmp_path, *flags)
+        return shown.code, " ".join((shown.out + shown.err).split())
+
+    code, said = verify("--against", "dette-graw")
     # A summary without rows proves nothing, whatever it says.
-    assert shown.code == 1 and "the run has no rows" in shown.out
-    assert "2 numbers compared with dette-graw" in shown.out
-    assert "power: with 500 replicates a true difference of 0.0" in shown.out
-    assert "not compared: table 2, quantile_regression" in shown.out
-    store.write_summary(pa.Table.from_pylist([cell(coverage=0.5)]))
-    shown = ldpflow("verify", tmp_path)
-    assert shown.code == 1
-    assert "REFUTED" in shown.out and "agree" not in shown.out
-    store.write_summary(pa.Table.from_pylist([cell(epsilon=2.0)]))
-    shown = ldpflow("verify", tmp_path)
-    assert shown.code == 1
-    assert "nothing to compare" in " ".join(shown.out.split())
-    shown = ldpflow("verify", tmp_path, "--against", "dette-grow")
-    assert shown.code == 2
-    assert "'dette-graw'" in shown.err
+    assert code == 1 and "the run has no rows" in said and "2 numbers compared with dette-graw" in said
+    assert "power: with 500 replicates a true difference of 0.0" in said
+    assert "not compared: table 2, quantile_regression" in said
+    code, said = verify(coverage=0.5)
+    assert code == 1 and "REFUTED" in said and "agree" not in said
+    code, said = verify(epsilon=2.0)
+    assert code == 1 and "nothing to compare" in said
+    code, said = verify("--against", "dette-grow")
+    assert code == 2 and "'dette-graw'" in said
 
 
 def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
@@ -204,30 +203,19 @@ def test_sweep_flags(ldpflow, engine, tmp_path):
         ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0"], 1),
         ({"failed_batches": ["p00 0..64: boom"]}, [], 1),
         ({"stopped": "--max-time of 1 s has passed"}, [], 0),
+        (InputError("seed", 1, "the seed of the run, 2"), [], 2),
+        (LdpflowError("no cluster"), [], 1),
+        (KeyboardInterrupt("interrupted before the first row; run it again"), [], 130),
     ],
 )
 def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
-    engine["result"] = result
+    engine["raises" if isinstance(result, BaseException) else "result"] = result
     shown = ldpflow("sweep", "--out", tmp_path, *flags)
-    assert shown.code == code
-    if "failed_batches" in result:
+    assert shown.code == code and "Traceback" not in shown.err
+    if isinstance(result, BaseException):
+        assert str(result) in shown.err
+    elif "failed_batches" in result:
         assert "boom" in shown.err
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (InputError("seed", 1, "the seed of the run, 2"), 2),
-        (LdpflowError("no cluster"), 1),
-        (KeyboardInterrupt("interrupted before the first row; run it again"), 130),
-    ],
-)
-def test_errors_of_the_engine(ldpflow, engine, tmp_path, error, code):
-    engine["raises"] = error
-    shown = ldpflow("sweep", "--out", tmp_path)
-    assert shown.code == code
-    assert str(error) in shown.err
-    assert "Traceback" not in shown.err
 
 
 @pytest.mark.parametrize(
@@ -338,13 +326,9 @@ def test_commands_that_show_a_run_take_plugins(ldpflow, run):
 
 @pytest.mark.parametrize(
     ("kind", "said"),
-    [
-        ("method", '[[method]] kind = "mine"'),
-        ("law", '[problem] law = "mine"'),
-        ("problem", "[problem] kind"),
-    ],
+    [("method", "[[method]] kind ="), ("law", "[problem] law ="), ("problem", "[problem] kind =")],
 )
 def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, said):
     shown = ldpflow("new", kind, "mine", "--folder", tmp_path)
-    assert shown.code == 0 and said in shown.err
+    assert shown.code == 0 and f'{said} "mine"' in shown.err
     assert (tmp_path / "mine.py").is_file() and (tmp_path / "test_mine.py").is_file()
