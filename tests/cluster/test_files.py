@@ -26,7 +26,10 @@ RAY_JOB = {
     *("entrypoint", "rayClusterSpec", "shutdownAfterJobFinishes", "submissionMode", "submitterPodTemplate"),
     "ttlSecondsAfterFinished",
 }
-RAY_CLUSTER = {"authOptions", "autoscalerOptions", "headGroupSpec", "rayVersion", "workerGroupSpecs"}
+RAY_CLUSTER = {
+    *("authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "headGroupSpec", "rayVersion"),
+    "workerGroupSpecs",
+}
 HEAD = {"rayStartParams", "template"}
 WORKERS = HEAD | {"groupName", "maxReplicas", "minReplicas", "replicas"}
 
