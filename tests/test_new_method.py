@@ -72,7 +72,7 @@ class Stretched(PathIntervalMethod):
     def intervals(self, record, n: int, levels: Sequence[float]) -> Intervals:
         estimate = average(record, n)
         half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
-        limits = symmetric_limits(estimate, [half for _ in levels])
+        limits = symmetric_limits(estimate, [1.0 for _ in levels], half)
         return Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
 '''
 
