@@ -22,8 +22,7 @@ from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError

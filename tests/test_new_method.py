@@ -64,7 +64,7 @@ class Stretched(lf.PathIntervalMethod):
     def intervals(self, record, n, levels):
         estimate = average(record, n)
         half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
-        limits = symmetric_limits(estimate, [half for _ in levels])
+        limits = symmetric_limits(estimate, [1.0 for _ in levels], half)
         return lf.Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
 '''
 

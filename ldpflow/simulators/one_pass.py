@@ -515,15 +515,13 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Upper bound of the number of recorded times, and times, steps and method of its largest part.
+    """About the number of recorded times, and times, steps and method of its largest part.
 
-    Times that two methods share count twice, except for equal sets of times.
+    Times that two methods share count twice, but those of methods of one kind with as many times.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
-        # BB has equal times for every B.
-        key = (steps, method.kind, method.times_settings())
-        if key not in counts:
-            counts[key] = (method.count_times(steps, algorithm), steps, method)
+        count = method.count_times(steps, algorithm)
+        counts.setdefault((steps, method.kind, count), (count, steps, method))  # BB has its times for every B
     parts = counts.values()
     return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])

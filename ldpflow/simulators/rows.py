@@ -97,7 +97,7 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
     for (n, method), group in methods_of(cells):
         levels = [cell.level for cell in group]
         try:
-            result = method.intervals_once(record if method.reads_truth() else without_truth, n, levels)
+            result = method.intervals(record if method.reads_truth() else without_truth, n, levels)
         except TruthRefused as error:
             raise LdpflowError(f"{place_of(method)}: {error}") from None
         if (fault := fault_in(method, result, (len(group), d, count))) is not None:

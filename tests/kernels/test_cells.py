@@ -12,7 +12,7 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.mechanisms.cells import Cells
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import Quantiles
 from ldpflow.results.protocol_curves import cells_covariance
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
