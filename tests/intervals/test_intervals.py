@@ -85,7 +85,7 @@ def literal(method, path, whole, replicate):
         return mean, None, lambda level: self_normalization.interval(whole, level)
     if isinstance(method, (lf.BlockBootstrap, lf.CheapBootstrap)):
         length = block_bootstrap.block_length(n, method.beta)
-        m = block_bootstrap.block_count(n, length)
+        m = n // length
         if m < 2:
             return around(mean, np.full(len(mean), nan))
         eps = multipliers(method, path, n, replicate, m)
