@@ -12,7 +12,7 @@ from benchmarks.timing import cpu_seconds
 from ldpflow.components.intervals.counts import Inversion
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.practice.planning.compare import Row, compare_protocols
+from ldpflow.practice.planning.compare import Row, compare_designs
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
@@ -33,7 +33,8 @@ def one_shot_seconds(kind: str, n: int, repetitions: int) -> list[float]:
 
 def plan(tau: float) -> list[Row]:
     """All protocols for one quantile, with what a half width of .05 needs."""
-    return compare_protocols(Quantile(tau=tau).data_law(), [tau], 1.0, 10**5, RANGE, half_width=0.05)
+    pairs = compare_designs(Quantile(tau=tau).data_law(), [tau], 1.0, 10**5, ends=RANGE, half_width=0.05)
+    return [row for row, _ in pairs]
 
 
 def protocol_rows(effort: Effort) -> list[Measurement]:

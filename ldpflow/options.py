@@ -1,9 +1,10 @@
-"""Options of a sweep, for the command line, Python, the engine and its executors."""
+"""Options of sweeps and plans, for the command line, Python, the engine and its executors."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -166,3 +167,143 @@ def option_value(declared: Field[Any], given: object) -> Any:
     if type(value) is not kind or (kind in (int, float) and not least <= value <= most):
         raise InputError(declared.name, given, allowed)
     return value
+
+
+MOST_USERS = 10**12
+Rule = tuple[str, Callable[[Any], bool]]
+POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
+SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
+INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
+USERS: Rule = f"an integer in [1, {MOST_USERS:g}]", lambda x: 1 <= x <= MOST_USERS and x == int(x)
+
+
+def plan_option(help: str, rule: Rule | None = None, default: Any = None) -> Any:
+    """Declare a field of :class:`PlanOptions`; ``rule``: its numbers in words, and as a function."""
+    return field(default=default, metadata={"help": help, "rule": rule})
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Options of :func:`plan`. None: not given.
+
+    Those marked * replace the study's values; all but the level (.9) are needed with a pilot or bounds.
+    ``length`` and ``half_width`` are in the unit of the data: give at most one of them. The options after
+    ``compare`` need it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
+    """
+
+    pilot: Any = plan_option(  # noqa: RUF009
+        "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
+    )
+    column: str | None = plan_option("Its column; not needed if it alone has numbers, or mostly numbers.")
+    count_column: str | None = plan_option("Column with the number of records of each value, one by default.")
+    missing: str | None = plan_option("drop: leave out records without a value; otherwise they are an error.")
+    missing_value: float | Sequence[float] | None = plan_option(
+        "Number that stands for no value, such as -1 or 9999: left out. There may be several."
+    )
+    jitter: float | None = plan_option("Width of the noise that users add to their value.")
+    bounds: Sequence[float] | None = plan_option("Public bounds of the values.")
+    tau: float | Sequence[float] | None = plan_option("Level of the quantile. *", INSIDE)
+    epsilon: float | Sequence[float] | None = plan_option("Privacy budget. *", POSITIVE)
+    n: float | Sequence[float] | None = plan_option("Users. *", USERS)
+    level: float | Sequence[float] | None = plan_option("Nominal coverage. *", INSIDE)
+    length: float | None = plan_option("Length wanted: n at each epsilon, epsilon at each n.", POSITIVE)
+    half_width: float | Sequence[float] | None = plan_option(
+        "As a half width; with `compare` one for each `tau`, or one for all.", POSITIVE
+    )
+    response_rate: float | None = plan_option("Share of invited users who answer: invitations.", SHARE)
+    difference: float | None = plan_option("Difference of two groups to detect: users per group.", POSITIVE)
+    power: float = plan_option("Probability of detecting the difference.", INSIDE, 0.8)
+    seed: int = plan_option("Seed of the resampled pilots.", default=0)
+    compare: bool = plan_option(
+        "Compare all protocols for all quantiles, of a study, a pilot or bounds, from the same users.",
+        default=False,
+    )
+    range: tuple[float, float] | None = plan_option(
+        "Public range of the values; that of the study's protocols, or the bounds, by default.",
+        ("two finite numbers", math.isfinite),
+    )
+    scale_guess: float | None = plan_option("Public guess of the law's scale, for the bins.", POSITIVE)
+    rounds_max: int | None = plan_option("Warn above this many rounds.")
+    bits_max: float | None = plan_option("Warn above this many bits per user.")
+    liars: float | None = plan_option(
+        "Share of users who send the worst possible report; .01 with a pilot or bounds.",
+        ("a number in [0, 1)", lambda x: 0 <= x < 1),
+    )
+    answer_below: float | None = plan_option("Response rate of users with values up to the quantile.", SHARE)
+    answer_above: float | None = plan_option("Response rate of users with values above it.", SHARE)
+    answers: int | None = plan_option(
+        "Answers per user; the budget is split between them.",
+        ("an integer in [1, 64]", lambda x: isinstance(x, int) and 1 <= x <= 64),
+    )
+    replicates: int | None = plan_option("Replicates of every simulation of a comparison.")
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.half_width is not None:
+            raise InputError("half_width", self.half_width, "nothing where `length` is given")
+        if self.compare:
+            self.refuse(("difference",), "nothing with `compare`")
+        else:
+            self.refuse(("range", "scale_guess", *OF_A_COMPARISON), "nothing without `compare`")
+        # A study checks the values of its own axes.
+        by_study = AXES if self.pilot is None and self.bounds is None else ()
+        for declared in fields(self):
+            rule = None if declared.name in by_study else declared.metadata["rule"]
+            for value in list_of(getattr(self, declared.name)):
+                if rule is not None and value is not None:
+                    allowed, suits = rule
+                    if not (isinstance(value, (int, float)) and suits(value)):
+                        raise InputError(declared.name, value, allowed)
+        if len(list_of(self.half_width)) > 1 and not self.compare:
+            raise InputError("half_width", self.half_width, "one number without `compare`")
+        ends = list_of(self.range)
+        if self.range is not None and not (len(ends) == 2 and ends[0] < ends[1]):
+            raise InputError("range", ends, "two finite numbers, the smaller one first")
+
+    def refuse(self, names: Sequence[str], allowed: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise InputError(name, getattr(self, name), allowed)
+
+    @property
+    def target(self) -> Any:
+        """Wanted half width, or a list of one for each quantile."""
+        wanted = list_of(self.half_width)
+        return (wanted[0] if len(wanted) == 1 else wanted) if self.length is None else self.length / 2
+
+    def invitations(self, n: int | None) -> int | None:
+        if n is None or self.response_rate is None:
+            return None
+        return math.ceil(n / self.response_rate * (1 - 1e-12))
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        found = {name: getattr(self, name) for name in AXES}
+        return {name: list_of(value) for name, value in found.items() if value is not None}
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        return None if self.range is None else (float(self.range[0]), float(self.range[1]))
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Settings of every comparison that differ from its defaults."""
+        found = {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
+        return found | {"half_width": self.target, "response": self.response_rate or 1.0}
+
+
+AXES = ("tau", "epsilon", "n", "level")
+OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter")
+OF_A_COMPARISON = (
+    "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers", "replicates"
+)  # fmt: skip
+PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
+PlanOptions.__doc__ = f"{PlanOptions.__doc__}\n    Parameters\n    ----------\n" + "".join(
+    f"    {name} : {declared.type}\n        {declared.metadata['help']}\n"
+    for name, declared in PLAN_OPTIONS.items()
+)
+
+
+def list_of(value: Any) -> list[Any]:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return list(value) if isinstance(value, (list, tuple, range)) else [value]

@@ -14,7 +14,7 @@ from ldpflow.cli.flags import Axis, Format, complete_study, set_parameters
 from ldpflow.cli.tables import Sheet, Shown, estimate, number, plain, print_lines
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
-from ldpflow.options import Engine, SweepOptions
+from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
 
 if TYPE_CHECKING:
     from ldpflow.practice.planning import Plan
@@ -43,7 +43,6 @@ LEGEND = (
 
 
 def source_lines(found: Plan) -> Iterator[str]:
-    """The quantiles and 1/f of the law that a plan starts from, by tau."""
     for row in first_rows(found.rows, "tau"):
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
@@ -58,7 +57,6 @@ def source_lines(found: Plan) -> Iterator[str]:
 def plan_sheet(
     found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
 ) -> Sheet:
-    """The table of a plan, what its numbers are, cautions and invitations; ``wanted``: the goal in words."""
     rows = found.rows
     chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
@@ -67,7 +65,28 @@ def plan_sheet(
     names = distinguishing_columns(names, rows, implied=True)
     in_units = any("length_in_units" in row for row in rows)
     methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
-    columns = [*measures(chosen, in_units), *goals(wanted, methods, difference)]
+    columns: list[Shown] = [
+        *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),
+        ("half width", half_width_text),
+        number("length", "length", 4),
+        *([number("length/unit", "length_in_units", 4)] if in_units else []),
+        number("SE", "standard_error", 4),
+        number("K", "relaxation_times_planned", 3),
+        ("bias", bias_text),
+        ("covers", lambda row: text_of(row["coverage_predicted"], ".2f")),
+        ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
+        ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
+    ]
+    if methods:
+        columns.append(count_column(f"n for {wanted}", "n_with_method", "method_needed"))
+    if wanted is not None:
+        columns += [
+            count_column("oracle's n", "n_needed", "arrival_needed"),
+            ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
+        ]
+    if difference is not None:
+        name = f"n per group for {short(difference)}"
+        columns.append(count_column(name, "n_per_group", "arrival_per_group"))
     notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
     told = [name for name in names if name not in ("n", "level")]
     notes += [*found.cautions, *user_lines(rows, told, response_rate)]
@@ -77,7 +96,6 @@ def plan_sheet(
 
 
 def user_lines(rows: list[Row], names: Sequence[str], response_rate: float | None) -> Iterator[str]:
-    """Users, answers, budget and invitations of every row, if there are several quantiles or invitations."""
     alone = first_rows(rows, "tau")
     if response_rate is None and len(alone) == 1:
         return
@@ -130,42 +148,7 @@ def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | N
     return f"{text}."
 
 
-def measures(chosen: bool, in_units: bool) -> list[Shown]:
-    """Columns of what is predicted, after those of ``chosen`` steps and start."""
-    return [
-        *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),
-        ("half width", half_width_text),
-        number("length", "length", 4),
-        *([number("length/unit", "length_in_units", 4)] if in_units else []),
-        number("SE", "standard_error", 4),
-        number("K", "relaxation_times_planned", 3),
-        ("bias", bias_text),
-        ("covers", lambda row: text_of(row["coverage_predicted"], ".2f")),
-        ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
-        ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
-    ]
-
-
-def goals(wanted: str | None, methods: bool, difference: float | None) -> list[Shown]:
-    """Columns of what reaching a goal takes: with the recommended ``methods`` if known, for the oracle."""
-    columns: list[Shown] = []
-    if methods:
-        columns.append(
-            (f"n for {wanted}", lambda row: count_text(row["n_with_method"], row["method_needed"]))
-        )
-    if wanted is not None:
-        columns += [
-            ("oracle's n", lambda row: count_text(row["n_needed"], row["arrival_needed"])),
-            ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
-        ]
-    if difference is not None:
-        name = f"n per group for {short(difference)}"
-        columns.append((name, lambda row: count_text(row["n_per_group"], row["arrival_per_group"])))
-    return columns
-
-
 def first_rows(rows: list[Row], name: str) -> list[Row]:
-    """The first row of every value of a column."""
     return list({row.get(name): row for row in reversed(rows)}.values())[::-1]
 
 
@@ -174,7 +157,6 @@ def text_of(value: float | None, form: str, missing: str = "-") -> str:
 
 
 def half_width_text(row: Row) -> str:
-    """Half width, with the range that the pilot leaves open."""
     text = round_text(row["half_width"], 4)
     if row.get("half_width_low") is None:
         return text
@@ -187,10 +169,14 @@ def bias_text(row: Row) -> str:
     return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
 
 
-def count_text(count: int | None, remark: str | None) -> str:
-    """A number of users, and the method or the verdict with them, but for ``arrived``."""
-    text = text_of(count, ",")
-    return text if count is None or remark in (None, "arrived") else f"{text} ({remark.replace('_', ' ')})"
+def count_column(title: str, name: str, remark: str) -> Shown:
+    """Numbers of users, with the method or the verdict at them, but for ``arrived``."""
+
+    def text(row: Row) -> str:
+        words = "" if row[remark] in (None, "arrived") else f" ({row[remark].replace('_', ' ')})"
+        return "-" if row[name] is None else f"{row[name]:,}{words}"
+
+    return title, text
 
 
 def replicate_lines(levels: Iterable[float], target_mcse: float) -> Iterator[str]:
@@ -226,13 +212,11 @@ def check_sheet(found: Plan) -> Sheet:
 
 
 def coverage_text(row: Row) -> str:
-    """Coverage with failures as misses, and its Wilson interval."""
     name = "coverage_failures_as_misses"
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
 def protocol_sheet(found: Plan, response: float | None) -> Sheet:
-    """A row per design and quantile: accuracy at n, what a half width takes; then the best one, cautions."""
     rows = found.rows
     settings = list(map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)))
     columns: list[Shown] = [
@@ -267,14 +251,12 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
 
 
 def protocol_text(row: Row) -> str:
-    """Its kind, with the number of bins of a histogram or the rounds of a search; * for the best design."""
     numbers = {"k": row["bins"], "T": row["rounds"] if row["protocol"] == "rounds" else None}
     shown = "".join(f" ({name} = {value})" for name, value in numbers.items() if value is not None)
     return f"{row['protocol']}{shown}{' *' if row['best'] else ''}"
 
 
 def users_needed(row: Row) -> str:
-    """Users for the half width, with the interval if it is another one than at n."""
     other = row["n_needed"] is None or row["interval_needed"] == row["interval"]
     return text_of(row["n_needed"], ",", "none") + ("" if other else f" ({row['interval_needed']})")
 
@@ -283,76 +265,67 @@ PILOT, GOAL = "A pilot's data, or public bounds", "What the plan is for"
 COMPARISON, FILE = "Protocols side by side", "The study file of the design"
 Pair = tuple[float, float] | None
 
-OPTIONS = [
-    ("n", None, Axis, "X", "Users. *"),
-    ("epsilon", None, Axis, "X", "Privacy budget. *"),
-    ("tau", None, Axis, "X", "Level of the quantile. *"),
-    ("level", None, Axis, "X", "Nominal coverage. *"),
-    ("pilot", PILOT, str | None, "FILE", "Parquet or CSV file with pilot data."),
-    ("column", PILOT, str | None, "NAME", "Column of that file."),
-    ("count_column", PILOT, str | None, "NAME", "Column with the number of records of each value."),
-    ("missing", PILOT, str | None, "drop", "Leave out records without a value."),
-    (
-        "missing_value", PILOT, list[float] | None, "X",
-        "Number that stands for no value, such as -1: left out. May be repeated.",
-    ),
-    ("jitter", PILOT, float | None, None, "Width of the noise that users add to their value."),
-    ("bounds", PILOT, Pair, "LOW HIGH", "Public bounds of the values."),
-    ("length", GOAL, float | None, None, "Length wanted: n at each epsilon, epsilon at each n."),
-    (
-        "half_width", GOAL, Axis, "X",
-        "As a half width; with --compare one for each --tau, or one for all. A unit may follow: 2s.",
-    ),
-    ("response_rate", GOAL, float | None, None, "Share of users who answer: invitations."),
-    ("difference", GOAL, float | None, None, "Difference of two groups to detect: users per group."),
-    ("power", GOAL, float, None, "Probability of detecting the difference."),
-    ("target_mcse", GOAL, float | None, None, "Monte Carlo SE of coverage wanted: replicates."),
-    (
-        "compare", COMPARISON, bool, None,
-        "Compare all protocols for all quantiles, of a study, a pilot or bounds, from the same users.",
-    ),
-    ("range", COMPARISON, Pair, "L U", "Public range of the values."),
-    ("scale_guess", COMPARISON, float | None, None, "Public guess of the law's scale, for the bins."),
-    ("rounds_max", COMPARISON, int | None, None, "Warn above this many rounds."),
-    ("bits_max", COMPARISON, float | None, None, "Warn above this many bits per user."),
-    (
-        "liars", COMPARISON, float | None, None,
-        "Share of users who send the worst possible report; .01 with a pilot or bounds.",
-    ),
-    (
-        "answer_below", COMPARISON, float | None, None,
-        "Response rate of users with values up to the quantile.",
-    ),
-    ("answer_above", COMPARISON, float | None, None, "Response rate of users with values above it."),
-    ("answers", COMPARISON, int | None, None, "Answers per user; the budget is split between them."),
-    (
-        "output", FILE, str | None, "FILE.toml",
-        "Write the design as a study file; one for each quantile if each has users of its own.",
-    ),
-    ("protocol", FILE, str | None, "KIND", "Design of a comparison to write; the best one by default."),
-    ("public", FILE, bool, None, "Leave the law of the values out of the file: sweep cannot run it."),
-    ("unit", FILE, str | None, "TEXT", "Unit of the values, for the file."),
-    ("force", FILE, bool, None, "Write over existing files."),
-    ("check", None, bool, None, "Simulate 512 replicates, the recommended methods included."),
-    ("engine", None, Engine, None, "Where --check runs."),
-    ("format", None, Format, None, "csv and json: one table, that of --check; latex needs booktabs."),
-]  # fmt: skip
-"""Flags of the command: name, panel of the help, type, placeholder and help."""
+FLAGS = {
+    **dict.fromkeys(("n", "epsilon", "tau", "level"), (None, Axis, "X")),
+    "pilot": (PILOT, str | None, "FILE"),
+    "column": (PILOT, str | None, "NAME"),
+    "count_column": (PILOT, str | None, "NAME"),
+    "missing": (PILOT, str | None, "drop"),
+    "missing_value": (PILOT, list[float] | None, "X"),
+    "jitter": (PILOT, float | None, None),
+    "bounds": (PILOT, Pair, "LOW HIGH"),
+    "length": (GOAL, float | None, None),
+    "half_width": (GOAL, Axis, "X"),
+    "response_rate": (GOAL, float | None, None),
+    "difference": (GOAL, float | None, None),
+    "power": (GOAL, float, None),
+    "target_mcse": (GOAL, float | None, None),
+    "compare": (COMPARISON, bool, None),
+    "range": (COMPARISON, Pair, "L U"),
+    "rounds_max": (COMPARISON, int | None, None),
+    **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
+    **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
+    "answers": (COMPARISON, int | None, None),
+    "output": (FILE, str | None, "FILE.toml"),
+    "protocol": (FILE, str | None, "KIND"),
+    "public": (FILE, bool, None),
+    "unit": (FILE, str | None, "TEXT"),
+    "force": (FILE, bool, None),
+    "check": (None, bool, None),
+    "engine": (None, Engine, None),
+    "format": (None, Format, None),
+}
+"""Panel of the help, type and placeholder of every flag."""
+
+HELPS = {
+    "half_width": "A unit may follow: 2s.",
+    "target_mcse": "Monte Carlo SE of coverage wanted: replicates.",
+    "output": "Write the design as a study file; one for each quantile if each has users of its own.",
+    "protocol": "Design of a comparison to write; the best one by default.",
+    "public": "Leave the law of the values out of the file: sweep cannot run it.",
+    "unit": "Unit of the values, for the file.",
+    "force": "Write over existing files.",
+    "check": "Simulate 512 replicates, the recommended methods included.",
+    "engine": "Where --check runs.",
+    "format": "csv and json: one table, that of --check; latex needs booktabs.",
+}
+"""What the help of a flag says that no option of :class:`PlanOptions` does."""
 
 DEFAULTS = {
-    "power": 0.8, "compare": False, "check": False, "public": False, "force": False,
-    "engine": Engine.auto, "format": Format.table,
+    "check": False, "public": False, "force": False, "engine": Engine.auto, "format": Format.table,
 }  # fmt: skip
 WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
 
 
 def flag_parameters() -> Iterator[Parameter]:
-    for name, panel, kind, metavar, text in OPTIONS:
-        flag = f"--{name.replace('_', '-')}"
+    for name, (panel, kind, metavar) in FLAGS.items():
+        flag, option = f"--{name.replace('_', '-')}", PLAN_OPTIONS.get(name)
         names = [flag] if kind in (Axis, bool, Pair) else []  # one name: without a --no-{name}
         names += [flag, "-o"] if name == "output" else []
+        text = "" if option is None else re.sub(r"`(\w+)`", r"--\1", option.metadata["help"]) + " "
+        text = (text + HELPS.get(name, "")).strip()
         shown = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
-        default = DEFAULTS.get(name)
+        default = DEFAULTS.get(name) if option is None else option.default
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
 
 
@@ -377,7 +350,6 @@ def plan(
     Flags marked * replace the study's values and may be repeated.
     """
     from ldpflow.practice.planning import plan as make_plan
-    from ldpflow.practice.planning.sources import OPTIONS as USED
     from ldpflow.study.entry import parse_number
 
     widths = given["half_width"] or []
@@ -389,11 +361,10 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
-    options = {name: given[name] for name in USED if given.get(name) not in (None, [])}
+    options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = given["pilot"] is not None or given["bounds"] is not None
-    length, half_width = given["length"], options.get("half_width")
     target_mcse, response_rate = given["target_mcse"], given["response_rate"]
     SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
     found = make_plan(study if own else study or "quickstart", **options)
@@ -407,8 +378,8 @@ def plan(
         protocol_sheet(found, response_rate).show(form)
         write_design(found, given, units)
         return
-    wanted = None if length is None else f"length {length:g}"
-    wanted = wanted if half_width is None else f"half width {half_width[0]:g}"
+    goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
+    wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
     sheet = plan_sheet(found, wanted, given["difference"], response_rate)
     sources = list(source_lines(found)) if own else []
     if form is Format.table:

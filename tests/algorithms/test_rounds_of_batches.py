@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.practice.planning.compare import steps_of
-from ldpflow.practice.planning.forecasts import Steps
+from ldpflow.practice.planning.forecasts import SgdForecast, Target
 from ldpflow.practice.transcripts.writing import write_transcript
 from ldpflow.results.summary import oracle_length
 from ldpflow.simulators.approach import limit_law
@@ -131,7 +132,7 @@ def test_refused(field, algorithm):
 
 
 def test_a_plan_takes_the_rounds_of_the_study():
-    steps = steps_of([simulator.parts() for simulator in simulators()])
-    assert steps == Steps(c=0.7, batch=14, rounds=7)
-    assert (steps.count(5000), steps.users_per_step(5000)) == (7, 714)
-    assert (Steps(batch=14).count(5000), Steps(batch=14).users_per_step(5000)) == (357, 14)
+    target = Target(Law("normal"), 0.3, 0.9, (0.3,))
+    path = SgdForecast(target, steps_of([simulator.parts() for simulator in simulators()]))
+    assert path.steps_of(5000) == (7, 714) and path.algorithm(5000) == MinibatchSgd(c=0.7, batch_size=714)
+    assert SgdForecast(target, MinibatchSgd(batch_size=14)).steps_of(5000) == (357, 14)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
+from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
 from ldpflow.practice.planning.compare import (
     EPSILONS,
-    add_needs,
-    compare_protocols,
-    find_budget,
+    compare_designs,
     first_of,
     make_forecasts,
     predict_row,
     steps_of,
 )
-from ldpflow.practice.planning.forecasts import CellsForecast, OneShotForecast, SgdForecast, Steps, Target
+from ldpflow.practice.planning.forecasts import (
+    CellsForecast,
+    OneShotForecast,
+    SgdForecast,
+    Target,
+)
 from ldpflow.results.protocol_curves import repeated_bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
@@ -49,7 +55,8 @@ STUDY = Study.from_mapping(MAPPING)
 
 
 def rows_of(law=NORMAL, taus=(0.5,), epsilon=1.0, n=10**5, ends=RANGE, replicates=50, **settings):
-    rows = compare_protocols(law, taus, epsilon, n, ends, replicates=replicates, **settings)
+    pairs = compare_designs(law, taus, epsilon, n, ends=ends, replicates=replicates, **settings)
+    rows = [row for row, _ in pairs]
     assert len({(row["protocol"], row["tau"]) for row in rows}) == len(rows)
     return {row["protocol"] if len(taus) == 1 else (row["protocol"], row["tau"]): row for row in rows}
 
@@ -87,7 +94,7 @@ def test_sgd_where_its_average_does_not_arrive(tails):
 
 
 def test_sgd_without_a_recommended_interval_is_blank():
-    forecast = SgdForecast(replace(TARGET, tau=0.9, together=(0.9,)), Steps(c=0.05))
+    forecast = SgdForecast(replace(TARGET, tau=0.9, together=(0.9,)), lf.LdpSgd(c=0.05))
     sgd = predict_row(forecast, 10**5, 1.0, 20, 1)
     assert {sgd[name] for name in ("interval", "half_width", "coverage", "state", "state_bytes")} == {None}
     assert sgd["efficiency"] is None and "no interval is recommended" in " ".join(sgd["cautions"])
@@ -108,7 +115,7 @@ FORMULAS = {
 def test_formulas(medians, tails):
     assert medians["sgd"]["efficiency_formula"] == pytest.approx(1.0)
     assert tails["sgd"]["efficiency_formula"] == pytest.approx(1.0)
-    forecasts = {forecast.name: forecast for forecast in make_forecasts(TARGET, RANGE, None, Steps())}
+    forecasts = {forecast.name: forecast for forecast in make_forecasts(TARGET, RANGE)}
     for name, (at_median, at_tail, bins, half_width) in FORMULAS.items():
         assert medians[name]["efficiency_formula"] == pytest.approx(at_median, abs=0.002)
         assert tails[name]["efficiency_formula"] == pytest.approx(at_tail, abs=0.002)
@@ -125,11 +132,10 @@ def test_half_widths_of_histograms_are_multiples_of_half_a_bin(medians):
 
 def test_bins_that_are_too_wide():
     """512 bins of 62.5 in a range of 32,000: no n and no budget gives a half width of 20."""
-    target, ends = Target(Law("exponential", scale=1000.0), 0.5, 0.9), (0.0, 32_000.0)
+    target, ends = Target(Law("exponential", scale=1000.0), 0.5, 0.9, (0.5,)), (0.0, 32_000.0)
     for kind in ("thresholds", "grr", "haar"):
         forecast = OneShotForecast(target, PROTOCOLS[kind](range=ends))
-        row = predict_row(forecast, 10**5, 1.0, 50, 1)
-        add_needs(row, forecast, 20.0, 50, 1)
+        row = predict_row(forecast, 10**5, 1.0, 50, 1, wanted=20.0)
         assert row["n_needed"] is None and row["epsilon_needed"] is None
         assert any("bins of 62.5 cannot give 20" in text for text in row["cautions"])
 
@@ -151,7 +157,7 @@ def test_rows_come_by_users_needed(medians):
 def test_predictions_hold_on_other_replicates_or_carry_a_caution(medians, name):
     """2,000 replicates with other seeds at n and at the n found: within 5%, or the row says so."""
     row = medians[name]
-    forecast = next(f for f in make_forecasts(TARGET, RANGE, None, Steps()) if f.name == name)
+    forecast = next(f for f in make_forecasts(TARGET, RANGE) if f.name == name)
     again = forecast.simulate(row["n"], 1.0, 2000, 99)
     assert again.half_width() == pytest.approx(row["half_width"], rel=0.05)
     if "simulated again" not in row["cautions"]:
@@ -178,13 +184,32 @@ def test_bias_inside_bins_is_cautioned():
     assert "bin bias" in row["cautions"] and row["coverage"] > 0.93
 
 
+class Undeclared(lf.LdpSgd):
+    """Steps of a plug-in that are not c i^-gamma."""
+
+    def step_constant(self):
+        return math.nan
+
+
+@pytest.mark.parametrize(("shift", "barred"), [(0.24, False), (0.26, False), (0.99, False), (1.01, True)])
+def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
+    """Half the distance of the values over the standard error: named above .25, no design above 1."""
+    values = 2.0 * np.round(np.random.default_rng(8).normal(100.0, 15.0, 2000))
+    law = Law("empirical", table=column_law(values))
+    variance = (0.25 + math.e / (math.e - 1) ** 2) / law.density_at_quantile(0.5) ** 2
+    forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)), Undeclared())  # nothing is simulated
+    row = predict_row(forecast, round(variance * shift**2), 1.0, 20, 1)  # 1 is half of the distance
+    assert row["atoms"] == barred
+    assert (f"up to 1 ({shift:.2f} SE)" in " ".join(row["cautions"])) == (shift > 0.25)
+
+
 @pytest.mark.thorough
 def test_several_quantiles(medians):
     names = ("sgd", "rounds", "cells", "haar")
     found = {}
     for tau in (0.25, 0.5):
         target = Target(NORMAL, tau, 0.9, together=(0.25, 0.5, 0.75))
-        for forecast in make_forecasts(target, RANGE, None, Steps()):
+        for forecast in make_forecasts(target, RANGE):
             if forecast.name in names:
                 found[forecast.name, tau] = predict_row(forecast, 10**5, 1.0, 50, 1)
     for tau, factor in ((0.25, 1.874), (0.5, 2.365)):
@@ -207,11 +232,11 @@ def test_first_value_that_is_enough():
 def test_smallest_budget_gives_the_half_width():
     """GRR with 10^6 users: the budget is enough, with other replicates too, and .9 of it is not."""
     forecast = OneShotForecast(TARGET, PROTOCOLS["grr"](range=RANGE))
-    chosen = find_budget(forecast, 10**6, 0.1, 400, 1)
+    chosen = predict_row(forecast, 10**6, 1.0, 400, 1, wanted=0.1)["epsilon_needed"]
     assert chosen in EPSILONS
     assert forecast.simulate(10**6, chosen, 2000, 5).half_width() <= 0.1
     assert forecast.simulate(10**6, 0.9 * chosen, 2000, 5).half_width() > 0.1
-    assert find_budget(SgdForecast(TARGET, Steps()), 1000, 1e-6, 400, 1) is None
+    assert predict_row(SgdForecast(TARGET), 1000, 1.0, 20, 1, wanted=1e-6)["epsilon_needed"] is None
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +257,16 @@ def test_a_row_per_quantile_and_protocol(compared):
     assert error.value.field == "check"
 
 
+@pytest.mark.parametrize("law", ["mixture", "empirical"])
+def test_mixtures_and_columns_of_studies_are_compared(tmp_path, law):
+    np.savetxt(tmp_path / "pilot.csv", np.random.default_rng(3).normal(size=1000), header="a", comments="")
+    parts = [{"law": "normal"}, {"law": "normal", "location": 3.0}]
+    own = {"components": parts} if law == "mixture" else {"file": str(tmp_path / "pilot.csv")}
+    study = Study.from_mapping(MAPPING | {"problem": {"kind": "quantile", "tau": 0.5, "law": law} | own})
+    found = plan(study, range=RANGE, n=2000)
+    assert {"sgd", "rounds", *PROTOCOLS} - {"cells"} == {row["protocol"] for row in found.rows}
+
+
 def test_range_and_scale_of_the_study_s_own_protocols():
     mapping = MAPPING | {
         "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-6.3, 9.7], "scale_guess": 0.2},
@@ -241,7 +276,7 @@ def test_range_and_scale_of_the_study_s_own_protocols():
         [row["bins"] for row in plan(*study, tau=0.5, **settings).rows]
         for study, settings in (
             ([Study.from_mapping(mapping)], {}),
-            ([], {"range": RANGE, "scale_guess": 0.2}),
+            ([], {"range": list(RANGE), "scale_guess": 0.2}),
             ([], {"range": RANGE}),
         )
     )
@@ -275,16 +310,13 @@ def test_every_quantile_has_its_own_steps_and_start():
 @pytest.mark.thorough
 def test_ldp_sgd_is_simulated_with_its_answers():
     """Median of N(0, 1): TR's half width over that of the efficiency bound, 1.0 to 1.5; it covers."""
-    answers = 3
-    found = plan(STUDY, 320, range=RANGE, tau=0.5, n=20_000, epsilon=2.0, answers=answers)
+    found = plan(STUDY, 320, range=RANGE, tau=0.5, n=20_000, epsilon=2.0, answers=3)
     (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")
-    variance = repeated_bit_variance(0.5, 2.0, answers)
-    bound = 1.645 * (variance / 20_000 * 2 * 3.14159) ** 0.5
-    assert 1.0 < sgd["half_width"] / bound < 1.5
+    variance, once = (repeated_bit_variance(0.5, 2.0, answers) for answers in (3, 1))
+    assert 1.0 < sgd["half_width"] / (1.645 * (variance / 20_000 * 2 * math.pi) ** 0.5) < 1.5
     assert sgd["interval"] == "TR" and abs(sgd["coverage"] - 0.9) < 4 * 0.3 / 320**0.5 + 0.02
-    once = repeated_bit_variance(0.5, 2.0, 1)
     assert sgd["efficiency_formula"] == pytest.approx(once / variance, rel=1e-6)
-    assert all(row["bits"] % answers == 0 and row["answers"] == answers for row in found.rows)
+    assert all(row["bits"] % 3 == 0 and row["answers"] == 3 for row in found.rows)
     assert {row["epsilon"] for row in found.rows} == {2.0}, "of a user, for all answers together"
 
 
@@ -302,8 +334,13 @@ def test_half_widths_are_those_that_a_sweep_measures(compared, tmp_path):
     assert row["length_median"] / 2 == pytest.approx(oue["half_width"])
 
 
-def kind_of_mean():
-    mapping = MAPPING | {"problem": {"kind": "mean"}, "mechanism": {"kind": "laplace", "epsilon": 1.0}}
+def kind_of_regression():
+    mapping = changed(
+        problem={"kind": "linear_regression", "coefficients": [[1.0, 1.0]]},
+        mechanism={"kind": "laplace", "epsilon": 1.0},
+        algorithm={"kind": "ldp_sgd"},
+        method=[{"kind": "BM"}],
+    )
     return plan(Study.from_mapping(mapping), range=RANGE)
 
 
@@ -317,28 +354,22 @@ def law_of_a_plugin():
 @pytest.mark.parametrize(
     ("field", "call"),
     [
-        ("tau", partial(rows_of, taus=[1.5])),
-        ("tau", partial(rows_of, taus=[])),
         ("tau", partial(rows_of, taus=[0.5, 0.5])),
-        ("epsilon", partial(rows_of, epsilon=0.0)),
-        ("n", partial(rows_of, n=0)),
-        ("level", partial(rows_of, level=1.0)),
-        ("half_width", partial(rows_of, half_width=-1.0)),
-        ("response", partial(rows_of, response=0.0)),
-        ("liars", partial(rows_of, liars=1.0)),
-        ("answers", partial(rows_of, answers=0)),
-        ("answer_below", partial(rows_of, answer_below=0.0)),
+        *(
+            (name, partial(plan, **{"range": RANGE, name: value}))
+            for name, value in (
+                ("half_width", -1.0), ("response_rate", 0.0), ("liars", 1.0), ("answers", 0),
+                ("answers", 3.0), ("answer_below", 0.0), ("scale_guess", 0.0), ("difference", 0.1),
+                ("bins", 3), ("range", (1.0, -1.0)), ("range", (1.0, math.inf)), ("range", (0.0, 1.0, 2.0)),
+            )
+        ),
         ("range", plan),
-        ("range", partial(plan, range=(1.0, -1.0))),
         ("range", partial(lf.plan, STUDY, range=RANGE)),
-        ("scale_guess", partial(plan, range=RANGE, scale_guess=0.0)),
         ("study", partial(plan, range=RANGE, pilot="file.csv")),
-        ("difference", partial(plan, range=RANGE, difference=0.1)),
-        ("bins", partial(plan, range=RANGE, bins=3)),
-        ("problem.kind", kind_of_mean),
+        ("problem.kind", kind_of_regression),
         ("problem.law", law_of_a_plugin),
     ],
-)
+)  # fmt: skip
 def test_plans_that_are_refused(field, call):
     with pytest.raises(InputError) as error:
         call()
@@ -374,7 +405,7 @@ def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_cautio
     wrong, checked = [], 0
     for tau, epsilon, n in itertools.product((0.5, 0.9), (0.5, 1.0, 2.0, 4.0), (10**4, 10**5)):
         target = Target(made, tau, 0.9, together=(tau,))
-        for forecast in list(make_forecasts(target, ends, None, Steps()))[1:]:
+        for forecast in list(make_forecasts(target, ends))[1:]:
             row = predict_row(forecast, n, epsilon, 2000, 1)
             again = forecast.simulate(n, epsilon, 2000, 99).half_width()
             checked += 1

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ldpflow.columns import round_text
+from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
@@ -24,7 +26,7 @@ from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
-from ldpflow.practice.planning.designs import Design
+from ldpflow.options import MOST_USERS, PlanOptions
 from ldpflow.practice.planning.forecasts import (
     ROUNDS,
     CellsForecast,
@@ -34,10 +36,8 @@ from ldpflow.practice.planning.forecasts import (
     SgdForecast,
     Simulated,
     SplitBudgetForecast,
-    Steps,
     Target,
 )
-from ldpflow.practice.planning.method import MOST_USERS
 from ldpflow.practice.planning.sources import OwnSteps
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
@@ -71,45 +71,22 @@ CLOSE = 0.01
 T = TypeVar("T", int, float)
 Row = dict[str, Any]
 Pair = tuple[Row, Forecast]
+Point = tuple[Law, Sequence[float], float, int, float]
+"""Law, levels of its quantiles, epsilon, users and nominal coverage."""
 
 
-@dataclass
-class Comparison:
-    """Rows of a comparison, the collection of every row (None without an interval), and sentences."""
+def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[str, Any]]:
+    """Points of a study, and settings of :func:`compare_designs`.
 
-    rows: list[Row] = field(default_factory=list)
-    designs: list[Design | None] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
-
-    def add(self, law: Law, taus: Sequence[float], epsilon: float, n: int, **settings: Any) -> None:
-        """Add the designs for these quantiles from the same users, and name the best."""
-        pairs = compare_designs(law, taus, epsilon, n, **settings)
-        self.advice += choose_design(pairs)
-        self.rows += [row for row, _ in pairs]
-        self.designs += [forecast.design(n, epsilon) for _, forecast in pairs]
-
-
-def compare_study(
-    study: Study,
-    *,
-    range: tuple[float, float] | None = None,
-    scale_guess: float | None = None,
-    **settings: Any,
-) -> Comparison:
-    """Compare the protocols for every quantile, epsilon, n and level of a study.
-
-    Its problems must be quantiles of one value. epsilon comes from its mechanisms and protocols, LDP-SGD's
-    start and steps from its algorithms, ``range`` and ``scale_guess`` by default from its protocols. Other
-    settings are those of :func:`compare_protocols`.
+    The problems must be quantiles of one value. epsilon comes from mechanisms and protocols, LDP-SGD's start
+    and steps from the algorithms, range and guessed scale by default from the protocols.
     """
     simulators = study.simulators()
     parts = [simulator.parts() for simulator in simulators]
     epsilons = list(dict.fromkeys(e for s in simulators if (e := s.privacy().epsilon) is not None))
     if not epsilons:
         raise InputError("mechanism.epsilon", None, "a study with a pure local budget")
-    ends, scale = public_facts(parts, range, scale_guess)
-    settings |= {"scale": scale, "steps": steps_of(parts)}
-    found = Comparison()
+    points: list[Point] = []
     for problem in dict.fromkeys(found["problem"] for found in parts):
         if not isinstance(problem, (Quantile, Quantiles)):
             raise InputError("problem.kind", problem.kind, "quantile or quantiles, to compare protocols")
@@ -118,88 +95,61 @@ def compare_study(
             raise InputError("problem.law", law.name, f"one of {', '.join(CODES)}, or a mixture")
         if problem.ties is not None:
             raise InputError("problem.ties", problem.ties, "a smooth law, to compare protocols")
-        for epsilon, n, level in product(epsilons, study.n, study.level):
-            found.add(law, taus, epsilon, n, ends=ends, level=level, **settings)
-    return found
+        points += [(law, taus, *point) for point in product(epsilons, study.n, study.level)]
+    return points, public_facts(parts, given) | {"steps": steps_of(parts)}
 
 
-def compare_source(
-    source: OwnSteps,
-    axes: Mapping[str, Sequence[Any]],
-    *,
-    range: tuple[float, float] | None = None,
-    scale_guess: float | None = None,
-    liars: float = LIARS,
-    **settings: Any,
-) -> Comparison:
-    """Compare the protocols for all quantiles of a pilot, or of the normal law within public bounds.
+def source_points(
+    source: OwnSteps, axes: Mapping[str, Sequence[Any]], given: PlanOptions
+) -> tuple[list[Point], dict[str, Any]]:
+    """Points of a pilot, or of the normal law within public bounds, and settings.
 
     LDP-SGD has the steps, the start and the interval method that a plan chooses for each number of users.
     """
-    ends = range or source.ends
-    ends = None if ends is None else check_range(ends)
-    settings |= {"scale": check_scale(scale_guess), "source": source, "liars": liars}
     law, *_ = [source.problem(tau).data_law() for tau in axes["tau"]]
-    found = Comparison()
-    for epsilon, n, level in product(axes["epsilon"], axes["n"], axes["level"]):
-        found.add(law, axes["tau"], epsilon, n, ends=ends, level=level, **settings)
-    if ends is None:
-        found.advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
-    return found
+    points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
+    ends = given.ends or source.ends
+    return points, {"ends": ends, "scale": given.scale_guess, "source": source, "liars": LIARS}
 
 
-def public_facts(
-    parts: list[dict[str, Any]], ends: tuple[float, float] | None, scale: float | None
-) -> tuple[tuple[float, float], float | None]:
-    """Range and guessed scale, from the study's protocols if None."""
-    protocols = [found["protocol"] for found in parts if "protocol" in found]
-    if ends is None:
-        ends = next((p.ends for p in protocols if isinstance(p, Protocol)), None)
-    if ends is None:
+def public_facts(parts: list[dict[str, Any]], given: PlanOptions) -> dict[str, Any]:
+    """Range and guessed scale, from the study's protocols if not given."""
+    protocols = [found["protocol"] for found in parts if isinstance(found.get("protocol"), Protocol)]
+    ends, scale = given.ends, given.scale_guess
+    if ends is None and not protocols:
         hint = "It is known before any report: values outside are moved to its ends."
         raise InputError("range", None, "the public range of the values, two numbers", hint)
     if scale is None:
-        guesses = (p.scale_guess for p in protocols if isinstance(p, OneShot))
+        guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
         scale = next((guess for guess in guesses if guess is not None), None)
-    return check_range(ends), check_scale(scale)
+    return {"ends": ends or protocols[0].ends, "scale": scale}
 
 
-def check_range(ends: tuple[float, float]) -> tuple[float, float]:
-    low, high = map(float, ends)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InputError("range", list(ends), "two finite numbers, the smaller one first")
-    return low, high
+def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
+    """The first algorithm whose steps decrease, or are not declared."""
+    algorithms = [found["algorithm"] for found in parts if "algorithm" in found]
+    return next(
+        (a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())), LdpSgd()
+    )
 
 
-def check_scale(scale: float | None) -> float | None:
-    if scale is not None and not 0 < scale < math.inf:
-        raise InputError("scale_guess", scale, "a number > 0")
-    return scale
-
-
-def steps_of(parts: list[dict[str, Any]]) -> Steps:
-    for found in parts:
-        algorithm = found.get("algorithm")
-        if algorithm is None:
-            continue
-        if math.isnan(algorithm.step_exponent()) or math.isnan(algorithm.step_constant()):
-            return Steps(undeclared=algorithm.kind)
-        if algorithm.step_exponent() > 0.0:
-            return Steps(
-                algorithm.step_constant(),
-                algorithm.step_exponent(),
-                algorithm.theta0,
-                algorithm.records_per_step(),
-                getattr(algorithm, "rounds", None),
-                algorithm.step_factors(),
-                getattr(algorithm, "theta0_offsets", None) or (),
-            )
-    return Steps()
-
-
-def compare_protocols(
-    law: Law, taus: Sequence[float], epsilon: float, n: int, ends: tuple[float, float] | None, **settings: Any
-) -> list[Row]:
+def compare_designs(
+    law: Law,
+    taus: Sequence[float],
+    epsilon: float,
+    n: int,
+    level: float = 0.9,
+    *,
+    ends: tuple[float, float] | None,
+    scale: float | None = None,
+    steps: Algorithm | None = None,
+    half_width: float | Sequence[float] | None = None,
+    rounds_max: int | None = None,
+    bits_max: float | None = None,
+    replicates: int = 2000,
+    seed: int = 1,
+    **target_settings: Any,
+) -> list[Pair]:
     """Compare the protocols for one quantile of a law, or for several from the same users.
 
     For several quantiles ``sgd`` and ``rounds`` split the users evenly, every user of ``sgd_epsilon`` answers
@@ -207,13 +157,15 @@ def compare_protocols(
     histogram answers for all.
 
     n counts the users asked, and ``ends`` is the public range of the values: without it there are no rows of
-    protocols that need one. Settings are those of :func:`compare_designs`.
+    protocols that need one. ``half_width`` is one for all quantiles, or one for each in the order of
+    ``taus``. There are more replicates if errors have heavy tails. Other settings are those of
+    :class:`Target` and :class:`PlanOptions`.
 
     Returns
     -------
-    list of dict
+    list of (dict, Forecast)
         Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
-        are those of its interval. Keys:
+        are those of its interval. Keys of a row:
 
         * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
           them), messages (reports that a user sends), epsilon (of a user, for all answers together);
@@ -239,55 +191,17 @@ def compare_protocols(
         * range_end, undefined: shares of intervals that end at the range, and that are undefined;
         * cautions: in words, separated by semicolons.
     """
-    pairs = compare_designs(law, taus, epsilon, n, ends, **settings)
-    choose_design(pairs)
-    return [row for row, _ in pairs]
-
-
-def compare_designs(
-    law: Law,
-    taus: Sequence[float],
-    epsilon: float,
-    n: int,
-    ends: tuple[float, float] | None,
-    *,
-    level: float = 0.9,
-    half_width: float | Sequence[float] | None = None,
-    scale: float | None = None,
-    rounds_max: int | None = None,
-    bits_max: float | None = None,
-    steps: Steps | None = None,
-    replicates: int = 2000,
-    seed: int = 1,
-    **target_settings: Any,
-) -> list[Pair]:
-    """Rows of :func:`compare_protocols` with the forecast of each.
-
-    ``half_width`` is one for all quantiles, or one for each in the order of ``taus``. ``target_settings`` are
-    those of :class:`Target`. There are up to four times as many replicates if errors have heavy tails. The
-    other parameters are those of :class:`ldpflow.practice.planning.PlanOptions`.
-    """
-    if not taus or len(set(taus)) < len(taus):
-        raise InputError("tau", list(taus), "one level or more, each once")
-    if not 1e-6 <= epsilon <= 30:
-        raise InputError("epsilon", epsilon, "a number in [1e-06, 30]")
-    if not 1 <= n <= MOST_USERS:
-        raise InputError("n", n, f"an integer in [1, {MOST_USERS:g}]")
-    several = isinstance(half_width, Sequence)
-    wanted: list[Any] = list(half_width) if several else [half_width] * len(taus)  # type: ignore[arg-type]
+    if len(set(taus)) < len(taus):
+        raise InputError("tau", list(taus), "each level once")
+    wanted: list[Any] = list(half_width) if isinstance(half_width, Sequence) else [half_width] * len(taus)
     if len(wanted) != len(taus):
         raise InputError("half_width", wanted, f"one number, or one for each of the {len(taus)} quantiles")
     found: list[Pair] = []
     for tau, goal in sorted(zip(taus, wanted, strict=True)):
-        if goal is not None and not 0 < goal < math.inf:
-            raise InputError("half_width", goal, "a number > 0")
-        target = Target(law, tau, level, together=tuple(sorted(taus)), **target_settings)
+        target = Target(law, tau, level, tuple(sorted(taus)), **target_settings)
         pairs = []
-        for forecast in make_forecasts(target, ends, scale, steps or Steps()):
-            row = predict_row(forecast, n, epsilon, replicates, seed)
-            row["wanted"] = goal
-            if goal is not None:
-                add_needs(row, forecast, goal, replicates, seed)
+        for forecast in make_forecasts(target, ends, scale, steps):
+            row = predict_row(forecast, n, epsilon, replicates, seed, goal)
             limits = {"rounds": rounds_max, "bits": bits_max}
             beyond = [f"{name} > {most:g}" for name, most in limits.items() if most and row[name] > most]
             row |= {"allowed": not beyond, "cautions": "; ".join(row["cautions"] + beyond)}
@@ -297,7 +211,7 @@ def compare_designs(
     return found
 
 
-def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -> list[str]:
+def choose_design(pairs: Sequence[Pair]) -> list[str]:
     """Mark the rows of the best design. Say why it is the best, and what would change that.
 
     Of the designs within the limits of rounds and bits that hold the level for every quantile, it has the
@@ -326,11 +240,9 @@ def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -
         + (f" ({', '.join(others)})" if others else "")
     ]
     if first["wanted"] is not None:
-        needed = [row["n_needed"] for row in designs[best]]
-        goals = "all wanted half widths"
-        found.append(
-            f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
-        )
+        needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
+        known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
+        found.append(known)
     bits = designs[best][0]["bits"]
     changes: dict[str, Callable[[Row], bool]] = {
         "in one round": lambda row: row["allowed"] and row["rounds"] == 1,
@@ -345,7 +257,7 @@ def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -
             found.append(f"{text}: {'no design' if other is None else describe_design(other, designs)}")
         named |= {other} - {None}
     if local := shuffled_budget(epsilon, min(row["users"] for row in designs[best])):
-        again = [f.simulate(n, local, replicates, seed + 4) for row, f in pairs if row["best"]]
+        again = [f.simulate(n, local, 500, 5) for row, f in pairs if row["best"]]
         widths = ", ".join(round_text(one.half_width(), 3) for one in again if one is not None)
         found.append(
             "with a trusted shuffler that puts users in a secret random order, "
@@ -357,11 +269,15 @@ def choose_design(pairs: Sequence[Pair], replicates: int = 500, seed: int = 1) -
 
 def rank_designs(designs: Mapping[str, list[Row]], fits: Callable[[Row], bool]) -> dict[str, float]:
     """Worst ratios of the designs that fit and hold their level for every quantile, the smallest first."""
+
+    def suits(row: Row) -> bool:
+        measured = row["state"] == HOLDS and row["half_width"] and row["range_end"] <= 0.5
+        return fits(row) and measured and (row["interval"] == "outer" or not row["atoms"])
+
     found = {
         name: max(row["half_width"] / (row["wanted"] or row["half_width_bound"]) for row in rows)
         for name, rows in designs.items()
-        if all(fits(row) and row["state"] == HOLDS and row["half_width"] for row in rows)
-        and all(row["range_end"] <= 0.5 and (row["interval"] == "outer" or not row["atoms"]) for row in rows)
+        if all(map(suits, rows))
     }
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
@@ -383,13 +299,17 @@ def shuffled_budget(epsilon: float, users: int) -> float | None:
 
 
 def make_forecasts(
-    target: Target, ends: tuple[float, float] | None, scale: float | None, steps: Steps
+    target: Target,
+    ends: tuple[float, float] | None,
+    scale: float | None = None,
+    steps: Algorithm | None = None,
 ) -> Iterator[Forecast]:
-    yield SgdForecast(target, steps)
+    alone = SgdForecast(target, steps)
+    yield alone
     if target.quantiles > 1:
         yield SplitBudgetForecast(target, steps)
-    if target.quantiles > 1 and steps.undeclared is None:
-        yield CellsForecast(target, steps)
+        if alone.undeclared is None:
+            yield CellsForecast(target, steps)
     if ends is None:
         return
     yield RoundsForecast(target, ends)
@@ -405,7 +325,9 @@ def make_forecasts(
             yield OneShotForecast(on_scale, kind.model_validate({"range": (low, high)}), name)
 
 
-def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int) -> Row:
+def predict_row(
+    forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int, wanted: float | None = None
+) -> Row:
     t = forecast.target
     unknown = (
         "half_width", "n_needed", "interval_needed", "epsilon_needed", "efficiency", "efficiency_formula",
@@ -413,6 +335,7 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
     )  # fmt: skip
     smooth = not isinstance(forecast, OneShotForecast)
     grid_shift = t.grid / 2 / forecast.standard_error(n, epsilon) if smooth and t.grid else 0.0
+    best = bit_variance(t.tau, epsilon) / t.density**2
     row: Row = {
         "protocol": forecast.name,
         "tau": t.tau,
@@ -433,15 +356,15 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         "state_bytes": None,
         **dict.fromkeys(unknown),
         "cautions": forecast.cautions(n, epsilon),
+        "efficiency_formula": best / forecast.variance(n, epsilon),
+        "half_width_bound": t.z * math.sqrt(best / (t.answering * n)),
+        "wanted": wanted,
     }
     if grid_shift > LEAST_SHIFT:
         row["cautions"].append(
             f"values lie {t.grid:g} apart: the interval is about a smooth law's quantile, up to "
             f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values, which it may cover less"
         )
-    best = bit_variance(t.tau, epsilon) / t.density**2
-    row["efficiency_formula"] = best / forecast.variance(n, epsilon)
-    row["half_width_bound"] = t.z * math.sqrt(best / (t.answering * n))
     found = None if row["interval"] is None else simulate_precisely(forecast, n, epsilon, replicates, seed)
     if found is not None:
         add_simulation(row, t, found)
@@ -453,6 +376,8 @@ def predict_row(forecast: Forecast, n: int, epsilon: float, replicates: int, see
         row["liars_shift"] = shift if math.isfinite(shift) else None
         if not math.isfinite(shift):
             row["cautions"].append("liars decide the estimate")
+    if wanted is not None:
+        add_needs(row, forecast, wanted, replicates, seed)
     return row
 
 
@@ -479,22 +404,19 @@ def simulate_precisely(
 
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
-    half_width = found.half_width()
-    coverage = found.coverage(t.truth)
-    mcse = math.sqrt(coverage * (1.0 - coverage) / len(found.estimate))
+    half_width, coverage = found.half_width(), found.coverage(t.truth)
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
-    shares = {
-        "range_end": float(found.range_end.mean()),
-        "undefined": float(np.isnan(found.lower).mean()),
+    shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
+    row |= shares | {
+        "half_width": half_width if math.isfinite(half_width) else None,
+        "efficiency": bound / found.rmse(t.truth) ** 2,
+        "coverage": coverage,
+        "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
+        "median_error": float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound),
+        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound))),
+        "state": level_state(row["level"], coverage, len(found.estimate)),
     }
-    row |= shares
-    row["half_width"] = half_width if math.isfinite(half_width) else None
-    row["efficiency"] = bound / found.rmse(t.truth) ** 2
-    row["coverage"], row["coverage_mcse"] = coverage, mcse
-    row["median_error"] = float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound)
-    row["lost"] = 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound)))
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]
-    row["state"] = level_state(row["level"], coverage, len(found.estimate))
     if row["state"] == FAILS:
         row["cautions"].append(f"the interval covers {coverage:.3f}, not {row['level']:g}")
 

@@ -24,14 +24,16 @@ REPLICATES = 512  # of a sweep of the file
 EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds degree limits".split())
 """Settings that a file has even if they are at their default."""
 
+PUBLIC = ("kind", "tau", "taus", "jitter", "transform", "edges")  # settings of a problem, for clients
+
 Tables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Design:
-    """Tables of a study file for one collection, and the users who answer.
+    """Tables of a study file for one collection, whose settings are lists, and the users who answer.
 
-    Every setting in ``tables`` is a list of values, as in the canonical mapping of a study.
+    ``reports``: of each user in all collections together.
     """
 
     tables: Tables
@@ -41,18 +43,9 @@ class Design:
 
     @classmethod
     def of(
-        cls,
-        parts: Mapping[str, Settings],
-        n: int,
-        level: float,
-        taus: Sequence[float] = (),
-        reports: int = 1,
+        cls, parts: Mapping[str, Settings], n: int, level: float, taus: Sequence[float] = (), reports: int = 1
     ) -> Design:
-        """Design from components by table.
-
-        ``taus``: levels for which one collection serves, instead of the problem's own. ``reports``: of each
-        user in all collections together.
-        """
+        """Design from components by table; ``taus``: levels for which it serves, if not the problem's own."""
         tables = {name: table_of(part) for name, part in parts.items()}
         if taus:
             tables["problem"]["tau"] = list(taus)
@@ -64,8 +57,7 @@ class Design:
         for table, settings in self.tables.items():
             found[table] = {name: single_value(value) for name, value in settings.items()}
         # A scale is never left out silently: theta is on it.
-        kept = ("kind", "tau", "taus", "transform", "edges", "jitter")
-        found["problem"] = {name: found["problem"][name] for name in kept if name in found["problem"]}
+        found["problem"] = {name: value for name, value in found["problem"].items() if name in PUBLIC}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
         return found
@@ -75,8 +67,7 @@ class Design:
         tables = {name: dict(table) for name, table in self.tables.items()}
         problem = tables["problem"]
         if public:
-            kept = ("kind", "tau", "taus", "jitter", "transform", "edges")
-            tables["problem"] = {name: problem[name] for name in kept if name in problem} | {"law": UNKNOWN}
+            tables["problem"] = {name: problem[name] for name in PUBLIC if name in problem} | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
         of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
         if problem.get("law") == ["empirical"] and of_pilot:
@@ -128,13 +119,7 @@ def table_of(part: Settings) -> dict[str, Any]:
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> None:
-    """Write new files, or ``force`` also over existing ones; none if one of them exists.
-
-    Raises
-    ------
-    InputError
-        If a file exists or cannot be written.
-    """
+    """Write new files, or ``force`` also over existing ones; none if one of them exists."""
     for file in texts:
         if os.path.lexists(file) and not force:
             raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")

@@ -10,20 +10,19 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals.counts import Fieller, Inversion
-from ldpflow.components.intervals.interval import IntervalMethod, Intervals, PathIntervalMethod
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals
 from ldpflow.components.intervals.transcript import SMALL, TranscriptRegression
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
@@ -42,13 +41,12 @@ from ldpflow.components.protocols.collections import (
     variance_at,
 )
 from ldpflow.components.protocols.rounds import Rounds
-from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, counter_keys
 from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, users_with_method
-from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of
+from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
     cells_covariance,
@@ -63,57 +61,34 @@ from ldpflow.simulators.simulator import Cell
 
 Floats = NDArray[np.float64]
 
-MOST_STEPS = 2 * 10**9
-"""Steps of a simulation of LDP-SGD, over all replicates: some seconds."""
-
+MOST_STEPS = 2 * 10**9  # of a simulation of LDP-SGD, over all replicates: some seconds
 ROUNDS = 5  # of thresholds
 FEWEST = 100  # replicates that a median length needs
+METHODS: dict[str, IntervalMethod] = {
+    "fieller": Fieller(),
+    "outer": Inversion(limits="outer"),
+    **{name: TranscriptRegression(**settings) for name, settings in RECOMMENDED.items()},
+}
 
 
 @dataclass(frozen=True)
 class Target:
     """Quantile to estimate.
 
-    Parameters
-    ----------
-    law, tau, level
-        Law of the values, level of the quantile, and nominal coverage.
-    response : float in (0, 1]
-        Probability that a user answers, whatever the value.
-    liars : float in [0, 1)
-        Share of liars among those who answer. They send the worst report.
-    together : tuple of float
-        Levels of all quantiles that are wanted from the same users, in order, tau among them.
-    answer_below, answer_above : float in (0, 1]
-        Further factors of that probability for values up to the quantile, and above it.
-    answers : int in [1, 64]
-        Answers of every user, each with epsilon/answers.
-    source : Source
-        Origin of LDP-SGD's steps and recommended method: a study, a pilot or bounds.
+    ``together``: levels of all quantiles that are wanted from the same users, in order. ``source``: origin of
+    LDP-SGD's steps and recommended method. The others are those of :class:`PlanOptions`.
     """
 
     law: Law
     tau: float
     level: float
+    together: tuple[float, ...]
     response: float = 1.0
     liars: float = 0.0
-    together: tuple[float, ...] = ()
     answer_below: float = 1.0
     answer_above: float = 1.0
     answers: int = 1
     source: Source = field(default_factory=Source)
-
-    def __post_init__(self) -> None:
-        for name in ("tau", "level"):
-            if not 0 < getattr(self, name) < 1:
-                raise InputError(name, getattr(self, name), "a number in (0, 1)")
-        for name in ("response", "answer_below", "answer_above"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(name, getattr(self, name), "a number in (0, 1]")
-        if not 0 <= self.liars < 1:
-            raise InputError("liars", self.liars, "a number in [0, 1)")
-        if not (isinstance(self.answers, int) and 1 <= self.answers <= 64):
-            raise InputError("answers", self.answers, "an integer in [1, 64]")
 
     @property
     def z(self) -> float:
@@ -133,11 +108,11 @@ class Target:
 
     @property
     def quantiles(self) -> int:
-        return max(len(self.together), 1)
+        return len(self.together)
 
     @property
     def place(self) -> int:
-        return self.together.index(self.tau) if self.together else 0
+        return self.together.index(self.tau)
 
     @property
     def grid(self) -> float:
@@ -147,7 +122,7 @@ class Target:
 
     @cached_property
     def counted_law(self) -> Law:
-        return self.source.counted_law(self.law, self.together or (self.tau,))
+        return self.source.counted_law(self.law, self.together)
 
     @property
     def truth(self) -> float:
@@ -165,59 +140,8 @@ class Target:
     def quantile(self, level: float) -> float:
         return float(inverse(self.source.transform, self.law.quantile(level)))
 
-    def in_data_unit(self, values: Floats) -> Floats:
-        return inverse(self.source.transform, values)
-
     def bit_variance(self, epsilon: float) -> float:
         return repeated_bit_variance(self.tau, epsilon, self.answers)
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Start and steps c i^-gamma of LDP-SGD, one per ``batch`` users or ``rounds`` of them in all.
-
-    ``factors`` and ``offsets`` are those of several quantiles with steps or starts of their own.
-    ``undeclared`` is the kind of an algorithm that does not declare its steps: nothing is computed then.
-    """
-
-    c: float = 1.0
-    gamma: float = 0.51
-    theta0: float = 0.0
-    batch: int = 1
-    rounds: int | None = None
-    factors: tuple[float, ...] = ()
-    offsets: tuple[float, ...] = ()
-    undeclared: str | None = None
-
-    def count(self, n: int) -> int:
-        return n // self.batch if self.rounds is None else min(n, self.rounds)
-
-    def users_per_step(self, n: int) -> int:
-        return self.batch if self.rounds is None else max(n // self.rounds, 1)
-
-    def of_quantile(self, place: int) -> Steps:
-        factor = self.factors[place] if self.factors else 1.0
-        offset = self.offsets[place] if self.offsets else 0.0
-        return replace(self, c=self.c * factor, theta0=self.theta0 + offset, factors=(), offsets=())
-
-    @classmethod
-    def by_rule(cls, source: OwnSteps, taus: Sequence[float], n: int) -> Steps:
-        """Steps and starts of a pilot or bounds for n users; starts of several quantiles do not decrease."""
-        found = [source.design(tau, n) for tau in taus]
-        if len(found) == 1:
-            return cls(found[0].c, found[0].gamma, found[0].theta0)
-        starts = tuple(accumulate((one.theta0 for one in found), max))
-        return cls(gamma=found[0].gamma, factors=tuple(one.c for one in found), offsets=starts)
-
-    def algorithm(self, n: int) -> LdpSgd | MinibatchSgd:
-        settings: dict[str, Any] = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0}
-        if self.factors:
-            settings["c_factors"] = self.factors
-        if self.offsets:
-            settings["theta0_offsets"] = self.offsets
-        if (batch := self.users_per_step(n)) == 1:
-            return LdpSgd.model_validate(settings)
-        return MinibatchSgd.model_validate({**settings, "batch_size": batch})
 
 
 @dataclass(frozen=True)
@@ -248,13 +172,13 @@ class Simulated:
         names = [part.name for part in fields(self)]
         return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
+    def share_within(self, half_width: float) -> float:
+        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
+
     def half_width(self) -> float:
         """Median of half the lengths; an undefined interval is infinitely long."""
         lengths = self.upper - self.lower
         return float(np.median(np.where(np.isfinite(lengths), lengths, np.inf)) / 2)
-
-    def share_within(self, half_width: float) -> float:
-        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
 
 
 class Forecast(ABC):
@@ -264,12 +188,9 @@ class Forecast(ABC):
     needs = "range"
     default = "outer"
     splits_users = False  # between the quantiles
-    serves_all = False
-    """Whether one collection serves all quantiles and its problem is ``quantile``."""
-    batches = 4
-    """Largest multiple of the requested replicates used to make the RMSE precise."""
-    searched = 500
-    """Replicates of a search for users or a budget: a median length needs fewer than a coverage."""
+    serves_all = False  # one collection for all quantiles, whose problem is ``quantile``
+    batches = 4  # largest multiple of the replicates that makes the RMSE precise
+    searched = 500  # replicates of a search: a median length needs fewer than a coverage
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -287,7 +208,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def state(self, n: int, epsilon: float) -> int:
-        """Bytes that a collector of all quantiles keeps in order to make the intervals."""
+        """Bytes that a collector keeps for the intervals of all quantiles."""
 
     def bins(self, n: int, epsilon: float) -> int | None:
         return None
@@ -316,9 +237,9 @@ class Forecast(ABC):
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         """Components of the collection but for its problem, by table."""
 
-    @abstractmethod
     def method(self, name: str) -> IntervalMethod:
-        """The method of an interval that :meth:`interval` names."""
+        """Method of an interval that :meth:`interval` names."""
+        return METHODS[name]
 
     @cached_property
     def problem(self) -> QuantileProblem:
@@ -370,24 +291,45 @@ class SgdForecast(Forecast):
     dimension = 1
     coordinate = 0  # of the quantile, in theta
 
-    def __init__(self, target: Target, steps: Steps) -> None:
+    def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
+        """``steps``: an algorithm whose start, steps and batches are taken, if the source has none."""
         super().__init__(target)
-        self.steps = steps
+        self.steps = steps or LdpSgd()
+        self.undeclared = undeclared_steps(self.steps)
+
+    def steps_of(self, n: int) -> tuple[int, int]:
+        """Number of steps of n users, and users of each."""
+        rounds = getattr(self.steps, "rounds", None)
+        if rounds is not None:
+            return min(n, rounds), max(n // rounds, 1)
+        size = self.steps.records_per_step()
+        return n // size, size
 
     def rounds(self, n: int) -> int:
-        return self.steps.count(n)
+        return self.steps_of(n)[0]
 
-    def steps_for(self, users: int) -> Steps:
+    def algorithm(self, users: int) -> LdpSgd | MinibatchSgd:
         """Steps of a path of this number of users, in which all its quantiles have theirs."""
-        source = self.target.source
-        taus = self.target.together if self.dimension > 1 else (self.target.tau,)
-        return Steps.by_rule(source, taus, users) if isinstance(source, OwnSteps) else self.steps
+        t, size = self.target, self.steps_of(users)[1]
+        if isinstance(t.source, OwnSteps):
+            return t.source.algorithm(t.together if self.dimension > 1 else (t.tau,), users)
+        given: dict[str, Any] = {
+            "c": self.steps.step_constant(),
+            "gamma": self.steps.step_exponent(),
+            "theta0": self.steps.theta0,
+        }
+        factors, offsets = self.steps.step_factors(), getattr(self.steps, "theta0_offsets", None)
+        if self.dimension > 1:
+            given |= {"c_factors": factors or None, "theta0_offsets": offsets}
+        else:
+            given["c"] *= factors[t.place] if factors else 1.0
+            given["theta0"] += offsets[t.place] if offsets else 0.0
+        return LdpSgd(**given) if size == 1 else MinibatchSgd(**given, batch_size=size)
 
     def state(self, n: int, epsilon: float) -> int:
         """Bytes of a path's record: iterates, sums of iterates, and the sums of its interval method."""
-        name, users = self.interval(n, epsilon), self.users(n)
-        path = self.path(users, epsilon)
-        request = path.needs((Cell(users, self.method(name or "TR"), self.target.level),))
+        users, method = self.users(n), self.method(self.interval(n, epsilon) or "TR")
+        request = self.path(users, epsilon).needs((Cell(users, method, self.target.level),))
         sums = sum(RUNNING_SUMS[name].count(self.dimension) for name in request.sums)
         size = 8 * self.dimension * (2 * len(request.times) + sums * len(request.marked))
         return size * self.target.quantiles // self.dimension
@@ -400,10 +342,11 @@ class SgdForecast(Forecast):
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        t, s = self.target, self.steps_for(users).of_quantile(self.target.place)
-        count, batch = max(s.count(users), 1), s.users_per_step(users)
+        t, steps, (count, size) = self.target, self.algorithm(users), self.steps_of(users)
         noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
-        return Approach(t.law, t.tau, noise, s.c, s.gamma, s.theta0, count, batch)
+        c = steps.c * (steps.c_factors[self.coordinate] if steps.c_factors else 1.0)
+        theta0 = steps.start(self.dimension)[self.coordinate]
+        return Approach(t.law, t.tau, noise, c, steps.gamma, theta0, max(count, 1), size)
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
         case = self.case(self.users(n), epsilon)
@@ -411,14 +354,15 @@ class SgdForecast(Forecast):
         return arrival, self.recommend(arrival, case)
 
     def recommend(self, arrival: Arrival, case: Approach) -> str | None:
-        return None if self.steps.undeclared else self.target.source.method(arrival, case)
+        return self.target.source.method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
         """Recommended method of the path, which may cover although an average does not arrive."""
-        return self.judge(n, epsilon)[1]
+        return None if self.undeclared else self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
-        """Expected half width of the recommended method; infinite if none is recommended."""
+        if self.undeclared:
+            return math.inf
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
         error = arrival.standard_error * self.target.slope
@@ -426,7 +370,7 @@ class SgdForecast(Forecast):
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
         """Users to ask so that :meth:`expected_half_width` is at most this."""
-        if self.steps.undeclared:
+        if self.undeclared:
             return None
         error = half_width / self.target.z
         first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
@@ -445,15 +389,11 @@ class SgdForecast(Forecast):
         mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
         if t.answers > 1:
             mechanism = DeployedResponse(epsilon=epsilon, answers=t.answers)
-        steps = self.steps_for(users).of_quantile(t.place)
-        return OnePass(self.problem, mechanism, steps.algorithm(users))
+        return OnePass(self.problem, mechanism, self.algorithm(users))
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        found = self.path(self.users(n), epsilon).parts()
-        return {table: found[table] for table in ("mechanism", "algorithm")}
-
-    def method(self, name: str) -> TranscriptRegression:
-        return TranscriptRegression(**RECOMMENDED[name])
+        path = self.path(self.users(n), epsilon)
+        return {"mechanism": path.mechanism, "algorithm": path.algorithm}
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
         path = self.path(self.users(n), epsilon)
@@ -469,13 +409,12 @@ class SgdForecast(Forecast):
             return None
         path, count = self.path(users, epsilon), min(replicates, MOST_STEPS // users)
         found = path_intervals(path, self.method(name), users, self.target.level, count, seed)
-        estimate, lower, upper = self.target.in_data_unit(found[:, at])
+        estimate, lower, upper = inverse(self.target.source.transform, found[:, at])
         return Simulated(estimate, lower, upper, np.zeros(count, dtype=bool))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        if self.steps.undeclared:
-            kind = self.steps.undeclared
-            return [f"{kind} does not declare steps c i^-gamma: nothing is computed from them"]
+        if self.undeclared:
+            return [f"{self.undeclared} does not declare steps c i^-gamma: nothing is computed from them"]
         arrival, method = self.judge(n, epsilon)
         words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
@@ -489,7 +428,7 @@ class SgdForecast(Forecast):
 
 
 class SplitBudgetForecast(SgdForecast):
-    """LDP-SGD for several quantiles: every user answers about each of the Q quantiles, with epsilon/Q."""
+    """LDP-SGD for Q quantiles: every user answers about each, with epsilon/Q."""
 
     name = "sgd_epsilon"
     splits_users = False
@@ -510,7 +449,7 @@ class CellsForecast(SgdForecast):
     name = "cells"
     splits_users = False
 
-    def __init__(self, target: Target, steps: Steps) -> None:
+    def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
         super().__init__(target, steps)
         self.dimension, self.coordinate = target.quantiles, target.place
 
@@ -533,13 +472,13 @@ class CellsForecast(SgdForecast):
         return Quantiles(taus=self.target.together, **law)
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        return OnePass(self.problem, Cells(epsilon=epsilon), self.steps_for(users).algorithm(users))
+        return OnePass(self.problem, Cells(epsilon=epsilon), self.algorithm(users))
 
     def liars_level(self, epsilon: float, push: str) -> float:
         t = self.target
         return level_with_liars(t.tau, epsilon / t.answers, t.liars, push, t.place + 1, t.quantiles)
 
-    def method(self, name: str) -> TranscriptRegression:
+    def method(self, name: str) -> IntervalMethod:
         return TranscriptRegression(degree=2 if self.target.quantiles <= SMALL else 1)
 
     def obstacle(self, n: int, epsilon: float) -> str | None:
@@ -562,8 +501,7 @@ class RoundsForecast(Forecast):
     def rounds(self, n: int) -> int:
         return ROUNDS
 
-    def state(self, n: int, epsilon: float) -> int:
-        """Bytes of the answers and the reports of 1 at every threshold."""
+    def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
         return 16 * sum(self.protocol(epsilon).thresholds()) * self.target.quantiles
 
     def protocol(self, epsilon: float) -> Rounds:
@@ -573,9 +511,6 @@ class RoundsForecast(Forecast):
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         return {"protocol": Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS)}
-
-    def method(self, name: str) -> IntervalMethod:
-        return Fieller()
 
     def variance(self, n: int, epsilon: float) -> float:
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
@@ -619,9 +554,6 @@ class OneShotForecast(Forecast):
         update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
 
-    def method(self, name: str) -> IntervalMethod:
-        return Inversion(limits="outer")
-
     def rounds(self, n: int) -> int:
         return 1
 
@@ -632,8 +564,7 @@ class OneShotForecast(Forecast):
     def bits(self, n: int, epsilon: float) -> float:
         return self.protocol(epsilon).bits(n)
 
-    def state(self, n: int, epsilon: float) -> int:
-        """Bytes of the answers and the reports of every question."""
+    def state(self, n: int, epsilon: float) -> int:  # answers and reports of every question
         return 16 * self.protocol(epsilon).questions(self.bins(n, epsilon))
 
     def bins(self, n: int, epsilon: float) -> int:
@@ -651,16 +582,14 @@ class OneShotForecast(Forecast):
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
         """By simulation at a large n, where bins have their final bias and noise is small."""
         t, k, many = self.target, self.bins(n, epsilon), max(n, 10**10)
-        shifts = []
-        for push in ("down", "up"):
-            found = []
-            for share in (0.0, t.liars):
-                protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
-                run = run_one_shot(protocol, t.counted_law, t.tau, many, keys_of(protocol, many, 20, seed))
-                estimate = run.intervals([t.tau], [], "outer").estimate
-                found.append(float(np.median(t.in_data_unit(estimate))))
-            shifts.append(abs(found[1] - found[0]))
-        return max(shifts)
+
+        def median(share: float, push: str) -> float:
+            protocol = self.protocol(epsilon, k=k, liars=share, liars_push=push)
+            run = run_one_shot(protocol, t.counted_law, t.tau, many, keys_of(protocol, many, 20, seed))
+            estimate = run.intervals([t.tau], [], "outer").estimate
+            return float(np.median(inverse(t.source.transform, estimate)))
+
+        return max(abs(median(t.liars, push) - median(0.0, push)) for push in ("down", "up"))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
         found = self.count_cautions(self.template.ends, n, epsilon)
@@ -673,9 +602,9 @@ class OneShotForecast(Forecast):
         return found
 
 
-@lru_cache(maxsize=4)  # all quantiles of one comparison share the intervals
+@lru_cache(maxsize=32)  # all quantiles of one comparison share the intervals
 def path_intervals(
-    path: OnePass, method: PathIntervalMethod, users: int, level: float, replicates: int, seed: int
+    path: OnePass, method: IntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Floats:
     """Estimates, lower and upper limits, shape (3, d, replicates), computed by threads."""
     request = path.needs((Cell(users, method, level),), ())
@@ -699,5 +628,5 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
 def take_limits(target: Target, limits: Intervals) -> Simulated:
     assert limits.range_end is not None
     found = np.stack([limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0]])
-    estimate, lower, upper = target.in_data_unit(found)
+    estimate, lower, upper = inverse(target.source.transform, found)
     return Simulated(estimate, lower, upper, limits.range_end[0, 0])

@@ -23,6 +23,7 @@ import numpy as np
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.intervals.transcript_fit import fit_polynomial
 from ldpflow.numerics import constants
+from ldpflow.options import MOST_USERS
 from ldpflow.results.arrival import (
     Arrival,
     equal_probability,
@@ -38,10 +39,7 @@ MARGIN = 10.0  # one spare digit: replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Bias of TR's root in standard errors, whether the fit has enough digits, and its length.
-
-    NaN if there is no root, or the length is not asked for.
-    """
+    """Bias of TR's root in standard errors (or NaN), whether the fit has enough digits, and its length."""
 
     bias: float
     defined: bool
@@ -49,10 +47,7 @@ class ExpectedFit(NamedTuple):
 
 
 def expected_fit(case: Approach, method: TranscriptRegression, level: float | None = None) -> ExpectedFit:
-    """Fit the expected sums of a quantile's path.
-
-    The fit has the degree and the burn-in of ``method``. The length is that of an interval of this ``level``.
-    """
+    """Fit the expected sums of a quantile's path. The length is that of an interval of this ``level``."""
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
@@ -126,7 +121,6 @@ intervals) and checked on 300 others: TR covers .87 or more in the 184 of them w
 PER_DOUBLING = 4
 DOUBLINGS = 14
 BETWEEN = 8
-MOST_USERS = 10**12
 
 
 def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import tempfile
@@ -14,15 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.columns import distinguishing_columns, round_text, short
-from ldpflow.components.intervals.transcript import TranscriptRegression
+from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.compare import Comparison, compare_source, compare_study
+from ldpflow.options import PLAN_OPTIONS, PlanOptions
+from ldpflow.practice.planning.compare import (
+    Point,
+    choose_design,
+    compare_designs,
+    source_points,
+    study_points,
+)
 from ldpflow.practice.planning.designs import Design, write_files
+from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import OPTIONS, PlanOptions, read_whole
+from ldpflow.practice.planning.sources import source_of
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -39,7 +46,7 @@ SHOWN = (
 )  # fmt: skip
 """Results in the text of a plan."""
 
-FAILURES = 0.05  # of the rows: above it a method is undefined
+FAILURES = 0.05  # share of the rows above which a method is undefined
 SHORT = 0.03  # coverage this far below the level is short
 WILSON = 0.02  # and so is a Wilson interval that ends this far below it
 
@@ -63,9 +70,8 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
     rows: list[dict[str, Any]] = summary.to_pylist()
     for row in rows:
         z = constants.normal_quantile(0.5 + row["level"] / 2)
-        row["predicted_length"] = row["oracle_length"]
-        row["predicted_se"] = row["oracle_length"] / (2 * z)
-        row["judgement"] = judgement(row)
+        length = row["oracle_length"]
+        row |= {"predicted_length": length, "predicted_se": length / (2 * z), "judgement": judgement(row)}
     return rows
 
 
@@ -138,8 +144,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         *lines, more = map(escape, str(self).splitlines())
-        cells = (re.split(" {2,}", line.strip()) for line in lines)
-        rows = "".join(f"<tr><td>{'</td><td>'.join(line)}</td></tr>" for line in cells)
+        rows = "".join(f"<tr><td>{re.sub(' {2,}', '</td><td>', line.strip())}</td></tr>" for line in lines)
         return f"<table><tbody>{rows}</tbody></table><p>{more}</p>"
 
     def table(self) -> pa.Table:
@@ -290,30 +295,26 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     3
     """
     for name, value in options.items():
-        if name not in OPTIONS:
-            raise InputError(name, value, f"one of {', '.join(OPTIONS)}")
+        if name not in PLAN_OPTIONS:
+            raise InputError(name, value, f"one of {', '.join(PLAN_OPTIONS)}")
     given = PlanOptions(**options)
     if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
         raise InputError("study", study, "one of a study (or its name or file), `pilot` and `bounds`")
-    source = given.source()
+    source = source_of(given)
     if source is not None:
         axes = {"level": [0.9], **given.axes}
-        for name, most in (("tau", 1), ("level", 1), ("epsilon", math.inf)):
-            for value in axes[name]:
-                if not (isinstance(value, (int, float)) and 0 < value < most):
-                    raise InputError(name, value, "a number in (0, 1)" if most == 1 else "a number > 0")
-        axes["n"] = [read_whole(value) for value in axes["n"]]
+        axes["n"] = [int(n) for n in axes["n"]]
         if given.compare:
             first = [axes[name][0] for name in ("epsilon", "n")]
             texts = [text for tau in axes["tau"] for text in source.cautions(source.path(tau, *first))]
-            return plan_comparison(compare_source(source, axes, **given.comparison), texts)
-        return plan_rows(source_rows(source, axes["tau"], axes["epsilon"], axes["n"], axes["level"]), given)
+            return plan_comparison(*source_points(source, axes, given), given, texts)
+        return plan_rows(source_rows(source, axes), given)
     assert study is not None
     chosen = study if isinstance(study, Study) else Study.load(os.fspath(study))
     chosen = chosen.replace(given.axes) if given.axes else chosen
     if not given.compare:
         return plan_rows(study_rows(chosen), given, chosen)
-    return plan_comparison(compare_study(chosen, **given.comparison))
+    return plan_comparison(*study_points(chosen, given), given)
 
 
 plan.__signature__ = Signature(  # type: ignore[attr-defined]
@@ -324,22 +325,38 @@ plan.__signature__ = Signature(  # type: ignore[attr-defined]
 )
 
 
-def plan_comparison(found: Comparison, cautions: Sequence[str] = ()) -> Plan:
+def plan_comparison(
+    points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
+) -> Plan:
+    found, advice = [], []
+    for point in points:
+        pairs = compare_designs(*point, **settings | given.comparison)
+        advice += choose_design(pairs)
+        found += pairs
+    if settings["ends"] is None:
+        advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
+    rows = [row for row, _ in found]
     text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
-    of_rows = [text.format_map(row) for row in found.rows if row["cautions"]]
-    found_cautions = list(dict.fromkeys([*cautions, *of_rows]))
-    return Plan(found.rows, found_cautions, refused=False, designs=found.designs, advice=found.advice)
+    of_rows = [text.format_map(row) for row in rows if row["cautions"]]
+    designs = [forecast.design(row["n"], row["epsilon"]) for row, forecast in found]
+    both = list(dict.fromkeys([*cautions, *of_rows]))
+    return Plan(rows, both, refused=False, designs=designs, advice=advice)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
-    """The plan of a study, or of rows from a pilot or bounds, which a check makes a study each."""
+    """The plan of a study, or of rows from a pilot or bounds: a check makes each a study."""
     complete(rows, given)
     paths = [(row.simulator, *row.source.others(row.simulator, row.case)) for row in rows]
     checks = [study] if study is not None else []
     if study is None:
         checks = [study_of(row, path) for row, each in zip(rows, paths, strict=True) for path in each]
+    values = [row.values(given) for row in rows]
+    names = [list(row) for row in values]
+    # Equal columns for all rows: None for a setting that a problem does not have.
+    settings = dict.fromkeys(name for each in names for name in each[: each.index("n")])
+    measures = dict.fromkeys(name for each in names for name in each[each.index("n") :])
     return Plan(
-        align_columns([row.values(given) for row in rows]),
+        [{name: row.get(name) for name in (*settings, *measures)} for row in values],
         cautions_of(rows),
         any(row.refused for row in rows),
         checks,
@@ -349,22 +366,8 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 
 
 def design_of(row: PlanRow) -> Design:
-    parts = dict(row.simulator.parts())
-    if row.method is not None:
-        parts["method"] = TranscriptRegression(**RECOMMENDED[row.method])
-    return Design.of(parts, row.n, row.level)
-
-
-def align_columns(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give all rows equal columns, with None for a setting that a problem does not have."""
-    settings: dict[str, None] = {}
-    measures: dict[str, None] = {}
-    for row in rows:
-        names = list(row)
-        first = names.index("n")
-        settings |= dict.fromkeys(names[:first])
-        measures |= dict.fromkeys(names[first:])
-    return [{name: row.get(name) for name in (*settings, *measures)} for row in rows]
+    method = {} if row.method is None else {"method": METHODS[row.method]}
+    return Design.of(row.simulator.parts() | method, row.n, row.level)
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:

@@ -9,7 +9,7 @@ a path that does not arrive.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -18,6 +18,7 @@ from typing import Any
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
+from ldpflow.options import PlanOptions
 from ldpflow.practice.planning.method import (
     TR_LENGTH,
     expected_interval,
@@ -25,7 +26,14 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import Guess, OwnSteps, PlanOptions, Source, WorstLaw, design
+from ldpflow.practice.planning.sources import (
+    Guess,
+    OwnSteps,
+    Source,
+    WorstLaw,
+    design,
+    undeclared_steps,
+)
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -39,23 +47,16 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 
 @dataclass(eq=False)
 class PlanRow:
-    """One row of a plan: a path at n users, a level, a coordinate.
+    """Path at n users, a level and a coordinate; ``settings`` are the columns that identify it.
 
-    ``settings`` are the columns that identify the row. ``arrival`` is under the law itself, ``worst`` is the
-    worst that the source allows for. Both are None if nothing is predicted. The numbers below are None
-    without a target. For a path that does not arrive all are None but those with a method.
+    ``arrival`` is under the law itself, ``worst`` the worst that the source allows for, both None if nothing
+    is predicted. The numbers below are None without a target or arrival; those with a method need no arrival.
 
-    Parameters
-    ----------
-    n_needed, arrival_needed
-        Fewest users whose predicted length is at most the target, and the verdict at that n.
-    epsilon_needed : float, optional
-        Smallest budget with which n users reach the target, rounded up to three digits. Infinite if none
-        does, None for a mechanism without a budget.
-    n_with_method, method_needed
-        Fewest users for the target with the method that is recommended at that n, and this method.
-    n_per_group, arrival_per_group
-        Users per group that are needed to find the difference, and the verdict at that n.
+    * n_needed, arrival_needed: fewest users whose predicted length is at most the target, verdict at that n;
+    * epsilon_needed: smallest budget with which n users reach it, rounded up to three digits; infinite if
+      none does, None for a mechanism without a budget;
+    * n_with_method, method_needed: fewest users with the method that is recommended at that n;
+    * n_per_group, arrival_per_group: users per group that are needed to find the difference, verdict.
     """
 
     simulator: Simulator[Any, Any]
@@ -77,12 +78,8 @@ class PlanRow:
 
     @cached_property
     def undeclared(self) -> str | None:
-        """Kind of an algorithm that does not declare steps c i^-gamma (one of a plug-in), or None."""
         algorithm = self.simulator.parts().get("algorithm")
-        if not isinstance(algorithm, Algorithm):
-            return None
-        declared = (algorithm.step_exponent(), algorithm.step_constant())
-        return algorithm.kind if any(map(math.isnan, declared)) else None
+        return undeclared_steps(algorithm) if isinstance(algorithm, Algorithm) else None
 
     @property
     def refused(self) -> bool:
@@ -155,7 +152,6 @@ class PlanRow:
         }
 
     def ranges(self) -> dict[str, Any]:
-        """Columns with the ranges that a pilot, or bounds, leave open."""
         if not isinstance(self.source, OwnSteps):
             return {}
         assert self.case is not None and self.worst is not None
@@ -185,48 +181,41 @@ def study_rows(study: Study) -> list[PlanRow]:
             kind = simulator.parts()["problem"].kind
             allowed = "a study whose estimates have a limit law around a true parameter"
             raise InputError("study", study.name, allowed, f"There is none for {kind}.")
-        rows += [
-            replace(first, n=n, level=level, coordinate=coordinate)
-            for coordinate in range(simulator.dimension)
-            for level in study.level
-            for n in users
-        ]
+        places = product(range(simulator.dimension), study.level, users)
+        rows += [replace(first, n=n, level=level, coordinate=place) for place, level, n in places]
     return rows
 
 
-def source_rows(
-    source: OwnSteps, tau: Sequence[float], epsilon: Sequence[float], n: Sequence[int], level: Sequence[float]
-) -> list[PlanRow]:
-    """A row for every tau, budget, number of users and level of a pilot, or of bounds."""
+def source_rows(source: OwnSteps, axes: Mapping[str, Sequence[Any]]) -> list[PlanRow]:
     rows = []
-    for t, e, users, p in product(tau, epsilon, n, level):
-        path = source.path(t, e, users)
-        case = approach(path, users)
+    for tau, epsilon, n, level in product(*(axes[name] for name in ("tau", "epsilon", "n", "level"))):
+        path = source.path(tau, epsilon, n)
+        case = approach(path, n)
         assert case is not None
         settings = {
-            "quantile": case.law.quantile(t),
-            "sparsity": 1.0 / case.law.density_at_quantile(t),
+            "quantile": case.law.quantile(tau),
+            "sparsity": 1.0 / case.law.density_at_quantile(tau),
             **source.columns(),
-            "tau": t,
-            "epsilon": e,
+            "tau": tau,
+            "epsilon": epsilon,
             "c": case.c,
             "gamma": case.gamma,
             "theta0": case.theta0,
         }
-        rows.append(PlanRow(path, settings, users, p, source=source))
+        rows.append(PlanRow(path, settings, n, level, source=source))
     return rows
 
 
 def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
-    """Fill in the arrivals of rows, and users and budgets for the goal."""
     judge(rows)
     for row in rows:
         add_needs(row, given)
     for count, verdict in (NEEDED[:2], PER_GROUP):
-        asked = [(row, users) for row in rows if (users := getattr(row, count)) is not None]
-        there = [replace(row, simulator=row.path_at(users), n=users) for row, users in asked]
+        asked = [row for row in rows if getattr(row, count) is not None]
+        users = [getattr(row, count) for row in asked]
+        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in zip(asked, users, strict=True)]
         judge(there)
-        for (row, _), other in zip(asked, there, strict=True):
+        for row, other in zip(asked, there, strict=True):
             setattr(row, verdict, other.verdict)
 
 
@@ -244,7 +233,6 @@ def judge(rows: Sequence[PlanRow]) -> None:
 
 
 def add_needs(row: PlanRow, given: PlanOptions) -> None:
-    """Fill in users and budgets for the goal, without their verdicts."""
     law, half_width = row.law, given.target
     if law is None:
         return
@@ -264,7 +252,7 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
-    """Smallest budget with which the predicted standard error is at most ``error``."""
+    """Smallest budget for a predicted standard error."""
     if with_epsilon(row.simulator, EPSILONS[1]) is None:
         return None
 
@@ -274,10 +262,8 @@ def epsilon_for(row: PlanRow, error: float) -> float | None:
         return law is not None and math.sqrt(law.variances[row.coordinate] / law.steps(row.n)) <= error
 
     low, high = EPSILONS
-    if not enough(high):
-        return math.inf
-    if enough(low):
-        return low
+    if not enough(high) or enough(low):
+        return low if enough(low) else math.inf
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -292,40 +278,27 @@ def answers_of(simulator: Simulator[Any, Any]) -> int:
     return int(getattr(mechanism, "answers", 1)) * (1 + paths)
 
 
-MOST_PATHS = 2000
-"""Largest number of paths whose arrival a sweep predicts before it runs."""
-
+MOST_PATHS = 2000  # whose arrival a sweep predicts before it runs
 NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
 """Settings that name a path in messages."""
 
-NEAR = 1.1
-"""Largest standard deviation of the average over its limit at which lengths of the study are used."""
-
-FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)
-"""Factors of the rule's c that are tried for a range of good ones."""
+NEAR = 1.1  # largest spread of the average over its limit at which lengths of the study are used
+FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)  # of the rule's c, tried for a range of good ones
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
-    found: dict[str, None] = {}
+    found = []
     for row in rows:
-        if row.case is not None:
-            found |= dict.fromkeys(row.source.cautions(row.simulator))
-        found |= dict.fromkeys(sentences(row))
-    for row in rows:
-        found |= dict.fromkeys(coarse(row))
-    return list(found)
+        found += [] if row.case is None else row.source.cautions(row.simulator)
+        found += sentences(row)
+    return list(dict.fromkeys([*found, *(line for row in rows for line in coarse(row))]))
 
 
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
-    settings = row.settings
-    own = isinstance(row.source, OwnSteps)
-    head = (
-        f"tau {settings['tau']:g}, epsilon {settings['epsilon']:g}"
-        if own
-        else describe_simulator(row.simulator)
-    )
-    head = f"{head}, n {row.n:,}"
+    tau, own = row.settings.get("tau"), isinstance(row.source, OwnSteps)
+    path = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}" if own else describe_simulator(row.simulator)
+    head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
             f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma: no length and no "
@@ -364,7 +337,6 @@ def sentences(row: PlanRow) -> list[str]:
 
 
 def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
-    """Advice for a path that does not clearly arrive, and the n below which no average covers."""
     better = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
     if better is None and row.method is None:
         better = "no interval is recommended: ask more users, or take a larger epsilon"
@@ -378,10 +350,7 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
-    """Advice on better steps and start for the recommended method, by the rule for the law and n.
-
-    It says what they do to an average. None if the path's steps are as good.
-    """
+    """Better steps and start for the recommended method, by the rule; None if the path's are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
@@ -412,7 +381,6 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
 
 
 def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
-    """Number of laws that a design from bounds was tried with, and the worst one for its method."""
     bias = (
         "too few digits for its fit"
         if math.isinf(worst_law.size)
@@ -423,7 +391,7 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
     if row.method is None:
         return f"{text}: no method covers in all, {worst}. A pilot of 200 values says more."
     assert isinstance(row.source, Guess) and row.case is not None
-    low, high = row.source.survives(row.case, worst_law.method) or (1.0, 1.0)
+    low, high = row.source.survives(row.case, worst_law.method)
     kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
     if low == high:
         kept = ", but not where they are half or twice as wide"
@@ -431,11 +399,7 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
 
 
 def with_length(arrival: Arrival, case: Approach, method: str, level: float) -> str:
-    """A method with its expected coverage and length.
-
-    The lengths of the study hold where the average's spread is near its limit. Elsewhere TR has that of its
-    expected fit, and TR3 none.
-    """
+    """A method, its expected coverage and length: far from the limit TR's is that of its expected fit."""
     found = expected_interval(arrival, method)
     if found is None:
         return method
@@ -455,10 +419,7 @@ def upwards(n: float) -> str:
 
 
 def arrival_cautions(study: Study) -> list[str]:
-    """A line for every path of a study with intervals that does not arrive, or whose values are too coarse.
-
-    There is none, and nothing is computed, for more than :data:`MOST_PATHS` paths.
-    """
+    """A line for every path with intervals that does not arrive, or whose values are too coarse."""
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
@@ -499,7 +460,6 @@ def coarse(row: PlanRow) -> list[str]:
 
 
 def describe_simulator(simulator: Simulator[Any, Any]) -> str:
-    """Settings that name a simulator, in words."""
     columns = simulator.columns()
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

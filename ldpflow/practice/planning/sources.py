@@ -1,4 +1,4 @@
-"""Options of a plan, and its sources: a study, a pilot's column, or public bounds of the data.
+"""Sources of a plan: a study, a pilot's column, or public bounds of the data.
 
 Without a study c and theta0 follow from the law for every tau and n. The verdict of a pilot is the 95%
 quantile, from good to bad, of those under resampled pilots. It is at best ``doubtful`` if fewer than 50
@@ -11,13 +11,15 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate, takewhile
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.column_law import (
@@ -41,7 +43,14 @@ from ldpflow.components.problems.tables import DataColumn, digest_of, read_colum
 from ldpflow.components.problems.transform import Transform, forward
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
+from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
+from ldpflow.practice.planning.method import (
+    FEWEST_TIMES,
+    MOST_BIAS,
+    fits,
+    own_fit,
+    recommend_method,
+)
 from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
@@ -70,8 +79,7 @@ FEWEST_CODES = 3  # records that share a value before it may be a code for no va
 LEAST_CODES = 0.001
 
 
-@dataclass(frozen=True)
-class StepDesign:
+class StepDesign(NamedTuple):
     """Steps c i^-gamma and a start, in the unit of the data."""
 
     c: float
@@ -90,6 +98,12 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign
     return StepDesign(c, gamma, law.quantile(0.5 + 0.8 * (tau - 0.5)))
 
 
+def undeclared_steps(algorithm: Algorithm) -> str | None:
+    """Kind of an algorithm that does not declare steps c i^-gamma (one of a plug-in), or None."""
+    declared = algorithm.step_exponent(), algorithm.step_constant()
+    return algorithm.kind if any(map(math.isnan, declared)) else None
+
+
 def badness(arrival: Arrival, level: float) -> tuple[int, float]:
     """Key that sorts arrivals from good to bad: the verdict, then the coverage."""
     return min(VERDICTS.index(arrival.verdict), 2), -arrival.coverage(level)
@@ -98,8 +112,7 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 class Source:
     """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
 
-    transform: Transform = None
-    """Scale of its laws, steps and starts."""
+    transform: Transform = None  # scale of its laws, steps and starts
 
     def scales(self, ends: tuple[float, float]) -> dict[str, Self]:
         """The source on further scales for the bins of histograms on a public range, by name."""
@@ -117,7 +130,7 @@ class Source:
         return {"pilot": None, "pilot_values": None}
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """The interval method to use on a path, or None."""
+        """Interval method to use on a path."""
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
@@ -125,11 +138,11 @@ class Source:
         return feasible_n(case.law, case.tau, case.noise) * case.records
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
-        """The path under the other laws of a guess."""
+        """Path under the other laws of a guess."""
         return ()
 
     def worst_law(self, case: Approach) -> WorstLaw | None:
-        """The law of a guess that is worst for the method."""
+        """Law of a guess that is worst for the method."""
         return None
 
     def cautions(self, path: Any) -> list[str]:
@@ -141,43 +154,46 @@ class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
     judged_by: str
-    law: Any
-    """Law of the values, on the source's scale."""
-    share: float  # share of the laws tried for which a range and a verdict hold
+    law: Any  # of the values, on the source's scale
+    share: float  # of the laws tried, for which a range and a verdict hold
 
     @abstractmethod
-    def problem(self, tau: float) -> Quantile:
-        """The tau-quantile of the law."""
+    def problem(self, tau: float) -> Quantile: ...
 
     @abstractmethod
-    def design(self, tau: float, n: int) -> StepDesign:
-        """Steps and start for n users."""
+    def design(self, tau: float, n: int) -> StepDesign: ...
 
     @abstractmethod
     def tried(self, case: Approach) -> list[Approach]:
-        """The path under every law that the source allows for."""
+        """Path under every law that the source allows for."""
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        """Range of 1/f(theta*)."""
         found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.tried(case)]
         return percentile_range(found, self.share)
 
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
-        """The arrival of a path under the law itself, the verdict, and the worst arrival allowed for."""
+        """Arrival under the law itself, the verdict, and the worst arrival allowed for."""
         (found,) = predict_arrivals([case])
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """Public range of the values, if it is known."""
+        """Public range of the values."""
         return None
 
+    def algorithm(self, taus: Sequence[float], n: int) -> LdpSgd:
+        """LDP-SGD with steps and start for n users; starts of several quantiles do not decrease."""
+        found = [self.design(tau, n) for tau in taus]
+        if len(found) == 1:
+            return LdpSgd(c=found[0].c, gamma=found[0].gamma, theta0=found[0].theta0)
+        starts = tuple(accumulate((one.theta0 for one in found), max))
+        factors = tuple(one.c for one in found)
+        return LdpSgd(gamma=found[0].gamma, c_factors=factors, theta0_offsets=starts)
+
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
-        """LDP-SGD with randomised response, with steps and start for n users."""
-        found = self.design(tau, n)
-        algorithm = LdpSgd(c=found.c, gamma=found.gamma, theta0=found.theta0)
-        return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), algorithm)
+        """LDP-SGD with randomised response."""
+        return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), self.algorithm([tau], n))
 
 
 @dataclass(frozen=True)
@@ -195,8 +211,7 @@ class Pilot(OwnSteps):
     seed: int = 0
     count_column: str | None = None
     transform: Transform = None
-    compared: bool = False
-    """Whether protocols are compared, of which histograms need no density at the quantile."""
+    compared: bool = False  # protocols, of which histograms need no density at the quantile
 
     @cached_property
     def read(self) -> DataColumn:
@@ -218,7 +233,6 @@ class Pilot(OwnSteps):
 
     @property
     def name(self) -> str:
-        """Column, and file if there is one, in words."""
         return f"column {self.read.name!r}" + (f" of {self.source}" if isinstance(self.source, str) else "")
 
     def columns(self) -> dict[str, Any]:
@@ -250,7 +264,7 @@ class Pilot(OwnSteps):
         return Law("empirical", table=self.table)
 
     def scales(self, ends: tuple[float, float]) -> dict[str, Pilot]:
-        """The pilot on further scales for the bins of histograms, by name.
+        """Further scales for the bins of histograms.
 
         ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0.
         """
@@ -407,9 +421,8 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
 class WorstLaw(NamedTuple):
     """Method, number of laws tried, and the law that is worst for it.
 
-    ``size`` is the larger of two ratios: relaxation times that the method needs over those of the run, and
-    its predicted bias over the largest allowed. At most 1: the method covers in all laws. ``bias`` is the
-    method's own, in its standard errors.
+    ``size``: the larger of the relaxation times that the method needs over those of the run, and its bias
+    over the largest allowed. At most 1: it covers in all laws. ``bias`` is in its standard errors.
     """
 
     method: str
@@ -446,23 +459,6 @@ class Guess(OwnSteps):
     def law(self) -> Law:
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
-    def family(self) -> dict[str, tuple[Law, bool]]:
-        """Laws that values within the bounds may have, by name, and whether they are to be mirrored.
-
-        The normal one, and skewed ones that start at a bound: most values near it, few at the other end.
-        One from the upper bound is the mirror image of one from the lower.
-        """
-        width = self.upper - self.lower
-        skewed = {
-            "exponential": Law("exponential", self.lower, width / 8),
-            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
-        }
-        found = {"normal": (self.law, False)}
-        for name, law in skewed.items():
-            found[f"{name} from the lower bound"] = law, False
-            found[f"{name} from the upper bound"] = law, True
-        return found
-
     def problem(self, tau: float) -> Quantile:
         return problem_of(self.law, tau)
 
@@ -474,16 +470,25 @@ class Guess(OwnSteps):
         """
         share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
         theta0 = self.lower + (self.upper - self.lower) * share
-        return replace(design(self.law, tau, n), theta0=theta0)
+        return design(self.law, tau, n)._replace(theta0=theta0)
 
     def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
-        found = {}
-        for name, (law, mirrored) in self.family().items():
-            found[name] = replace(case, law=replace(law, scale=law.scale * factor))
-            if mirrored:
-                tau, theta0 = round(1.0 - case.tau, 12), self.lower + self.upper - case.theta0
-                found[name] = replace(found[name], tau=tau, theta0=theta0)
-        return found
+        """The path under a normal law and skewed ones that start at a bound: at the upper one, mirrored."""
+        width = self.upper - self.lower
+        skewed = {
+            "exponential": Law("exponential", self.lower, width / 8),
+            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
+        }
+        theta0 = self.lower + self.upper - case.theta0
+        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
+        found = {"normal": (case, self.law)}
+        for name, law in skewed.items():
+            found[f"{name} from the lower bound"] = case, law
+            found[f"{name} from the upper bound"] = mirror, law
+        return {
+            name: replace(path, law=replace(law, scale=law.scale * factor))
+            for name, (path, law) in found.items()
+        }
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
         assert case is not None
@@ -498,7 +503,7 @@ class Guess(OwnSteps):
         return list(self.cases(case).values())
 
     def feasible(self, case: Approach) -> float:
-        return max(feasible_n(one.law, one.tau, one.noise) for one in self.tried(case))
+        return max(map(super().feasible, self.tried(case)))
 
     def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
         cases = self.cases(case, factor)
@@ -510,7 +515,7 @@ class Guess(OwnSteps):
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
-        """The worst law for TR. If TR does not cover in it, that for TR3, unless it is worse still."""
+        """Worst law for TR. If TR does not cover in it, that for TR3, unless it is worse still."""
         first = self.worst_for(case, "TR")
         if first.size <= 1.0:
             return first
@@ -521,197 +526,49 @@ class Guess(OwnSteps):
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
 
-    def survives(self, case: Approach, method: str) -> tuple[float, float] | None:
+    def survives(self, case: Approach, method: str) -> tuple[float, float]:
         """Factors by which the laws may be narrower or wider while a method covers in all of them."""
         fine = [self.worst_for(case, method, factor).size <= 1.0 for factor in SURVEYED]
         middle = SURVEYED.index(1.0)
-        if not fine[middle]:
-            return None
-        low = next((k for k in range(middle, -1, -1) if not fine[k]), -1) + 1
-        high = next((k for k in range(middle, len(fine)) if not fine[k]), len(fine)) - 1
-        return SURVEYED[low], SURVEYED[high]
-
-
-def settings_of(law: Law) -> dict[str, Any]:
-    return {"law": law.name, **{name: getattr(law, name) for name in ("location", "scale", "df", "shape")}}
-
-
-def problem_settings(law: Law) -> dict[str, Any]:
-    """Settings of a problem ``quantile`` or ``quantiles`` with this law."""
-    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
-    table = None if law.table is None else law.table.text()
-    return {**settings_of(law), "components": tuple(parts) or None, "law_table": table}
+        narrower = takewhile(fine.__getitem__, range(middle, -1, -1))
+        wider = takewhile(fine.__getitem__, range(middle, len(fine)))
+        kept = [1.0, *(SURVEYED[k] for k in (*narrower, *wider))]
+        return min(kept), max(kept)
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
-    return Quantile(tau=tau, **problem_settings(law))
+    def settings_of(law: Law) -> dict[str, Any]:
+        names = ("location", "scale", "df", "shape")
+        return {"law": law.name, **{name: getattr(law, name) for name in names}}
+
+    parts = [MixturePart(weight=part.weight, **settings_of(part.law)) for part in law.components]
+    table = None if law.table is None else law.table.text()
+    return Quantile(tau=tau, **settings_of(law), components=tuple(parts) or None, law_table=table)
 
 
-OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter")
-OF_A_COMPARISON = (
-    "range", "scale_guess", "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers",
-    "replicates",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """Options of :func:`plan`. None: not given.
-
-    Parameters
-    ----------
-    pilot : path, data frame, pyarrow.Table or mapping of columns
-        A pilot's values: a Parquet or CSV file, or a table of pandas, polars or pyarrow.
-    column : str
-        Its column. Not needed if one column is numeric and no other one consists mostly of numbers.
-    count_column : str
-        Column with the number of records that have the value of a row, one by default.
-    missing : str
-        ``drop`` leaves out records without a value, which are an error otherwise.
-    missing_value : number or sequence of numbers
-        Numbers that stand for no value, such as -1 or 9999; their records are left out.
-    jitter : float
-        Width of the noise that users add to their value.
-    bounds : (float, float)
-        Public bounds of the data.
-    tau, epsilon, n, level : number or sequence of numbers
-        Replace the study's; all but the level (.9) are needed with a pilot or bounds.
-    length, half_width : float
-        Wanted length, or half of it, of the interval in the unit of the data. Give at most one of them. With
-        ``compare``, half_width may be one for each quantile.
-    response_rate : float
-        Share of invited users who answer.
-    difference, power : float
-        Difference between two groups that is to be found, and the probability of finding it.
-    seed : int
-        Seed of the resampled pilots.
-    compare : bool
-        Compare protocols for all quantiles of a study, a pilot or bounds, from one group of users. Needed by
-        all options below.
-    range : (float, float)
-        Public range of the values. Default: that of the study's protocols, or the bounds.
-    scale_guess : float
-        Public guess of the law's scale, for the number of bins.
-    rounds_max, bits_max
-        Protocols beyond them carry a caution.
-    liars : float in [0, 1)
-        Share of liars among those who answer. They send the worst report. .01 by default with a pilot or
-        bounds.
-    answer_below, answer_above : float in (0, 1]
-        Probability that an invited user whose value is at most the quantile, or above it, answers. It is
-        multiplied by the response rate.
-    answers : int in [1, 64]
-        Answers of every user, each with epsilon/answers.
-    replicates : int
-        Replicates of every simulation of a comparison.
-    """
-
-    pilot: Any = None
-    column: str | None = None
-    count_column: str | None = None
-    missing: str | None = None
-    missing_value: float | Sequence[float] | None = None
-    jitter: float | None = None
-    bounds: Sequence[float] | None = None
-    tau: float | Sequence[float] | None = None
-    epsilon: float | Sequence[float] | None = None
-    n: float | Sequence[float] | None = None
-    level: float | Sequence[float] | None = None
-    length: float | None = None
-    half_width: float | Sequence[float] | None = None
-    response_rate: float | None = None
-    difference: float | None = None
-    power: float = 0.8
-    seed: int = 0
-    compare: bool = False
-    range: tuple[float, float] | None = None
-    scale_guess: float | None = None
-    rounds_max: int | None = None
-    bits_max: float | None = None
-    liars: float | None = None
-    answer_below: float | None = None
-    answer_above: float | None = None
-    answers: int | None = None
-    replicates: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.length is not None and self.half_width is not None:
-            raise InputError("half_width", self.half_width, "nothing where `length` is given")
-        given = [("half_width", value) for value in list_of(self.target)] + [("difference", self.difference)]
-        for name, value in given:
-            if value is not None and not (isinstance(value, (int, float)) and 0 < value < math.inf):
-                raise InputError(name, value, "a number > 0")
-        if len(list_of(self.half_width)) > 1 and not self.compare:
-            raise InputError("half_width", self.half_width, "one number without `compare`")
-        if self.response_rate is not None and not 0 < self.response_rate <= 1:
-            raise InputError("response_rate", self.response_rate, "a share in (0, 1]")
-        if not 0 < self.power < 1:
-            raise InputError("power", self.power, "a probability in (0, 1)")
-        if not self.compare:
-            self.refuse(OF_A_COMPARISON, "nothing without `compare`")
-        else:
-            self.refuse(("difference",), "nothing with `compare`")
-
-    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
-        for name in names:
-            if getattr(self, name) is not None:
-                raise InputError(name, getattr(self, name), allowed, hint)
-
-    @property
-    def target(self) -> Any:
-        """Wanted half width, or a list of one for each quantile."""
-        wanted = list_of(self.half_width)
-        return (wanted[0] if len(wanted) == 1 else wanted) if self.length is None else self.length / 2
-
-    def invitations(self, n: int | None) -> int | None:
-        """Invitations for n answers, if non-response has nothing to do with the value."""
-        if n is None or self.response_rate is None:
-            return None
-        return math.ceil(n / self.response_rate * (1 - 1e-12))
-
-    @property
-    def axes(self) -> dict[str, list[Any]]:
-        found = {name: getattr(self, name) for name in ("tau", "epsilon", "n", "level")}
-        return {name: list_of(value) for name, value in found.items() if value is not None}
-
-    @property
-    def comparison(self) -> dict[str, Any]:
-        found = {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
-        return found | {"half_width": self.target, "response": self.response_rate or 1.0}
-
-    def source(self) -> OwnSteps | None:
-        if self.pilot is None:
-            self.refuse(OF_A_PILOT, "nothing without `pilot`")
-        if self.pilot is None and self.bounds is None:
-            return None
-        for name in ("tau", "epsilon", "n"):
-            if name not in self.axes:
-                raise InputError(name, None, "a number, or several: a pilot says nothing about it")
-        if self.pilot is None:
-            assert self.bounds is not None
-            if len(self.bounds) != 2:
-                raise InputError("bounds", list(self.bounds), "two numbers")
-            return Guess(*map(float, self.bounds))
-        if self.missing not in (None, "drop"):
-            raise InputError("missing", self.missing, "drop, or nothing")
-        codes = () if self.missing_value is None else tuple(map(float, list_of(self.missing_value)))
-        values = os.fspath(self.pilot) if isinstance(self.pilot, os.PathLike) else self.pilot
-        drop = self.missing == "drop"
-        given = values, self.column, drop, codes, self.jitter, self.seed, self.count_column
-        return Pilot(*given, compared=self.compare)
-
-
-OPTIONS = tuple(option.name for option in fields(PlanOptions))
-"""Names of the options of a plan."""
-
-
-def list_of(value: Any) -> list[Any]:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return list(value) if isinstance(value, (list, tuple, range)) else [value]
-
-
-def read_whole(value: Any) -> int:
-    if not (isinstance(value, (int, float)) and value >= 1 and float(value).is_integer()):
-        raise InputError("n", value, "an integer >= 1")
-    return int(value)
+def source_of(given: PlanOptions) -> OwnSteps | None:
+    """Pilot or bounds of a plan; None for a study."""
+    if given.pilot is None:
+        given.refuse(OF_A_PILOT, "nothing without `pilot`")
+    if given.pilot is None and given.bounds is None:
+        return None
+    for name in ("tau", "epsilon", "n"):
+        if not given.axes.get(name):
+            raise InputError(name, None, "a number, or several: a pilot says nothing about it")
+    if given.pilot is None:
+        assert given.bounds is not None
+        if len(given.bounds) != 2:
+            raise InputError("bounds", list(given.bounds), "two numbers")
+        return Guess(*map(float, given.bounds))
+    if given.missing not in (None, "drop"):
+        raise InputError("missing", given.missing, "drop, or nothing")
+    return Pilot(
+        os.fspath(given.pilot) if isinstance(given.pilot, os.PathLike) else given.pilot,
+        given.column,
+        given.missing == "drop",
+        () if given.missing_value is None else tuple(map(float, list_of(given.missing_value))),
+        given.jitter,
+        given.seed,
+        given.count_column,
+        compared=given.compare,
+    )

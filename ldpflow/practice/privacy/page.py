@@ -2,9 +2,7 @@
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
 design: several reports about one user, users who do not answer, a secret random sample of users, reports in
-a secret random order. Every step names its assumptions and its proof. A step without a proof says so and
-gives no number. The guarantees are those of the mechanism on paper: they say nothing about an
-implementation, and the noise that ldpflow simulates protects no data.
+a secret random order. Every step names its assumptions and its proof, or has no number.
 
 Let n of N people be drawn at random, and let a function of the set of their records be private for replacing
 one record. If the sample stays secret, the guarantee for all N is stronger (Balle, Barthe and Gaboardi, 2018,
@@ -12,10 +10,9 @@ Privacy amplification by subsampling, Theorem 9: without replacement, records re
 
     (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
 
-The theorem is about sets: the function depends on which records were drawn and not on their order.
-It is false for reports that are seen in the order of invitation, or in any order that an observer knows
-something about. Example: three people are invited in a known order, and two of them, drawn uniformly, respond
-with epsilon = 3. The observer's epsilon is 2.956, but the formula gives 2.619.
+The theorem is about sets. It is false for reports in an order that an observer knows something about: three
+people are invited in a known order, and two of them, drawn uniformly, respond with epsilon = 3. The
+observer's epsilon is 2.956, but the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -25,40 +22,37 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
-from ldpflow.practice.privacy.releases import PureRelease, Release, count_of, nonresponse_epsilon, release_of
+from ldpflow.practice.privacy.releases import (
+    count_of,
+    nonresponse_epsilon,
+    notions,
+    pure_notions,
+    shuffled_epsilon,
+)
 from ldpflow.practice.transcripts.collection import Collection
 
 
 def amplify(epsilon: float, rate: float) -> float:
-    """Epsilon of pure DP for one of N people, of whom a secret random share r = ``rate`` in (0, 1) is used.
-
-    log(1 + r (e^epsilon - 1)), with ``epsilon`` that of the release for replacing one record of the sample.
-    """
+    """log(1 + r (e^epsilon - 1)): pure DP for one of N people, of whom a secret random share r is used."""
     if epsilon > 700:  # log(r e^epsilon), without overflow
         return epsilon + math.log(rate)
     return math.log1p(rate * math.expm1(epsilon))
 
 
 def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, rate: float) -> float | None:
-    """Epsilon at delta for one of N people, of whom a secret random share is used; see :func:`amplify`.
-
-    ``epsilon_at`` gives the epsilon of the sample at a delta, or None if none is proved.
-    """
+    """Epsilon at delta for one of N people; ``epsilon_at``: that of the sample, None if none is proved."""
     if delta >= rate:  # a record is in the sample with probability rate only
         return 0.0
     epsilon = epsilon_at(delta / rate)
     return None if epsilon is None else amplify(epsilon, rate)
 
 
-SHOWN_ORDERS = (2.0, 8.0, 32.0)
 BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
-
-Scope = Literal["one", "composed", "answering", "sampled", "shuffled", "shuffled_sampled"]
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,9 @@ class CollectionDesign:
     response_rate : float in (0, 1]
         Share of the invited who respond. By itself it promises nothing.
     secret_sample : bool
-        Whether the observer knows nothing that tells responders apart:
-
-        * order: reports are seen without order, or in a uniformly random order that is secret. SGD sees them
-          in the order of its steps: a shuffler must make it, not invitations or arrivals;
-        * who answered: all sets of the invited of that size are equally likely to respond, whatever the
-          values are, and who responded and who did not is secret;
-        * how often: the number of responders was fixed beforehand, and all of them send k reports.
-
-        Only then is a guarantee about one of the invited better than that about a responder.
+        Whether the observer knows nothing that tells responders apart, as the page's conditions on the order
+        of the reports, on who responded and on how often say. SGD sees reports in the order of its steps: a
+        shuffler must make it. Only then is a guarantee about one of the invited better than a responder's.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
@@ -104,24 +92,22 @@ class CollectionDesign:
             raise InputError("response_rate", self.response_rate, "a number in (0, 1]")
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
-        if self.shuffled and self.users is None:
-            raise InputError("users", None, "the number of users whose reports are shuffled")
-        if self.users is not None and not self.shuffled:
-            raise InputError("users", self.users, "a number with `shuffled` alone")
+        if self.shuffled != (self.users is not None):
+            allowed = "the number of users whose reports are shuffled, with `shuffled` alone"
+            raise InputError("users", self.users, allowed)
         if self.users is not None and not self.users >= 1:
             raise InputError("users", self.users, "a whole number >= 1")
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """One line of the page: a release, an adversary, and the guarantee in several notions.
+    """Line of the page: ``release`` is seen by ``against``, and has the guarantee in several notions.
 
-    ``release`` is seen by ``against``. epsilon is of pure DP, mu of Gaussian DP and rho of zero-concentrated
-    DP. ``epsilon_at_delta`` is the least epsilon proved at delta, and ``renyi`` has the Renyi divergence by
-    order. ``unproved`` says why there is no number.
+    epsilon is of pure DP, mu of Gaussian DP, rho of zero-concentrated DP, ``epsilon_at_delta`` the least that
+    is proved, ``renyi`` the Renyi divergence by order. ``unproved`` says why there is no number.
     """
 
-    scope: Scope
+    scope: str
     release: str
     against: str
     delta: float
@@ -223,39 +209,28 @@ def privacy_page(
     """
     design = CollectionDesign() if design is None else design
     local = "central" not in statement.notion and statement.notion != "none"
-    release = release_of(name, statement)
     found: list[Guarantee] = []
-    if release is not None:
+    if statement.notion != "none":
         count = design.reports * statement.reports
-        uneven = len(set(statement.answer_rates)) > 1
+        uneven = (ANSWERED,) if len(set(statement.answer_rates)) > 1 else ()
+        one, several = "everything that is released", f"{count:,} releases of the same records"
+        against = "anyone but the curator"
+        if local:
+            one, several = "one report", f"all {count:,} reports of one user"
+            against = "anyone who sees it, the collector included"
         found.append(
-            Guarantee(
-                scope="one",
-                release="one report" if local else "everything that is released",
-                against="anyone who sees it, the collector included" if local else "anyone but the curator",
-                conditions=(ANSWERED,) if uneven else (),
-                **notions(release, 1, design.delta),
-            )
+            Guarantee("one", one, against, conditions=uneven, **notions(name, statement, 1, design.delta))
         )
         if count > 1:
-            several = (
-                f"all {count:,} reports of one user" if local else f"{count:,} releases of the same records"
-            )
-            found.append(
-                Guarantee(
-                    scope="composed",
-                    release=several,
-                    against="anyone who sees them and can link them",
-                    conditions=(*COMPOSED, ANSWERED) if uneven else COMPOSED,
-                    **notions(release, count, design.delta),
-                )
-            )
+            against = "anyone who sees them and can link them"
+            terms = notions(name, statement, count, design.delta)
+            found.append(Guarantee("composed", several, against, conditions=(*COMPOSED, *uneven), **terms))
         if statement.answer_rates != (1.0, 1.0):
             found.append(answering_release(statement, design))
         if design.response_rate < 1:
-            found.append(sampled_release(release, count, design, uneven))
+            found.append(sampled_release(name, statement, design, bool(uneven)))
         if design.shuffled:
-            found += shuffled_releases(release, count, design, local, uneven)
+            found += shuffled_releases(statement, design, local, bool(uneven))
     notion, unit = statement.notion, statement.unit
     return PrivacyPage(name, dict(settings), notion, unit, local, design, tuple(found), tuple(collected))
 
@@ -297,18 +272,6 @@ def collected_words(collection: Collection) -> list[str]:
     ]
 
 
-def notions(release: Release, count: int, delta: float) -> dict[str, Any]:
-    return {
-        "delta": delta,
-        "epsilon": release.pure(count),
-        "epsilon_at_delta": release.epsilon_at(delta, count),
-        "mu": release.mu(count),
-        "rho": release.rho(count),
-        "renyi": release.renyi(SHOWN_ORDERS, count),
-        "sources": release.sources(count),
-    }
-
-
 ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"
 UNEVEN = "whether a user answers depends on the value"
 COMPOSED = (
@@ -324,19 +287,19 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
     times = f", {design.reports:,} times" if design.reports > 1 else ""
     line = partial(
         Guarantee,
-        scope="answering",
-        release=f"whether a user answers, and every answer{times}",
-        against="anyone who sees who answers, the collector included",
+        "answering",
+        f"whether a user answers, and every answer{times}",
+        "anyone who sees who answers, the collector included",
     )
     epsilon = nonresponse_epsilon(statement.epsilon, low, high)
     if math.isinf(epsilon):
         always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
         shown = f"{sign} shows the other side (probability {rate:g})"
-        reason = f"values on one side {always} get an answer, so {shown}"
-        return line(delta=design.delta, unproved=reason)
+        return line(design.delta, unproved=f"values on one side {always} get an answer, so {shown}")
     return line(
         conditions=("whether a user answers depends on the own value and on chance alone",),
-        **notions(PureRelease(epsilon), design.reports, design.delta),
+        delta=design.delta,
+        **pure_notions(epsilon, design.reports, design.delta),
     )
 
 
@@ -357,21 +320,28 @@ NO_SECRET_SAMPLE = (
 )
 
 
-def sampled_release(release: Release, count: int, design: CollectionDesign, uneven: bool) -> Guarantee:
+def sampled_release(
+    name: str, statement: PrivacyStatement, design: CollectionDesign, uneven: bool
+) -> Guarantee:
+    rate = design.response_rate
     line = partial(
         Guarantee,
-        scope="sampled",
-        release=f"everything, about one of the invited of whom {design.response_rate:g} respond",
-        against="anyone who knows neither who responded nor the order of the reports",
-        delta=design.delta,
+        "sampled",
+        f"everything, about one of the invited of whom {rate:g} respond",
+        "anyone who knows neither who responded nor the order of the reports",
+        design.delta,
     )
     if uneven or not design.secret_sample:
         return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
-    rate, pure = design.response_rate, release.pure(count)
-    pair = sampled_epsilon(partial(release.epsilon_at, count=count), design.delta, rate)
+
+    def at(delta: float) -> dict[str, Any]:
+        return notions(name, statement, design.reports * statement.reports, delta)
+
+    pure = at(design.delta).get("epsilon")
+    pair = sampled_epsilon(lambda delta: at(delta)["epsilon_at_delta"], design.delta, rate)
     return line(
-        epsilon=None if pure is None else amplify(pure, rate),
-        epsilon_at_delta=pair,
+        None if pure is None else amplify(pure, rate),
+        pair,
         conditions=SECRET_SAMPLE,
         sources=(BALLE,),
         unproved="" if pair is not None else "no epsilon is proved at this delta",
@@ -388,35 +358,35 @@ SECRET_ORDER = (
 
 
 def shuffled_releases(
-    release: Release, count: int, design: CollectionDesign, local: bool, uneven: bool
+    statement: PrivacyStatement, design: CollectionDesign, local: bool, uneven: bool
 ) -> list[Guarantee]:
-    """Guarantees for all reports in a secret random order: of a responder, and of one of the invited."""
+    """Guarantees of a responder, and of one of the invited."""
     n, reason = design.users or 0, ""
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
-    elif count > 1:
+    elif design.reports * statement.reports > 1:
         reason = "the theorem is for one report a user"
     elif uneven:
         reason = UNEVEN
-    central = None if reason else release.shuffled(n, design.delta)
+    central = None if reason else shuffled_epsilon(statement, n, design.delta)
     if central is None and not reason:
         largest = largest_local_epsilon(n, design.delta / 2)
         limit = f"no epsilon of one report up to {largest:.4g}, the theorem's limit with {n:,} users"
         reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
     first = Guarantee(
-        scope="shuffled",
-        release=f"all reports of {n:,} users, shuffled",
-        against="anyone who sees what the shuffler gives out",
-        delta=design.delta,
+        "shuffled",
+        f"all reports of {n:,} users, shuffled",
+        "anyone who sees what the shuffler gives out",
+        design.delta,
         epsilon_at_delta=central,
         conditions=SECRET_ORDER,
         sources=("Feldman, McMillan and Talwar 2021, Theorem 3.8",),
         unproved=reason,
     )
-    if central is None or not design.secret_sample:
-        return [first]
     rate = design.response_rate
-    amplified = sampled_epsilon(partial(release.shuffled, n), design.delta, rate)
+    amplified = None
+    if central is not None and design.secret_sample:
+        amplified = sampled_epsilon(partial(shuffled_epsilon, statement, n), design.delta, rate)
     if amplified is None:
         return [first]
     second = replace(

@@ -1,7 +1,4 @@
-"""Guarantees of a release, by notion: pure DP, Gaussian DP, one pair (epsilon, delta).
-
-A release gives the guarantee of k such releases about one user together, and that in a secret order. None
-stands for a parameter that does not follow: Gaussian noise has no pure epsilon, one pair has no mu.
+"""Guarantees of k reports about one user, and of reports in a secret order.
 
 An eps-DP release reveals no more than randomised response with this eps, whose k-fold composition is known
 exactly (Kairouz, Oh and Viswanath, 2015). Laplace noise of scale sensitivity/eps reveals less. For it a
@@ -13,7 +10,6 @@ inside (-(a + b), a + b) and less mass at both ends, so that their distribution 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
@@ -27,25 +23,22 @@ MIRONOV = "Mironov 2017"
 BUN = "Bun and Steinke 2016, Proposition 1.4"
 ZHU = "Zhu, Dong and Wang 2022 (composition of dominating pairs)"
 
+SHOWN_ORDERS = (2.0, 8.0, 32.0)
 LARGEST_COUNT = 100_000
-LEAST_DELTA = 1e-10
-"""Below it, rounding of the transforms that compose losses of Laplace noise could show."""
+LEAST_DELTA = 1e-10  # below it, rounding of the transforms that compose losses of Laplace noise could show
 
 
 def count_of(reports: int) -> int:
-    """Refuse a number of reports that is not a whole number, or too large for a sum over all outcomes."""
     if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= LARGEST_COUNT:
         raise InputError("reports", reports, f"a whole number from 1 to {LARGEST_COUNT:,}")
     return int(reports)
 
 
 def composed_delta(epsilon: float, reports: int, at: float) -> float:
-    """The smallest delta for which k eps-DP reports are (at, delta)-DP together.
+    """The smallest delta for which k = ``reports`` eps-DP reports are (at, delta)-DP together.
 
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     The sum over outcomes is exact, whereas privacy loss distributions are rounded to a grid.
-
-    ``epsilon`` is the budget of one report, k = ``reports``, and ``at`` the epsilon of the pair.
     """
     accounting.check_positive("epsilon", epsilon)
     accounting.check_epsilon(at)
@@ -64,10 +57,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
 
 
 def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
-    """The smallest epsilon for which k eps-DP reports are (epsilon, delta)-DP together.
-
-    The inverse of :func:`composed_delta`, by bisection; k eps if delta is 0.
-    """
+    """The inverse of :func:`composed_delta`, by bisection; k eps if delta is 0."""
     low, high = 0.0, count_of(reports) * epsilon
     if delta == 0.0:
         return high
@@ -84,16 +74,12 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
 def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     """Epsilon of the outcome of an invitation: no answer, or answers that are eps-DP together.
 
-    Let r_1 and r_0 be the probabilities of an answer if the user's value lies below or above a point. Then
+    With r_1 and r_0 the probabilities of an answer if the user's value lies below or above a point,
 
         max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|)
 
-    is the largest log ratio of probabilities over all outcomes: an answer of either side, or silence. It is
-    exact for randomised response, which gives both answers to its question for every value, and an upper
-    bound for all others.
-
-    ``epsilon`` is that of all answers together; the result is infinite if silence, or an answer, comes from
-    one side alone.
+    is the largest log ratio of probabilities over all outcomes, infinite if silence, or an answer, comes from
+    one side alone. It is exact for randomised response, and an upper bound for all others.
     """
     accounting.check_positive("epsilon", epsilon)
     if below == above:
@@ -104,151 +90,93 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     return max(epsilon + math.log(high / low), math.log1p(-low) - math.log1p(-high))
 
 
-class Release:
-    """Release about one record, with its privacy guarantee."""
+def notions(name: str, statement: PrivacyStatement, count: int, delta: float) -> dict[str, Any]:
+    """Guarantee of ``count`` of the reports that a statement is about, together, and its sources.
 
-    def pure(self, count: int) -> float | None:
-        """Epsilon of pure DP of ``count`` releases about one user."""
-        return None
-
-    def epsilon_at(self, delta: float, count: int) -> float | None:
-        """The least epsilon known at delta."""
-        raise NotImplementedError
-
-    def mu(self, count: int) -> float | None:
-        return None
-
-    def rho(self, count: int) -> float | None:
-        return None
-
-    def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
-        """Renyi divergence by order; empty if none is known."""
-        return {}
-
-    def shuffled(self, users: int, delta: float) -> float | None:
-        """Epsilon at delta of the reports of all users in a secret random order; None if unproved."""
-        return None
-
-    def sources(self, count: int) -> tuple[str, ...]:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class PureRelease(Release):
-    """An eps-DP release. ``laplace``: it is Laplace noise, of which more is known."""
-
-    epsilon: float
-    laplace: bool = False
-
-    def pure(self, count: int) -> float:
-        return count * self.epsilon
-
-    def epsilon_at(self, delta: float, count: int) -> float:
-        known = composed_epsilon(self.epsilon, count, delta)
-        if not self.laplace or delta < LEAST_DELTA:
-            return known
-        from dp_accounting import pld
-
-        step = self.epsilon / (1000 if count <= 1000 else 100)
-        one = pld.privacy_loss_distribution.from_laplace_mechanism(
-            1.0 / self.epsilon, value_discretization_interval=step
-        )
-        return min(known, float(one.self_compose(count).get_epsilon_for_delta(delta)))
-
-    def mu(self, count: int) -> float:
-        return math.sqrt(count) * accounting.mu_of_pure(self.epsilon)
-
-    def rho(self, count: int) -> float:
-        return count * self.epsilon**2 / 2
-
-    def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
-        import dp_accounting
-        from scipy import special
-
-        event: Any
-        if self.laplace:
-            relation, event = "ADD_OR_REMOVE_ONE", dp_accounting.LaplaceDpEvent(1.0 / self.epsilon)
-        else:  # probability that a fair coin replaces the answer
-            coin = 2.0 * float(special.expit(-self.epsilon))
-            relation, event = "REPLACE_ONE", dp_accounting.RandomizedResponseDpEvent(coin, 2)
-        accountant = dp_accounting.rdp.RdpAccountant(orders, dp_accounting.NeighboringRelation[relation])
-        accountant.compose(event, count)
-        # Capped by pure DP, the value if the coin's probability underflows.
-        return {o: min(float(r), self.pure(count)) for o, r in zip(orders, accountant.rdp, strict=True)}
-
-    def shuffled(self, users: int, delta: float) -> float | None:
-        if self.epsilon > largest_local_epsilon(users, delta):
-            return None
-        # The guarantee of a single report holds for any shuffler.
-        return min(shuffled_guarantee(self.epsilon, 0.0, users, delta)[0], self.epsilon)
-
-    def sources(self, count: int) -> tuple[str, ...]:
-        more = (ZHU, f"{MIRONOV}, Proposition 6") if self.laplace else (f"{MIRONOV}, Proposition 5",)
-        return (KAIROUZ, f"{DONG} (trade-off function of pure DP)", BUN, *more)
-
-
-@dataclass(frozen=True)
-class GaussianRelease(Release):
-    budget: float
-
-    def epsilon_at(self, delta: float, count: int) -> float:
-        return accounting.epsilon_of(delta, self.mu(count))
-
-    def mu(self, count: int) -> float:
-        """mu of ``count`` releases: they compose to sqrt(k) mu."""
-        return math.sqrt(count) * self.budget
-
-    def rho(self, count: int) -> float:
-        return accounting.zcdp_of(self.mu(count))
-
-    def renyi(self, orders: tuple[float, ...], count: int) -> dict[float, float]:
-        return {order: order * self.rho(count) for order in orders}
-
-    def shuffled(self, users: int, delta: float) -> float | None:
-        """The least epsilon over pairs (eps_0, delta_0) of one report; half of delta is for delta_0."""
-        largest = largest_local_epsilon(users, delta / 2)
-        if largest <= 0:
-            return None
-        found = []
-        for step in range(1, 129):
-            local = largest * step / 128
-            pair = shuffled_guarantee(local, accounting.delta_of(local, self.budget), users, delta / 2)
-            if pair[1] <= delta:
-                found.append(pair[0])
-        return min(accounting.epsilon_of(delta, self.budget), *found) if found else None
-
-    def sources(self, count: int) -> tuple[str, ...]:
-        return (f"{DONG}, Corollaries 2.13 and 3.3", f"{MIRONOV}, Proposition 7")
-
-
-@dataclass(frozen=True)
-class PairRelease(Release):
-    """A release known by one pair (epsilon, delta) alone."""
-
-    epsilon: float
-    delta: float
-
-    def epsilon_at(self, delta: float, count: int) -> float | None:
-        return count * self.epsilon if delta >= count * self.delta else None
-
-    def sources(self, count: int) -> tuple[str, ...]:
-        return ("Dwork and Roth 2014, Theorem 3.16",)
-
-
-def release_of(name: str, statement: PrivacyStatement) -> Release | None:
-    """One of the reports that a privacy statement is about; None if nothing is protected.
+    epsilon of pure DP, the least epsilon known at delta, mu, rho and the Renyi divergence by order. A missing
+    one does not follow.
 
     Raises
     ------
     InputError
         If the notion is none of pure DP, Gaussian DP and (epsilon, delta)-DP.
     """
-    if statement.notion == "none":
-        return None
+    found: dict[str, Any]
     if statement.mu is not None:
-        return GaussianRelease(statement.mu)
-    if statement.epsilon is not None and statement.delta:
-        return PairRelease(statement.epsilon, statement.delta)
-    if statement.epsilon is not None:
-        return PureRelease(statement.epsilon / statement.reports, laplace=name == "laplace")
-    raise InputError("privacy_notion", statement.notion, "pure DP, Gaussian DP or (epsilon, delta)-DP")
+        mu = math.sqrt(count) * statement.mu
+        rho = accounting.zcdp_of(mu)
+        found = {
+            "epsilon_at_delta": accounting.epsilon_of(delta, mu),
+            "mu": mu,
+            "rho": rho,
+            "renyi": {order: order * rho for order in SHOWN_ORDERS},
+            "sources": (f"{DONG}, Corollaries 2.13 and 3.3", f"{MIRONOV}, Proposition 7"),
+        }
+    elif statement.epsilon is not None and statement.delta:
+        known = count * statement.epsilon if delta >= count * statement.delta else None
+        found = {"epsilon_at_delta": known, "sources": ("Dwork and Roth 2014, Theorem 3.16",)}
+    elif statement.epsilon is not None:
+        found = pure_notions(statement.epsilon / statement.reports, count, delta, name == "laplace")
+    else:
+        allowed = "pure DP, Gaussian DP or (epsilon, delta)-DP"
+        raise InputError("privacy_notion", statement.notion, allowed)
+    return {"delta": delta, **found}
+
+
+def pure_notions(epsilon: float, count: int, delta: float, laplace: bool = False) -> dict[str, Any]:
+    """Guarantee of eps-DP reports. ``laplace``: they have Laplace noise, of which more is known."""
+    least, more = composed_epsilon(epsilon, count, delta), [f"{MIRONOV}, Proposition 5"]
+    if laplace:
+        more = [ZHU, f"{MIRONOV}, Proposition 6"]
+        if delta >= LEAST_DELTA:
+            from dp_accounting import pld
+
+            one = pld.privacy_loss_distribution.from_laplace_mechanism(
+                1.0 / epsilon, value_discretization_interval=epsilon / (1000 if count <= 1000 else 100)
+            )
+            least = min(least, float(one.self_compose(count).get_epsilon_for_delta(delta)))
+    return {
+        "epsilon": count * epsilon,
+        "epsilon_at_delta": least,
+        "mu": math.sqrt(count) * accounting.mu_of_pure(epsilon),
+        "rho": count * epsilon**2 / 2,
+        "renyi": renyi_of_pure(epsilon, SHOWN_ORDERS, count, laplace),
+        "sources": (KAIROUZ, f"{DONG} (trade-off function of pure DP)", BUN, *more),
+    }
+
+
+def renyi_of_pure(
+    epsilon: float, orders: tuple[float, ...], count: int, laplace: bool = False
+) -> dict[float, float]:
+    import dp_accounting
+    from scipy import special
+
+    event: Any
+    if laplace:
+        relation, event = "ADD_OR_REMOVE_ONE", dp_accounting.LaplaceDpEvent(1.0 / epsilon)
+    else:  # probability that a fair coin replaces the answer
+        coin = 2.0 * float(special.expit(-epsilon))
+        relation, event = "REPLACE_ONE", dp_accounting.RandomizedResponseDpEvent(coin, 2)
+    accountant = dp_accounting.rdp.RdpAccountant(orders, dp_accounting.NeighboringRelation[relation])
+    accountant.compose(event, count)
+    # Capped by pure DP, the value if the coin's probability underflows.
+    return {o: min(float(r), count * epsilon) for o, r in zip(orders, accountant.rdp, strict=True)}
+
+
+def shuffled_epsilon(statement: PrivacyStatement, users: int, delta: float) -> float | None:
+    """Epsilon at delta of the reports of all users in a secret random order, one each; None if unproved.
+
+    The guarantee of a single report holds for any shuffler. That of Gaussian reports is the least over their
+    pairs (eps_0, delta_0); half of delta is for delta_0.
+    """
+    if statement.mu is not None:
+        largest, found = largest_local_epsilon(users, delta / 2), []
+        for local in (largest * step / 128 for step in range(1, 129) if largest > 0):
+            pair = shuffled_guarantee(local, accounting.delta_of(local, statement.mu), users, delta / 2)
+            if pair[1] <= delta:
+                found.append(pair[0])
+        return min(accounting.epsilon_of(delta, statement.mu), *found) if found else None
+    epsilon = statement.epsilon
+    if epsilon is None or statement.delta or epsilon > largest_local_epsilon(users, delta):
+        return None
+    return min(shuffled_guarantee(epsilon, 0.0, users, delta)[0], epsilon)
