@@ -6,7 +6,7 @@ import sys
 
 import ldpflow as lf
 from ldpflow.columns import short
-from ldpflow.results.arena import ArenaSetting, settings_of, standings
+from ldpflow.results.arena import UNDECIDED, ArenaSetting, settings_of, standings
 
 SAID = ("law", "tau", "mechanism", "epsilon")
 
@@ -42,18 +42,21 @@ def over_all(settings: list[ArenaSetting]) -> str:
         "most failures",
         "median length",
     ]
-    body = [
-        [
-            f"{s.label} ({s.barred})" if s.barred else s.label,
-            f"{s.held} of {s.settings}",
-            str(s.undecided),
-            str(s.best),
-            f"{s.lowest:.3f}",
-            f"{s.failed:.1%}" if s.failed else "0",
-            "-" if s.length is None else f"{s.length:.2f}",
-        ]
-        for s in standings(settings)
-    ]
+    best = {id(setting.best) for setting in settings}
+    body = []
+    for s in standings(settings):
+        barred, failed = s.entries[0].barred, max(float(entry.row["failure_share"]) for entry in s.entries)
+        body.append(
+            [
+                f"{s.label} ({barred})" if barred else s.label,
+                f"{s.held} of {len(s.entries)}",
+                str(sum(entry.state == UNDECIDED for entry in s.entries)),
+                str(sum(id(entry) in best for entry in s.entries)),
+                f"{min(entry.coverage for entry in s.entries):.3f}",
+                f"{failed:.1%}" if failed else "0",
+                "-" if s.length is None else f"{s.length:.2f}",
+            ]
+        )
     return table(head, body)
 
 

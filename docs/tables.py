@@ -132,17 +132,16 @@ def measures() -> Iterable[Column]:
     known = known_columns()
     for field in SUMMARY:
         if field.name in COLUMNS:
-            measure = COLUMNS[field.name]
-            kind = "int64" if field.type == pa.int64() else "double"
-            yield Column(field.name, kind, measure.unit, measure.formula)
+            formula, unit = COLUMNS[field.name]
+            yield Column(field.name, "int64" if field.type == pa.int64() else "double", unit, formula)
         elif field.name != "path":
             yield known[field.name]
 
 
 def derived() -> Iterable[Column]:
     """What follows from measures."""
-    for name, measure in RELATIVE.items():
-        yield Column(name, "double", measure.unit, measure.formula)
+    for name, (formula, unit) in RELATIVE.items():
+        yield Column(name, "double", unit, formula)
     for name, (_, unit, meaning) in DIAGNOSIS.items():
         yield Column(name, "double", unit, meaning)
         yield Column(f"{name}_mcse", "double", unit, JACKKNIFE.format(name))

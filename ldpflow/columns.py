@@ -18,7 +18,7 @@ from typing import Any
 from ldpflow.documents import parse_json
 from ldpflow.errors import plain_text
 
-TYPES = ("int32", "int64", "double", "string", "bool")
+TYPES: dict[str, type] = {"int32": int, "int64": int, "double": float, "string": str, "bool": bool}
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
@@ -149,13 +149,7 @@ class Column:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
-        """Read a declaration from the JSON text of :meth:`to_json`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the text is no declaration.
-        """
+        """Read a declaration from the JSON text of :meth:`to_json`."""
         written: dict[str, Any] = parse_json(text)
         summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
         return cls(**written, summaries=summaries)
@@ -167,13 +161,7 @@ def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
 
 
 def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
-    """Index columns by name. The first of several equal names wins.
-
-    Raises
-    ------
-    ValueError
-        If two columns of one name differ in type, or in whether they identify a cell.
-    """
+    """Index columns by name. The first of several equal names wins; their types must agree."""
     found: dict[str, Column] = {}
     for column in columns:
         known = found.setdefault(column.name, column)

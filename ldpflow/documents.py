@@ -34,13 +34,7 @@ SUM_OF_TEXT = "# SHA-256 of the lines above: "
 
 
 def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int:
-    """Open a regular file without blocking and return its descriptor.
-
-    Raises
-    ------
-    InputError
-        With ``field``, if the file is not regular or cannot be opened.
-    """
+    """Open a regular file without blocking and return its descriptor. ``field``: named in errors."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
@@ -53,13 +47,7 @@ def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int
 
 
 def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file in TOML") -> str:
-    """Read a text file of at most :data:`LARGEST` bytes.
-
-    Raises
-    ------
-    InputError
-        With ``field``, if the file is not regular, too large, or not in UTF-8.
-    """
+    """Read a regular text file of at most :data:`LARGEST` bytes."""
     with open(open_regular(place, field, allowed), "rb") as file:
         if os.fstat(file.fileno()).st_size <= LARGEST and len(data := file.read(LARGEST + 1)) <= LARGEST:
             return decode_text(data, field, str(place), allowed)
@@ -76,21 +64,7 @@ def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
 
 
 def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
-    """Parse TOML.
-
-    Parameters
-    ----------
-    text : str
-    field : str
-        Field named in errors.
-    value : object, optional
-        Value shown in errors. Default: the beginning of the text.
-
-    Raises
-    ------
-    InputError
-        If the text is not TOML, larger than :data:`LARGEST` or deeper than :data:`DEEPEST`.
-    """
+    """Parse TOML of limited size and depth. ``value``: shown in errors; else the beginning of the text."""
     shown = text[:80] if value is None else value
     if len(text) > LARGEST:
         raise InputError(field, shown, f"a text of at most {LARGEST:,} characters")
@@ -106,13 +80,7 @@ def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
 
 
 def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
-    """Parse JSON.
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON in UTF-8, longer than ``largest``, or deeper than :data:`DEEPEST`.
-    """
+    """Parse JSON of limited size and depth, or raise ValueError."""
     if len(data) > largest:
         raise ValueError(f"metadata of {len(data):,} bytes, more than {largest:,}")
     try:
@@ -145,13 +113,7 @@ def append_checksum(text: str) -> str:
 
 
 def verify_checksum(text: str, place: str) -> str:
-    """Check the checksum in the last line of a text, and return the text.
-
-    Raises
-    ------
-    InputError
-        If the checksum is missing or wrong.
-    """
+    """Check the checksum in the last line of a text, and return the text."""
     body, mark, found = text.rpartition(SUM_OF_TEXT)
     if not mark:
         hint = "It was cut or edited, or a version before 0.3 made the run, which this one does not read."

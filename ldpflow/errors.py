@@ -21,7 +21,6 @@ def redact(text: str) -> str:
 
 
 FIGURES_ADDRESSES = 66 * 2**30
-"""Address space reserved to draw a figure, in bytes."""
 
 LONG = 240
 """Length from which a word of a message, such as a path, is shortened."""
@@ -45,6 +44,16 @@ def plain_line(text: str) -> str:
 
 class LdpflowError(Exception):
     """Base of all errors that ldpflow raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors are pickled between processes. The default would pass the message alone to __init__.
+        return rebuild_error, (type(self), self.args), self.__dict__
+
+
+def rebuild_error(kind: type[LdpflowError], message: tuple[str, ...]) -> LdpflowError:
+    error = kind.__new__(kind)
+    error.args = message
+    return error
 
 
 class Caution(UserWarning):
@@ -85,10 +94,6 @@ class InputError(LdpflowError):
             message += f" {hint}"
         super().__init__(shorten_words(message))
 
-    def __reduce__(self) -> tuple[type, tuple[str, object, str, str]]:
-        # Errors are pickled between processes. The default would pass the message alone.
-        return (type(self), (self.field, self.value, self.allowed, self.hint))
-
 
 class DamagedRun(InputError):
     """Damaged, forged or missing file of a run."""
@@ -107,20 +112,11 @@ class MissingExtra(InputError):
             f"pip install 'ldpflow[{extra}]' installs what is missing; in a clone, pip install '.[{extra}]'.",
         )
 
-    def __reduce__(self) -> tuple[type, tuple[str, Sequence[str]]]:  # type: ignore[override]
-        return (type(self), (self.extra, self.packages))
-
 
 def require_extra(extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed.
+    """Check that the modules of an extra are installed, and that V8, which draws figures, can start.
 
-    Raises
-    ------
-    MissingExtra
-        If some are missing, with the names of all of them.
-    LdpflowError
-        If figures are wanted under a limit of address space (``ulimit -v``). They are drawn by V8, which
-        reserves 64 GiB of addresses, not of memory, and otherwise ends the process.
+    V8 reserves 64 GiB of addresses, not of memory. Under a limit (``ulimit -v``) it ends the process.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
@@ -153,9 +149,6 @@ class StorageError(LdpflowError, OSError):
             "same command again to continue."
         )
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return (type(self), (self.root, self.reason))
-
 
 class EngineLost(LdpflowError):
     """Death of the process that ran the batches, such as a local Ray. Finished rows are kept."""
@@ -175,9 +168,6 @@ class SweepFailed(LdpflowError):
             f"{result.out}: {len(failed)} {'batch' if len(failed) == 1 else 'batches'} failed; "
             "what had finished is kept.\n" + "\n".join(map(str, failed[:3])) + more
         )
-
-    def __reduce__(self) -> tuple[type, tuple[Any]]:
-        return (type(self), (self.result,))
 
 
 class SweepInterrupted(KeyboardInterrupt):

@@ -28,13 +28,7 @@ BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def read_seconds(text: str) -> float:
-    """Read a duration in seconds, such as ``90``, ``90s``, ``1h30m`` or ``1.5h``.
-
-    Raises
-    ------
-    InputError
-        Names ``max_time``.
-    """
+    """Read a duration in seconds, such as ``90``, ``90s``, ``1h30m`` or ``1.5h``."""
     pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         pieces = [(text, "s")]
@@ -47,13 +41,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_bytes(text: str) -> int:
-    """Read a size in bytes, such as ``500M``, ``8G`` or ``1.5GiB``. Units are powers of 1024.
-
-    Raises
-    ------
-    InputError
-        Names ``max_memory``.
-    """
+    """Read a size in bytes, such as ``500M``, ``8G`` or ``1.5GiB``. Units are powers of 1024."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text, re.IGNORECASE | re.ASCII)
     size = float(match[1]) * BYTES[match[2].lower()] if match else 0.0
     if not 1 <= size < 2**60:

@@ -63,11 +63,9 @@ class Replay:
     @property
     def equal(self) -> bool:
         """Whether all values are equal bit for bit. NaN equals NaN."""
-        ours, theirs = (
-            [{k: exact_text(v) for k, v in row.items()} for row in table.to_pylist()]
-            for table in (self.computed, self.stored)
-        )
-        return ours == theirs
+        from ldpflow.engine.replay import equal_bits
+
+        return equal_bits(self.computed, self.stored)
 
     def __repr__(self) -> str:
         if self.stored.num_rows == 0:

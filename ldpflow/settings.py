@@ -21,20 +21,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from ldpflow.columns import Column
+from ldpflow.columns import TYPES, Column
 from ldpflow.documents import label, read_bib, references
 from ldpflow.errors import InputError
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Text setting with values that plug-ins may extend, checked on reading.
-
-    Parameters
-    ----------
-    names : callable
-        Returns the allowed names.
-    """
+    """Text setting with names that plug-ins may extend, checked on reading."""
 
     names: Callable[[], Iterable[str]]
 
@@ -168,7 +162,7 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
-STORED = {int: "int64", float: "double", str: "string", bool: "bool"}
+STORED = {kind: name for name, kind in TYPES.items()}
 """Types of columns by type of a setting. A vector is stored as JSON text."""
 
 
@@ -205,17 +199,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axes:
-    """Component class with settings. Each list is an axis of a design.
-
-    Made by calling a component's class with a list: ``Quantile(tau=[0.5, 0.9])``.
-
-    Parameters
-    ----------
-    component : type
-        The class, a subclass of :class:`Settings`.
-    values : dict
-        Settings by name: a list is an axis, a tuple is one vector.
-    """
+    """Component class called with a list: ``Quantile(tau=[0.5, 0.9])``. Each list is an axis of a design."""
 
     component: type
     values: dict[str, Any]
@@ -415,13 +399,7 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
 
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
-    """Convert a setting from NumPy's types. An array becomes a list, or one vector.
-
-    Raises
-    ------
-    InputError
-        If a number is given as a text or a truth value.
-    """
+    """Convert a setting from NumPy's types. An array becomes a list, or one vector. A text is no number."""
     array = isinstance(value, range) or hasattr(value, "tolist")
     value = plain_values(value) if array else value
     if name not in cls.model_fields:
@@ -474,11 +452,7 @@ def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
 
 
 def parameter_entry(cls: type, name: str) -> str:
-    """A parameter's entry in the docstring of a class or of the nearest base.
-
-    ``kappa : float >= 1`` with ``Condition number: it is ...`` in the next line. Several names may share
-    an entry.
-    """
+    """A parameter's entry in the docstring of a class or of the nearest base. Several names may share it."""
     for base in cls.__mro__:
         entry = re.search(
             rf"^(?:\w+, )*{name}(?:, \w+)*(?: :.*)?\n((?:    .*\n?)+)",
@@ -538,11 +512,6 @@ def example_of(cls: Any) -> str:
         if name != "kind" and len(given) < 3 and isinstance(default, (int, float)):
             given[name] = default
     return ", ".join(f"{name}={value!r}" for name, value in given.items())
-
-
-def is_vector(annotation: Any) -> bool:
-    """Whether the type is a tuple or an optional tuple."""
-    return get_origin(bare_type(annotation)[0]) is tuple
 
 
 def canonical_json(value: object) -> str:

@@ -38,18 +38,11 @@ STUDY = """
 name = "added"
 seed = 1
 replicates = 16
-[problem]
-kind = "added_problem"
-[mechanism]
-kind = "added_mechanism"
-epsilon = 1.0
-[algorithm]
-kind = "added_algorithm"
-[grid]
-n = [64]
-level = [0.9]
-[[method]]
-kind = "added_method"
+problem = { kind = "added_problem" }
+mechanism = { kind = "added_mechanism", epsilon = 1.0 }
+algorithm = { kind = "added_algorithm" }
+grid = { n = 64 }
+method = [{ kind = "added_method" }]
 """
 
 

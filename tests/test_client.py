@@ -22,8 +22,7 @@ from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
@@ -254,6 +253,7 @@ def test_the_client_in_javascript_passes_the_vectors():
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "settings"), CLIENTS)
 def test_every_client_keeps_its_claim(name, settings, monkeypatch):
     """At confidence .999 and a fixed seed; with twice the budget the audit fails."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +9,6 @@ import pytest
 
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.trajectories import read_trajectories
-from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
 STUDY = {
@@ -70,20 +66,6 @@ def test_risks_are_those_of_theory(run):
         assert gap < 4.5 * row["mcse"], row
 
 
-def test_an_extended_study_keeps_its_rows(run, tmp_path):
-    more = Study.from_mapping({**STUDY, "replicates": 64, "grid": {"n": 8000}})
-    run_study(more, tmp_path, engine="serial")
-    long = read_trajectories(RunStore(tmp_path), damaged="refuse")
-    short = read_trajectories(RunStore(run), damaged="refuse")
-    both = {row["path"] for row in long.to_pylist()}
-
-    def rows_of(table):
-        return [r for r in table.to_pylist() if r["path"] in both and r["replicate"] < 40]
-
-    assert rows_of(long) == rows_of(short)
-    assert len(rows_of(long)) > 0
-
-
 def test_the_end_of_every_path_is_a_figure(run):
     pytest.importorskip("altair")
     from ldpflow.report.figures import last_risks, risk
@@ -91,22 +73,13 @@ def test_the_end_of_every_path_is_a_figure(run):
 
     results = Results.load(run)
     assert len(last_risks(results)) == 24
-    drawn = json.loads(risk(results, "sigma").to_json())
-    text = json.dumps(drawn)
+    text = risk(results, "sigma").to_json()
     assert all(name in text for name in ("dp_ambssgd", "ols", "sufficient_statistics"))
     # A baseline without a budget stands at every epsilon.
     values = risk(results, "epsilon").to_dict()["data"]["values"]
     assert {v["x"] for v in values if v["series"] == "ols"} == {20.0, 50.0}
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError, match="sigma"):
         risk(results, "kappa")
-    assert "sigma" in str(refused.value)
-
-
-def test_without_a_mechanism_only_where_none_is_needed():
-    assert Study.from_mapping(STUDY).mechanism[0].kind == "none"
-    with pytest.raises(InputError) as refused:
-        Study.from_mapping({**STUDY, "algorithm": {"kind": "tail_sgd"}})
-    assert refused.value.field == "mechanism"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +88,7 @@ def test_without_a_mechanism_only_where_none_is_needed():
         ({"algorithm": {"kind": "dp_ssgd", "epsilon": 0.5}}, "algorithm.epsilon"),
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 0.1}}, "grid.n"),
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 1.0, "iterations": 5}}, "algorithm.iterations"),
+        ({"algorithm": {"kind": "tail_sgd"}}, "mechanism"),
         ({"problem": {"kind": "quantile"}}, "algorithm.kind"),
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}}, "algorithm.kind"),
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}, "algorithm": {"kind": "ldp_sgd"}}, "mechanism.kind"),
@@ -132,15 +106,11 @@ def test_what_is_refused(changes, field):
 def test_a_file_has_so_many_records(tmp_path):
     x = np.random.default_rng(1).standard_normal((50, 2))
     pq.write_table(pa.table({"y": x.sum(axis=1), "a": x[:, 0], "b": x[:, 1]}), tmp_path / "f.parquet")
-    study = {
-        **STUDY,
-        "problem": {"kind": "least_squares", "file": str(tmp_path / "f.parquet"), "target": "y"},
-        "algorithm": {"kind": "ols"},
-    }
-    assert Study.from_mapping({**study, "grid": {"n": 50}})
-    with pytest.raises(InputError) as refused:
-        Study.from_mapping({**study, "grid": {"n": 51}})
-    assert "at most 50" in str(refused.value)
+    problem = {"kind": "least_squares", "file": str(tmp_path / "f.parquet"), "target": "y"}
+    study = STUDY | {"problem": problem, "algorithm": {"kind": "ols"}}
+    assert Study.from_mapping(study | {"grid": {"n": 50}})
+    with pytest.raises(InputError, match="at most 50"):
+        Study.from_mapping(study | {"grid": {"n": 51}})
 
 
 def test_what_cannot_work_is_warned_of():

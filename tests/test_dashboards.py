@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ldpflow.cli import main
+
+pytestmark = pytest.mark.thorough
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "dashboards.md"
 FILES = PAGE.with_suffix("")
 
@@ -31,12 +35,7 @@ def made(tmp_path_factory):
         (study,) = [b for b in blocks(PAGE.read_text(), r"\{code-cell\} ipython3") if "lf.Study(" in b]
         exec(study.replace("replicates=200", "replicates=40"), names)
         exec(sweep, names)
-        assert (
-            subprocess.run(
-                [sys.executable, "-m", "ldpflow", "export", "runs/own", "-o", "own.duckdb"]
-            ).returncode
-            == 0
-        )
+        assert main(["export", "runs/own", "-o", "own.duckdb"]) == 0
         for block in others:
             exec(block, names)
     return folder, names
@@ -46,10 +45,9 @@ def test_the_cells_of_the_page_are_tables_and_a_figure(made):
     folder, names = made
     run, rows = names["run"], names["rows"]
     assert rows.groupby(["epsilon", "law", "tau", "n", "method"])["hit"].mean().shape == (32,)
-    shares = (
-        run.summary().to_pandas().groupby(["epsilon", "law", "method"])["coverage_failures_as_misses"].mean()
-    )
-    assert names["table"].set_index(["epsilon", "law", "method"])["coverage"].sub(shares).abs().max() < 1e-12
+    keys = ["epsilon", "law", "method"]
+    shares = run.summary().to_pandas().groupby(keys)["coverage_failures_as_misses"].mean()
+    assert names["table"].set_index(keys)["coverage"].sub(shares).abs().max() < 1e-12
     assert "<svg" in (folder / "own.svg").read_text()
 
 
@@ -79,15 +77,12 @@ def test_the_page_with_a_picker(made, monkeypatch):
 
 def test_the_script_of_r(made):
     folder, _ = made
-    if shutil.which("Rscript") is None:
-        pytest.skip("R is not installed")
     names = "c('arrow', 'ggplot2', 'dplyr', 'rsimsum')"
     packages = f"quit(status = !all(sapply({names}, requireNamespace, quietly = TRUE)))"
-    if subprocess.run(["Rscript", "-e", packages]).returncode:
-        pytest.skip("the packages arrow, dplyr, ggplot2 and rsimsum are not installed in R")
-    done = subprocess.run(
-        ["Rscript", FILES / "simsum.R", folder / "runs" / "own"], capture_output=True, text=True, cwd=folder
-    )
+    if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", packages]).returncode:
+        pytest.skip("R with the packages arrow, dplyr, ggplot2 and rsimsum is not installed")
+    command = ["Rscript", FILES / "simsum.R", folder / "runs" / "own"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0 and "Coverage" in done.stdout, done.stderr
 
 

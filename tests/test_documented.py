@@ -26,18 +26,19 @@ PAGE = Path(__file__).parents[1] / "docs" / "reading-results.md"
 
 def test_every_column_stands_in_the_page_with_its_formula():
     text = PAGE.read_text()
-    formulas = {name: measure.formula for name, measure in {**COLUMNS, **RELATIVE}.items()}
+    formulas = {name: formula for name, (formula, _) in {**COLUMNS, **RELATIVE}.items()}
     formulas |= {name: formula for name, (formula, _, _) in DIAGNOSIS.items()}
     for name, formula in formulas.items():
         assert f"| `{name}` | {formula.replace('|', chr(92) + '|')} |" in text, name
     assert "`main_cause`" in text
 
 
-def test_the_page_of_tables_is_what_the_components_declare():
+def test_written_files_are_what_the_components_declare():
     # In a process of its own: other tests register components.
-    code = "from docs.tables import page; print(page(), end='')"
+    code = "from docs import stubs, tables; print(tables.page() + stubs.page(), end='')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TABLES.parents[1])
-    assert done.stdout == TABLES.read_text(), f"run python docs/tables.py {done.stderr}"
+    stubs = Path(lf.__file__).parent / "__init__.pyi"
+    assert done.stdout == TABLES.read_text() + stubs.read_text(), f"run docs/*.py {done.stderr}"
 
 
 def test_every_table_of_numbers_is_shown_on_one_page():

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.linear_regression import LinearRegression
@@ -35,26 +36,21 @@ def curves(request, tmp_path_factory):
     table = pq.read_table(out / "trajectories.parquet").to_pylist()
     rows = {(r["dimension"], r["mu"], r["gamma"], r["stat"], r["n"]): r for r in table}
     assert len(rows) == len(table) == 36 * 5 * 5
-    return request.param, rows
+    return rows
 
 
 def test_below_the_bounds(curves):
     """A11 at the studies' own step sizes, d = 5, 10, 20."""
-    study, rows = curves
-    checked = [r for r in rows.values() if r["theory_bound"] is not None]
+    checked = [r for r in curves.values() if r["theory_bound"] is not None]
     assert len(checked) == 36 * 5 * 2
-    for stat in ("last_exc", "avg_exc"):
-        ratios = [(r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in checked if r["stat"] == stat]
-        print(f"{study}: {stat}: (mean + 3 MCSE)/bound at most {max(ratios):.3f}")
-        assert max(ratios) <= 1
+    assert max((r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in checked) <= 1
 
 
 def test_figure_facts(curves):
     """A16: who wins, errors fall in mu, distances grow in d (excess loss at alpha = .9 does not)."""
-    _, rows = curves
 
     def end(d, mu, alpha, stat):
-        return rows[(d, mu, alpha, stat, LAST)]["mean"]
+        return curves[(d, mu, alpha, stat, LAST)]["mean"]
 
     for d in DIMENSIONS:
         for mu in BUDGETS:
@@ -74,25 +70,19 @@ def test_figure_facts(curves):
                 assert errors == sorted(errors) or (stat.endswith("exc") and alpha == 0.9)
 
 
-@pytest.mark.parametrize(("study", "c"), [("linear_regression", 0.4), ("logistic_regression", 1.0)])
-def test_excess_loss_below_the_fifth_and_sixth_theorem(study, c, tmp_path):
+@pytest.mark.parametrize(("problem", "c"), [(lf.LinearRegression(), 0.4), (lf.LogisticRegression(), 1.0)])
+def test_excess_loss_below_the_fifth_and_sixth_theorem(problem, c, tmp_path):
     """A11: mean + 3 MCSE at every checkpoint; observed at most .09 of T5 and .20 of T6."""
-    mapping = {
-        "name": "bounds",
-        "seed": 11,
-        "replicates": 512,
-        "problem": {"kind": study},
-        "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-        "algorithm": {"kind": "ldp_sgd", "gamma": [0.4, 0.6, 0.8], "c": c},
-        "grid": {"n": 2e4},
-        "trajectory": {"first": 1, "points": 9},
-    }
-    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
+    algorithm = lf.LdpSgd(gamma=[0.4, 0.6, 0.8], c=c)
+    checkpoints = {"first": 1, "points": 9}
+    study = lf.Study(
+        problem, lf.Gaussian(mu=[1.0, 2.0]), algorithm, n=2e4, replicates=512, seed=11, trajectory=checkpoints
+    )
+    run_study(study, tmp_path, engine="serial")
     rows = pq.read_table(tmp_path / "trajectories.parquet").to_pylist()
     for stat in ("last_exc", "avg_exc"):
         found = [(r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in rows if r["stat"] == stat]
         assert len(found) == 6 * 9
-        print(f"{study}, {stat}: at most {max(found):.3f} of the bound")
         assert max(found) < 0.4
 
 
@@ -109,7 +99,6 @@ def test_the_average_is_smoother_on_every_path():
         assert (rough[1] < rough[0]).all()
         for values, value in zip(rough, expected, strict=True):
             assert values.mean() == pytest.approx(value, rel=0.5)
-        print(f"alpha {alpha}: last {rough[0].mean():.3g}, average {rough[1].mean():.3g}")
 
 
 COVERAGE = {  # gamma: coverage at 1e4 and 1e5, mean bootstrap variance / Sigma at 1e4 and 1e5
@@ -124,22 +113,11 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
 
     4000 replicates: standard error .006 beside the reference's .009.
     """
-    mapping = {
-        "name": "coverage",
-        "seed": 7,
-        "replicates": 4000,
-        "problem": {"kind": "quadratic"},
-        "mechanism": {"kind": "gaussian", "mu": 1.0},
-        "algorithm": {"kind": "ldp_sgd", "gamma": list(COVERAGE), "c": 1.0},
-        "grid": {"n": [1e4, 1e5], "level": 0.9},
-        "method": [{"kind": "BB", "beta": 0.75}],
-    }
-    run_study(Study.from_mapping(mapping), tmp_path, engine="serial")
+    parts = lf.Quadratic(), lf.Gaussian(mu=1.0), lf.LdpSgd(gamma=[*COVERAGE], c=1.0)
+    study = lf.Study(*parts, lf.BlockBootstrap(beta=0.75), n=[1e4, 1e5], replicates=4000, seed=7)
+    run_study(study, tmp_path, engine="serial")
     store = RunStore(tmp_path)
-    paths = {
-        row["gamma"]: row["path"].removeprefix("p")
-        for row in pq.read_table(tmp_path / "summary.parquet").to_pylist()
-    }
+    paths = {row["gamma"]: row["path"].removeprefix("p") for row in store.read_summary().to_pylist()}
     sigma = 1 / 3 + 4
     for gamma, (first, second, one, two) in COVERAGE.items():
         table = store.replicates.read(paths[gamma], damaged="refuse")
@@ -148,6 +126,5 @@ def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
             here = n == users
             hit = np.abs(estimate[here]) <= 1.6448536269514722 * se[here]
             ratio = (se[here] ** 2).mean() * users / sigma
-            print(f"gamma {gamma}, n {users}: coverage {hit.mean():.3f}, variance {ratio:.3f} of Sigma")
             assert hit.mean() == pytest.approx(coverage, abs=0.03)
             assert ratio == pytest.approx(variance, abs=0.05)

@@ -27,25 +27,12 @@ def test_workflows_have_the_form_of_github_actions():
     check_schema("vendor.github-workflows", *WORKFLOWS)
 
 
-def linted(*files):
-    """The linter of workflows, which asks no network."""
-    program = Path(sys.executable).with_name("zizmor")
-    command = [str(program), "--offline", "--no-progress", "--no-config", *map(str, files)]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def test_the_linter_of_workflows_finds_nothing():
-    done = linted(*WORKFLOWS, ROOT / ".github" / "dependabot.yml")
+    program = Path(sys.executable).with_name("zizmor")
+    files = [*WORKFLOWS, ROOT / ".github" / "dependabot.yml"]
+    command = [program, "--offline", "--no-progress", "--no-config", *files]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_linter_of_workflows_notices_a_weakness(tmp_path):
-    weak = tmp_path / ".github" / "workflows" / "weak.yml"
-    weak.parent.mkdir(parents=True)
-    text = WORKFLOWS[0].read_text()
-    weak.write_text(text.replace("persist-credentials: false", "fetch-depth: 1"))
-    done = linted(weak)
-    assert done.returncode != 0 and "artipacked" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_version_is_the_same_everywhere():
@@ -54,10 +41,8 @@ def test_the_version_is_the_same_everywhere():
     headings = re.findall(r"^## \[(.*?)\](.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0][0] == version
     assert re.fullmatch(r" - (not yet released|\d{4}-\d\d-\d\d)", headings[0][1])
-    cluster = ROOT / "workflows" / "cluster"
-    images = re.findall(
-        r"REGISTRY/ldpflow:(\S+)", "".join(f.read_text() for f in cluster.iterdir() if f.is_file())
-    )
+    cluster = [file.read_text() for file in (ROOT / "workflows" / "cluster").iterdir() if file.is_file()]
+    images = re.findall(r"REGISTRY/ldpflow:(\S+)", "".join(cluster))
     assert len(images) >= 4 and {*images} == {version}
     assert f"git tag v{version}" in (ROOT / "CONTRIBUTING.md").read_text()
 
@@ -91,12 +76,3 @@ def test_the_matrix_runs_the_pythons_that_are_supported():
     assert project["requires-python"] == ">=3.11"
     listed = [c.rpartition(" ")[2] for c in project["classifiers"] if "Python :: 3." in c]
     assert listed == ["3.11", "3.12", "3.13", "3.14"]
-
-
-def test_ci_builds_the_site_without_warnings_and_asks_its_search():
-    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]["docs"][
-        "steps"
-    ]
-    for text in ((ROOT / ".ci" / "run").read_text(), " ".join(step.get("run", "") for step in steps)):
-        assert re.search(r"sphinx-build .*-W --keep-going", text)
-        assert "python docs/search_check.py" in text

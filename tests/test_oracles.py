@@ -11,37 +11,17 @@ from tests.oracles import asymptotics, batch_means, block_bootstrap, mechanisms,
 from tests.oracles.safe_floor import floor_power
 
 
-@pytest.mark.parametrize(
-    ("n", "beta", "expected"),
-    [
-        (10**8, 0.75, 10**6),
-        (10**6, 0.75, 31622),
-        (10**7, 0.75, 177827),
-        (10**6, 0.5, 1000),
-        (10**5, 0.6, 1000),
-        (10**6, "1/3", 100),
-        (1, 0.75, 1),
-        (2, 0.75, 1),
-    ],
-)
-def test_block_length(n, beta, expected):
-    exponent = Fraction(beta) if isinstance(beta, str) else beta
-    assert block_bootstrap.block_length(n, exponent) == expected
-
-
 def test_floor_snaps_within_a_billionth_only():
     assert floor_power(10**12 - 1, 0.5) == 10**6  # 999999.9999995, short of it by 5e-13 relative
     assert floor_power(10**8 - 1, 0.5) == 9999  # short of 10^4 by 5e-9 relative
     assert floor_power(10**8 + 1, 0.5) == 10**4
-
-
-def point_gradient(x_i, theta):
-    return theta - x_i
+    assert [floor_power(n, 0.75) for n in (10**8, 10**6, 1, 2)] == [10**6, 31622, 1, 1]
+    assert floor_power(10**6, Fraction(1, 3)) == 100
 
 
 def test_minibatch_by_hand_with_records_left_over():
     x = [1.0, 2.0, 3.0, 5.0, 8.0, 100.0, 100.0]
-    path = recursion.minibatch_sgd_path(x, point_gradient, 0.5, 0.5, 0.6, 3)
+    path = recursion.minibatch_path(x, lambda i, x_i, theta: theta - x_i, 0.5, 0.5, 0.6, 3)
     first = 0.5 - 0.5 * (0.5 - 2.0)
     second = first - 0.5 * 2**-0.6 * (first - (5.0 + 8.0 + 100.0) / 3.0)
     np.testing.assert_allclose(path, [[first], [second]])
@@ -49,21 +29,15 @@ def test_minibatch_by_hand_with_records_left_over():
 
 def test_minibatch_noise_is_divided_centrally_and_averaged_locally():
     x, s, sensitivity, epsilon = np.arange(9.0), 4, 3.0, 0.5
-    clean = recursion.minibatch_sgd_path(x, lambda x_i, theta: 0.0, 0.0, 1.0, 0.6, s)
-    np.testing.assert_array_equal(clean, np.zeros((2, 1)))
-    central = recursion.minibatch_central_dp_path(
-        x, lambda x_i, theta: 0.0, 0.0, 1.0, 0.6, s, sensitivity, epsilon, [[1.0], [-2.0]]
-    )
+    of_batches = sensitivity / epsilon * np.array([[1.0], [-2.0]])
+    central = recursion.minibatch_path(x, lambda i, x_i, theta: 0.0, 0.0, 1.0, 0.6, s, of_batches)
     np.testing.assert_allclose(central[:, 0], [-1.5, -1.5 + 2**-0.6 * 3.0])
     noise = np.array([[1.0], [2.0], [3.0], [-1.0], [4.0], [0.0], [0.0], [8.0], [99.0]])
-    local = recursion.minibatch_ldp_path(
-        x,
-        lambda i, x_i, theta: mechanisms.add_laplace(0.0, sensitivity, epsilon, noise[i - 1]),
-        0.0,
-        1.0,
-        0.6,
-        s,
-    )
+
+    def private_gradient(i, x_i, theta):
+        return mechanisms.add_laplace(0.0, sensitivity, epsilon, noise[i - 1])
+
+    local = recursion.minibatch_path(x, private_gradient, 0.0, 1.0, 0.6, s)
     np.testing.assert_allclose(local[:, 0], [-7.5, -7.5 - 2**-0.6 * 18.0])
 
 
@@ -78,22 +52,8 @@ def test_replicates_by_hand():
     assert block_bootstrap.conditional_sd(path, 2, 2) == pytest.approx([math.sqrt(65) / 4])
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.005, 0.05, 0.31, 0.5, 0.95, 0.999, 1.0])
-@pytest.mark.parametrize("size", [1, 2, 7, 500])
-def test_type_7_quantiles(probability, size):
-    values = np.random.default_rng(size).normal(size=size)
-    ours = block_bootstrap.quantile_type7(values, probability)
-    assert ours == pytest.approx(np.quantile(values, probability), rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n", "expected"), [(10**8, 100), (10**6, 31), (10**7, 56), (625, 5), (624, 4), (16, 2)]
-)
-def test_batch_count(n, expected):
-    assert batch_means.batch_count(n) == expected
-
-
-def test_batch_ends():
+def test_batch_counts_and_ends():
+    assert [batch_means.batch_count(n) for n in (10**8, 10**6, 625, 624)] == [100, 31, 5, 4]
     assert batch_means.batch_ends(1000, 9, 0.5) == [10 * k * k for k in range(1, 11)]
     assert batch_means.batch_ends(10**8, 4, 0.75) == [160_000 * k**4 for k in range(1, 6)]
     ends = batch_means.batch_ends(10**6, 31, 0.51)

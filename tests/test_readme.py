@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -50,17 +49,3 @@ def test_the_problem_is_right(tmp_path):
     file = tmp_path / "mean_of_readme.py"
     file.write_text(block("class Mean", "docs/own_component.md"))
     assert [str(finding) for finding in check_plugin(str(file)) if not finding.passed] == []
-    mean = lf.load_plugin(str(file)).Mean
-    study = lf.Study(
-        problem=mean(scale=[1.0, 2.0]),
-        mechanism=lf.Laplace(epsilon=2.0),
-        algorithm=lf.LdpSgd(),
-        methods=[lf.Oracle()],
-        n=[2e3],
-        replicates=64,
-    )
-    run = lf.sweep(study, tmp_path / "run", executor="serial")
-    assert run.summary()["problem"].to_pylist() == ["mean", "mean"]
-    assert run.summary()["scale"].to_pylist() == [1.0, 2.0]
-    assert min(run.summary()["coverage"].to_pylist()) > 0.7
-    assert sys.modules["ldpflow_plugin_mean_of_readme"]

@@ -22,18 +22,28 @@ import numpy as np
 from ldpflow.components.protocols.collections import fold_rounds
 from ldpflow.practice.transcripts.collection import read_collection, read_settings
 
-__all__ = ["Collection", "Refused"]
-
 
 class Refused(Exception):
     """A report that cannot count: the ticket is not ours, or its question is not asked any more."""
 
 
-class OneShot:
+class Questions:
+    """What is asked now. ``room`` has the users that are still needed, by place."""
+
+    round = 1
+
+    def draw_question(self) -> int | None:
+        return None
+
+    def place(self, question: int | None) -> int:
+        return 0
+
+
+class OneShot(Questions):
     """One round: every user has a question of a public coin, or none."""
 
     def __init__(self, design: Any) -> None:
-        self.protocol, self.round = design.protocol, 1
+        self.protocol = design.protocol
         self.room = [design.n]
 
     def draw_question(self) -> int | None:
@@ -44,9 +54,6 @@ class OneShot:
             nodes = 2 ** secrets.randbelow(round(math.log2(k)))
             return nodes + secrets.randbelow(nodes)
         return 1 + secrets.randbelow(k - 1) if kind in ("thresholds", "hrr") else None
-
-    def place(self, question: int | None) -> int:
-        return 0
 
     def parameters(self, question: int | None) -> dict[str, Any]:
         low, high = self.protocol.ends
@@ -67,7 +74,7 @@ class OneShot:
         self.room[0] -= 1
 
 
-class Rounds:
+class Rounds(Questions):
     """Rounds of thresholds, which follow from the counts of the rounds before."""
 
     def __init__(self, design: Any) -> None:
@@ -103,36 +110,29 @@ class Rounds:
             self.start_round()
 
 
-class Descent:
+class Descent(Questions):
     """Stochastic gradient descent: theta moves after every ``batch_size`` reports."""
 
     def __init__(self, design: Any) -> None:
         self.design, self.mechanism, self.algorithm = design, design.mechanism, design.algorithm
         self.size, self.steps = design.batch_size, design.n // design.batch_size
         start = design.start * (len(design.taus) // len(design.start))
-        self.round, self.thetas, self.sums, self.room = 1, list(start), [0.0] * len(start), [self.size]
-
-    def draw_question(self) -> None:
-        return None
-
-    def place(self, question: None) -> int:
-        return 0
+        self.thetas, self.sums, self.room = list(start), [0.0] * len(start), [self.size]
 
     def parameters(self, question: None) -> dict[str, Any]:
-        kind, taus = self.mechanism.kind, self.design.taus
+        kind, tau = self.mechanism.kind, self.design.taus[0]
         if kind == "cells":
             return {"thetas": self.thetas, "epsilon": self.mechanism.epsilon}
         public = {"theta": self.thetas[0]}
         if kind == "clipped_gaussian":
-            return public | {"tau": taus[0], "mu": self.mechanism.mu, "clip": self.mechanism.clip}
+            return public | {"tau": tau, "mu": self.mechanism.mu, "clip": self.mechanism.clip}
         public["epsilon"] = self.mechanism.epsilon
-        return public | {"tau": taus[0], "clip": max(taus[0], 1.0 - taus[0])} if kind == "laplace" else public
+        return public | {"tau": tau, "clip": max(tau, 1.0 - tau)} if kind == "laplace" else public
 
     def column(self, question: None) -> dict[str, Any]:
-        names = (
-            ["theta"] if self.mechanism.kind != "cells" else [f"theta_{q}" for q in range(len(self.thetas))]
-        )
-        return {"round": self.round, **dict(zip(names, self.thetas, strict=True))}
+        if self.mechanism.kind != "cells":
+            return {"round": self.round, "theta": self.thetas[0]}
+        return {"round": self.round, **{f"theta_{q}": theta for q, theta in enumerate(self.thetas)}}
 
     def valid(self, question: None, report: Any) -> bool:
         if self.mechanism.kind in ("randomized_response", "cells"):
@@ -143,13 +143,12 @@ class Descent:
         """A_i of a report: an unbiased estimate of F(theta) - tau."""
         if self.mechanism.kind in ("laplace", "clipped_gaussian"):
             return [report]
-        count = len(self.thetas) + 1  # of the answers; of a bit 1 says that the value lies in cell 0
+        # Of a bit 1 says that the value lies in cell 0.
         cell = 1 - report if self.mechanism.kind == "randomized_response" else report
         odds = math.exp(self.mechanism.epsilon)
-        keep, other = odds / (odds + count - 1), 1 / (odds + count - 1)
-        return [
-            ((cell <= q) - (q + 1) * other) / (keep - other) - tau for q, tau in enumerate(self.design.taus)
-        ]
+        keep, other = (weight / (odds + len(self.thetas)) for weight in (odds, 1.0))
+        taus = enumerate(self.design.taus)
+        return [((cell <= q) - (q + 1) * other) / (keep - other) - tau for q, tau in taus]
 
     def take(self, question: None, report: Any) -> None:
         self.sums = [a + b for a, b in zip(self.sums, self.gradient(report), strict=True)]
@@ -157,11 +156,9 @@ class Descent:
         if self.room[0] == 0:
             eta = self.algorithm.step_constant() * self.round ** -self.algorithm.step_exponent()
             factors = self.algorithm.step_factors() or (1.0,) * len(self.thetas)
-            moved = [
-                theta - eta * factor * total / self.size
-                for theta, factor, total in zip(self.thetas, factors, self.sums, strict=True)
-            ]
-            self.thetas, self.sums = sorted(moved), [0.0] * len(moved)
+            moves = zip(self.thetas, factors, self.sums, strict=True)
+            self.thetas = sorted(theta - eta * factor * total / self.size for theta, factor, total in moves)
+            self.sums = [0.0] * len(factors)
             if self.round < self.steps:
                 self.round, self.room = self.round + 1, [self.size]
 
@@ -279,9 +276,7 @@ class Collection:
             raise Refused("the question has changed; do not answer another")
         room[self.state.place(question)] -= 1
         row = (ticket["user"], ticket["round"], question, json.dumps(report))
-        self.database.execute(
-            "INSERT INTO reports (ticket, round, question, report) VALUES (?, ?, ?, ?)", row
-        )
+        self.database.execute("INSERT INTO reports VALUES (NULL, ?, ?, ?, ?)", row)
         accepted.append((question, report))
         return True
 
@@ -292,19 +287,15 @@ class Collection:
         """
         state = self.begin()
         complete = self.count - self.count % self.design.batch_size
+        query = "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?"
         with open(file, "w", newline="", encoding="utf-8") as out:
-            writer = None
-            rows = self.database.execute(
-                "SELECT question, report, ticket FROM reports ORDER BY number LIMIT ?", (complete,)
-            )
-            for question, text, user in rows:
-                report = json.loads(text)
-                row = state.column(question) | {"report": report, "user": user}
-                writer = writer or csv.DictWriter(out, list(row))
-                if state.round == 1 and out.tell() == 0:
-                    writer.writeheader()
-                writer.writerow(row)
-                state.take(question, report)
+            writer = csv.writer(out)
+            for at, (question, text, user) in enumerate(self.database.execute(query, (complete,))):
+                row = state.column(question) | {"report": json.loads(text), "user": user}
+                if at == 0:
+                    writer.writerow(row)
+                writer.writerow(row.values())
+                state.take(question, row["report"])
         return complete
 
     def close(self) -> None:

@@ -89,13 +89,7 @@ app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; the console's entry point.
-
-    Returns
-    -------
-    int
-        0 done; 1 ran but a check failed; 2 bad input; 130 interrupted.
-    """
+    """Run a command line; exit code 0: done, 1: ran but a check failed, 2: bad input, 130: interrupted."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what a locale cannot show is shown as a question mark
             stream.reconfigure(errors="replace")
@@ -118,8 +112,7 @@ def drop_output(error: OSError, code: int) -> int:
     return print_error(f"standard output cannot be written to: {error.strerror or error}", code)
 
 
-LEAST_ADDRESSES = 1280 * 2**20
-"""Bytes of address space below which PyArrow, Numba or BLAS may crash or hang when memory is short."""
+LEAST_ADDRESSES = 1280 * 2**20  # bytes; with less PyArrow, Numba or BLAS may crash or hang
 
 
 def check_limit(arguments: Sequence[str]) -> None:

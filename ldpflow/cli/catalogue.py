@@ -54,7 +54,7 @@ def new(
     folder: Annotated[str, typer.Option("--folder", help="Where the files go.")] = ".",
 ) -> None:
     """Write a small working component and its test, to start from."""
-    from ldpflow.testing.running import write_component
+    from ldpflow.testing.writing import write_component
 
     code, test = write_component(kind, name, folder)
     table = {"method": "[[method]]", "law": "[problem]"}.get(kind, f"[{kind}]")

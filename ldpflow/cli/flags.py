@@ -177,13 +177,7 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
-    """Values of ``--set NAME=VALUE,VALUE`` by name.
-
-    Raises
-    ------
-    InputError
-        If a name or its values are missing.
-    """
+    """Values of ``--set NAME=VALUE,VALUE`` by name."""
     found = {}
     for text in texts or ():
         name, _, values = text.partition("=")

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -91,11 +91,10 @@ def analyse(
     from ldpflow.practice.transcripts.analysis import analyse as compute
     from ldpflow.practice.transcripts.collection import merge_settings, read_settings
 
-    algorithm = {"gamma": gamma, "c": c, "theta0": one_or_all(theta0), "final_theta": one_or_all(final_theta)}
     given = {
         "problem": {"tau": tau},
         "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
-        "algorithm": algorithm,
+        "algorithm": {"gamma": gamma, "c": c, "theta0": theta0 or None, "final_theta": final_theta or None},
         "method": [{"kind": kind} for kind in method] if method else None,
         "level": level or None,
         "origin": origin,
@@ -116,21 +115,19 @@ def analyse(
     if "protocol" in stored and mechanism is None and mu is None:
         given |= {"protocol": {"epsilon": epsilon}, "mechanism": None}
     tables = merge_settings(drop_none(given), stored, str(settings))
-    count = read_count(n, "n")
-    found = compute(files, tables, n=count, adversarial_share=adversarial_share)
+    found = compute(files, tables, n=read_count(n, "n"), adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
         analysis_sheet(found).show(form)
     if html is not None:
-        write_page(found, html)
+        require_extra("report", "altair", "vl_convert")
+        from ldpflow.report.analysis_page import analysis_html
+        from ldpflow.report.charts import write_file
+
+        write_file(html, analysis_html(found).encode(), "html")
     if code := found.exit_code(strict):
         raise typer.Exit(code)
-
-
-def one_or_all(values: list[float] | None) -> float | list[float] | None:
-    """A single number for a flag that was given once."""
-    return values[0] if values and len(values) == 1 else values or None
 
 
 def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,10 +138,7 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 def analysis_sheet(analysis: Analysis) -> Sheet:
     from ldpflow.cli.tables import Sheet, Shown
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import method_label, shown_columns
-
-    def format_value(name: str, digits: int) -> Any:
-        return lambda row: "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
+    from ldpflow.practice.transcripts.result import method_label, shown_columns, shown_number
 
     rows = analysis.asked
     columns: list[Shown] = [("method", lambda row: method_label(row, rows))]
@@ -153,21 +147,12 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
     shown = shown_columns(rows, analysis.unit)
-    results = [(title, format_value(name, digits)) for title, name, digits in shown]
+    results: list[Shown] = [
+        (title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown
+    ]
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
     return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
-
-
-def write_page(analysis: Analysis, file: str) -> None:
-    require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.analysis_page import analysis_html
-
-    try:
-        Path(file).write_text(analysis_html(analysis), encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("html", file, "a file that can be written", f"{reason}.") from None
 
 
 def audit(
@@ -221,6 +206,10 @@ def audit(
 def audit_sheet(found: list[Audit]) -> Sheet:
     from ldpflow.cli.tables import Sheet, plain
 
+    def claim_text(row: dict[str, Any]) -> str:
+        delta = f", delta = {row['delta']:g}" if row["delta"] else ""
+        return f"{row['parameter']} = {row['claim']:g}{delta}"
+
     rows = [each.to_dict() for each in found]
     columns: list[Any] = [
         ("claim", claim_text),
@@ -231,11 +220,6 @@ def audit_sheet(found: list[Audit]) -> Sheet:
     notes = [f"{each.name}: {each.test}; inputs {each.inputs}" for each in found]
     notes.append(f"bounds at confidence {found[0].confidence:g}; a bound below the claim proves nothing")
     return Sheet(rows, [plain("name")], columns, notes=notes)
-
-
-def claim_text(row: dict[str, Any]) -> str:
-    delta = f", delta = {row['delta']:g}" if row["delta"] else ""
-    return f"{row['parameter']} = {row['claim']:g}{delta}"
 
 
 class PageFormat(StrEnum):

@@ -29,14 +29,8 @@ def reporter(
 ) -> Iterator[Callable[[Any], None]]:
     """Give a function that shows an event of the engine, while the context is open.
 
-    Parameters
-    ----------
-    replicates : int, optional
-        Replicates of every path that the study wants, those stored before included.
-    paths : mapping, optional
-        The study's paths and their settings, by the name of their partition.
-    continued : bool
-        Whether there is a run, which is read first.
+    ``replicates`` that the study wants of every path, the stored ones included. ``paths``: settings by path.
+    ``continued``: whether there is a run, which is read first.
     """
     console = Console(stderr=True)
     state = ProgressState(replicates, paths, continued)
@@ -95,15 +89,7 @@ class Bar(Progress):
 
 
 class ProgressState:
-    """Progress of a running sweep, in words.
-
-    Parameters
-    ----------
-    replicates, paths, continued
-        As in :func:`reporter`.
-    clock : callable
-        Monotonic seconds.
-    """
+    """Progress of a running sweep, in words; arguments as of :func:`reporter`."""
 
     def __init__(
         self,

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from ldpflow.results.published import MissingCell
 
 
+def of_study(text: str) -> Any:
+    return typer.Option(metavar="X", help=text, show_default="the study's")
+
+
+def output_option(text: str, default: str | bool = True) -> Any:
+    return typer.Option("-o", "--output", metavar="FILE", help=text, show_default=default)
+
+
+def factors(text: str, default: str = "by the design") -> Any:
+    return typer.Option(metavar="NAMES", help=text, show_default=default)
+
+
 def split_names(texts: list[str] | None) -> list[str] | None:
     """Names of columns, of which a text may hold several with commas."""
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
@@ -26,23 +38,22 @@ def split_names(texts: list[str] | None) -> list[str] | None:
 
 def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> bool:
     """Print the columns asked for, or for CSV and JSON all, as they are."""
-    from ldpflow.cli.tables import plain_sheet
+    from ldpflow.cli.tables import Sheet, plain
     from ldpflow.results.where import select_rows
 
     if columns is None and form not in (Format.csv, Format.json):
         return False
-    plain_sheet(select_rows(table, columns=split_names(columns))).show(form)
+    table = select_rows(table, columns=split_names(columns))
+    Sheet(table.to_pylist(), list(map(plain, table.column_names)), names=table.column_names).show(form)
     return True
 
 
 def all_rows(command: str, run: str, **options: object) -> str:
-    """Command that prints all rows of a table."""
     given = ((f"--{name}", str(value)) for name, value in options.items() if value is not None)
     return shlex.join(["ldpflow", command, run, *chain(*given), "--all"])
 
 
 def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
-    """What a condition left of ``total`` rows, and what the table's metadata note."""
     kept = [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
     note = (table.schema.metadata or {}).get(b"note", b"").decode()
     return [*kept, *([note] if note else [])]
@@ -97,19 +108,16 @@ def summary(
     total = table.num_rows
     table = select_rows(table, where)
     kept = notes_of(table, where, total)
-    notes = [
-        *([f"chosen from {line}" for line in kept] if best else kept),
-        *([BEST_OF_MANY] if best else []),
-        *stored_left_out(opened.store),
-    ]
     if best:
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
+        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
     table = select_rows(table, sort=split_names(sort))
     if not print_plain(table, form, columns):
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        replace(sheet, notes=[*sheet.notes, *notes]).show(form, every or best)
+        notes = [*sheet.notes, *kept, *stored_left_out(opened.store)]
+        replace(sheet, notes=notes).show(form, every or best)
 
 
 BEST_OF_MANY = (
@@ -256,7 +264,7 @@ def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
 
 def export(
     run: Run,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A DuckDB file to write.")],
+    output: Annotated[str, output_option("A DuckDB file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
@@ -316,31 +324,21 @@ def print_bibtex(study: Mapping[str, Any]) -> None:
 def trace(
     study: StudyName = "paper-table1",
     tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
-    epsilon: Annotated[
-        str | None, typer.Option(metavar="X", help="Privacy budget.", show_default="the study's")
-    ] = None,
-    beta: Annotated[
-        str | None, typer.Option(metavar="X", help="Block exponent of BB.", show_default="the study's")
-    ] = None,
-    level: Annotated[
-        str | None, typer.Option(metavar="X", help="Nominal coverage.", show_default="the study's")
-    ] = None,
+    epsilon: Annotated[str | None, of_study("Privacy budget.")] = None,
+    beta: Annotated[str | None, of_study("Block exponent of BB.")] = None,
+    level: Annotated[str | None, of_study("Nominal coverage.")] = None,
     method: Annotated[
         list[str] | None,
         typer.Option(metavar="ID", help="Interval method; may be repeated.", show_default="BB, BM, SN"),
     ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="X", help="Seed of the study.", show_default="the study's")
-    ] = None,
+    seed: Annotated[str | None, of_study("Seed of the study.")] = None,
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")] = 0,
     first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
     last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
     split: Annotated[int, typer.Option(min=1, help="n where the second panel begins.")] = 200_000,
     points: Annotated[int, typer.Option(min=2, help="Number of n, evenly spaced in log n.")] = 400,
     coordinate: Annotated[int, typer.Option(min=0, help="Coordinate that is drawn.")] = 0,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="svg, png, pdf or json.")
-    ] = "trace.svg",
+    output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
     parquet: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the rows of all coordinates too.")
     ] = None,
@@ -375,10 +373,7 @@ def trace(
 
 def report(
     run: Run,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The HTML file.", show_default="RUN/report.html"),
-    ] = None,
+    output: Annotated[str | None, output_option("The HTML file.", "RUN/report.html")] = None,
     follow: Annotated[
         bool,
         typer.Option(
@@ -439,29 +434,11 @@ def plot(
             "epsilon, dimension or epochs."
         ),
     ] = "n",
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="svg, png, pdf or json.", show_default="FIGURE.svg"
-        ),
-    ] = None,
+    output: Annotated[str | None, output_option("svg, png, pdf or json.", "FIGURE.svg")] = None,
     where: Where = None,
-    rows: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Factors of the rows of panels, with commas: law,tau.",
-            show_default="by the design",
-        ),
-    ] = None,
-    cols: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Factors of the columns of panels.", show_default="by the design"),
-    ] = None,
-    color: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Factors of the lines' colours.", show_default="method"),
-    ] = None,
+    rows: Annotated[list[str] | None, factors("Factors of the rows of panels, with commas: law,tau.")] = None,
+    cols: Annotated[list[str] | None, factors("Factors of the columns of panels.")] = None,
+    color: Annotated[list[str] | None, factors("Factors of the lines' colours.", "method")] = None,
     width: Annotated[
         str | None, typer.Option(metavar="X", help="Of the whole figure: 85mm, 3.3in, or pixels.")
     ] = None,

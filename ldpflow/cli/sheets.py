@@ -66,7 +66,7 @@ LOOKED = ("coverage_all_n", "coverage_at_stop")
 
 
 def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of a summary: settings that vary as columns, the others in lines below.
+    """Settings that vary as columns, the others in lines below.
 
     ``command`` prints all rows, and ``ordered`` says that the order of the rows was chosen.
     """
@@ -123,13 +123,12 @@ def shortfall(row: Row) -> float:
 
 
 def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
-    """A line for each method: in how many cells it holds its level, its coverages, median length."""
+    title = ALL if any(row["failures"] for row in rows) else "coverage"
     lines = []
     for line, own in by_method(rows, settings):
         states = [judge(row) for row in own]
-        line |= {"holds": states.count(HOLDS), "fails": states.count(FAILS)}
-        line |= {"unclear": states.count(UNDECIDED)}
-        title = ALL if any(row["failures"] for row in rows) else "coverage"
+        names = {"holds": HOLDS, "fails": FAILS, "unclear": UNDECIDED}
+        line |= {name: states.count(state) for name, state in names.items()}
         line |= {title: span(row[COVERAGE] for row in own)}
         lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
     return lines
@@ -172,18 +171,14 @@ def failures_line(rows: Sequence[Row]) -> str:
 
 
 def count_replicates(table: pa.Table, wanted: int | None) -> str:
-    """Say how many cells or followed paths a summary has, and how many replicates.
-
-    ``wanted``: what the study asks for. A summary uses all replicates, so more are pointed out.
-    """
+    """Numbers of cells or followed paths and of replicates, which may be more than are ``wanted``."""
     if table.num_rows == 0:
         return "no replicates"
     cells = "coverage" in table.column_names
     count = table.num_rows if cells else len(table["path"].unique())
     each = table["replicates"].to_pylist()
-    least, most = (f"{value:,}" for value in (min(each), max(each)))
-    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {least}"
-    words += f" to {most} replicates" if most != least else " replicates"
+    span = " to ".join(dict.fromkeys(f"{value:,}" for value in (min(each), max(each))))
+    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {span} replicates"
     beyond = wanted is not None and max(each) > wanted
     return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
 
@@ -199,10 +194,6 @@ TRAJECTORY_MEASURES = (
 
 
 def trajectory_sheet(table: pa.Table) -> Sheet:
-    """Sheet of trajectories at the last step of every path: varying settings, means with their MCSE.
-
-    CSV and JSON have all steps.
-    """
     wide: dict[str, Row] = {}
     for row in last_rows(table.to_pylist()):
         wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
@@ -218,7 +209,6 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
 
 
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
-    """Cautions about methods, one line per method and reason."""
     lines = []
     for method in sorted({row["method"] for row in rows}):
         for summary in declared:
@@ -238,7 +228,6 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
 
 
 def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of paired comparisons."""
     rows: list[Row] = table.to_pylist()
     names = table.column_names
     settings, constants = split_settings(["vs", *names[: names.index("vs")]], rows)
@@ -247,8 +236,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
     least = min((row["pairs"] for row in rows if row["paired"]), default=None)
-    smallest = f"The smallest comparison has {least} pairs of replicates."
-    instead = {} if least is None else {"pairs": smallest}
+    instead = {} if least is None else {"pairs": f"The smallest comparison has {least} pairs of replicates."}
     if some_undefined:
         most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
         instead["undefined, vs"] = (
@@ -288,7 +276,6 @@ TERM = " term"
 
 
 def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of explanations: the sum, rounded so that it adds up, and the main cause."""
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row) for row in table.to_pylist()]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -21,9 +21,6 @@ from rich.text import Text
 from ldpflow.cli.flags import Format
 from ldpflow.columns import no_formula, round_text, short, with_error
 from ldpflow.errors import plain_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Any], str]]
@@ -88,7 +85,6 @@ class Sheet:
             print_lines([*self.left_out(left), *self.below(self.constants)])
 
     def left_out(self, titles: Sequence[str]) -> list[str]:
-        """Lines on the results that a window was too narrow for."""
         if not titles:
             return []
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
@@ -250,10 +246,4 @@ def number(title: str, name: str, digits: int) -> Shown:
 
 
 def estimate(title: str, name: str, error: str) -> Shown:
-    """Column of a measure and its Monte Carlo standard error."""
     return title, lambda row: with_error(row[name], row[error])
-
-
-def plain_sheet(table: pa.Table) -> Sheet:
-    """Columns of a table as they are."""
-    return Sheet(table.to_pylist(), list(map(plain, table.column_names)), names=table.column_names)

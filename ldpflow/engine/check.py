@@ -38,9 +38,9 @@ from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
-from ldpflow.study.plugins import loaded_names
+from ldpflow.study.plugins import loaded_plugins
 from ldpflow.study.reading import check_plugins, stored_mapping, stored_plugins
-from ldpflow.study.stored import header_matches, stored_study, study_to_run, uses_files
+from ldpflow.study.stored import stored_study, study_to_run, uses_files
 
 STATUSES = (*FINISHED, "undefined", "diverged")
 Fault = tuple[str, NDArray[np.bool_]]
@@ -179,25 +179,9 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything wrong in a run; change nothing.
+    """Look for anything wrong in a run; findings, and numbers of parts and rows. Changes nothing.
 
-    Parameters
-    ----------
-    run : str
-        Directory or URI.
-    recompute : float, optional
-        Share of the replicates, chosen at random, that is computed again and compared bit by bit.
-
-    Returns
-    -------
-    findings : list of Finding
-    counts : dict of str to int
-        Parts and rows looked at.
-
-    Raises
-    ------
-    InputError
-        If there is no run.
+    ``recompute``: share of the replicates, chosen at random, that is computed again and compared bit by bit.
     """
     if recompute is not None and not 0 < recompute <= 1:
         raise InputError("recompute", recompute, "a share of the replicates, above 0 and at most 1")
@@ -211,16 +195,7 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 def repair_run(run: str, **options: Any) -> RunResult:
     """Set bad parts aside, end doubled rows, and compute what is missing then.
 
-    Parameters
-    ----------
-    run : str
-    **options
-        Of :func:`~ldpflow.engine.run.run_study`.
-
-    Raises
-    ------
-    InputError
-        If there is no run, its study cannot be read, or a sweep is writing to it.
+    ``options`` are those of :func:`~ldpflow.engine.run.run_study`.
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
@@ -300,7 +275,7 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_names()]
+    missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_plugins()]
     if study is None and missing:
         warnings.warn(
             f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "
@@ -316,8 +291,6 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield from stored_gaps(store, mapping)
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-    elif not header_matches(store, study):
-        yield Finding("study.toml: its hash is not that of its content")
 
 
 def provenance_findings(store: RunStore) -> Iterator[Finding]:
@@ -441,11 +414,6 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     """The summary computed from checked rows, and sentences on what does not follow from them.
 
     A run without rows gives the stored summary, and a sentence.
-
-    Raises
-    ------
-    InputError
-        If the run has neither rows nor a summary, or a file cannot be read.
     """
     stored = store.read_summary()
     study = stored_study(store)

@@ -10,6 +10,7 @@ there, or what is wrong. Then it runs ``ldpflow sweep --address auto``.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -40,13 +41,7 @@ STUDY, OUT = "ldpflow_study", "ldpflow_out"  # metadata of a job
 
 
 def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
-    """Do all that a sweep does before its first batch, and look for a file of the submitting machine.
-
-    Raises
-    ------
-    InputError
-        If the place is not the one that was meant, cannot be written to, is in use, or holds another study.
-    """
+    """Do all that a sweep does before its first batch, and look for a file of the submitting machine."""
     from ldpflow.engine.run import usable_parts
     from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
@@ -67,7 +62,10 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
     except (StorageError, InputError) as error:
-        if "://" not in out or out.startswith("file://") or about_the_study(error):
+        about_the_study = isinstance(error, InputError) and (
+            error.field != "out" or "no other sweep" in error.allowed
+        )
+        if "://" not in out or out.startswith("file://") or about_the_study:
             raise
         reason = error.reason if isinstance(error, StorageError) else error.hint
         raise InputError(
@@ -78,11 +76,6 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
             "says where), or start Ray with credentials in its environment; those of the machine "
             "that submits are not sent.",
         ) from error
-
-
-def about_the_study(error: StorageError | InputError) -> bool:
-    """Whether a message is about what the run holds rather than where it is."""
-    return isinstance(error, InputError) and (error.field != "out" or "no other sweep" in error.allowed)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -102,13 +95,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def write_study(study: Study, folder: str) -> None:
-    """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs.
-
-    Raises
-    ------
-    InputError
-        If a component is defined in a notebook or a script.
-    """
+    """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs."""
     settings = study.settings()
     files, modules = [], []
     for plugin in plugins_of(study.components()):
@@ -166,18 +153,9 @@ def cluster_address(address: str | None) -> str:
 
 
 class Jobs:
-    """The jobs of one cluster.
+    """The jobs of the cluster at an address (:func:`cluster_address`).
 
-    Parameters
-    ----------
-    address : str
-        See :func:`cluster_address`.
-
-    Raises
-    ------
-    InputError
-        Naming ``address``, if nothing answers there, the token is missing or wrong, or the cluster
-        has another Ray or another Python than this machine.
+    A cluster that does not answer, or has another token, Ray or Python, is refused.
     """
 
     def __init__(self, address: str) -> None:
@@ -245,21 +223,8 @@ class Jobs:
     def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head; the job's id.
 
-        Parameters
-        ----------
-        study : Study
-        out : str
-            An object store's address; a folder that this machine and the head share, or the head itself has
-            (``file://``).
-        cpus : int, optional
-            Cores to ask the cluster for.
-        options : sequence of str
-            Further options of ``ldpflow sweep``.
-
-        Raises
-        ------
-        InputError
-            As :func:`check` on the head.
+        ``out``: an object store's address, a folder that this machine and the head share, or one of the head
+        itself (``file://``). ``cpus``: cores to ask the cluster for. ``options``: of ``ldpflow sweep``.
         """
         with tempfile.TemporaryDirectory() as folder, probe_file(out) as here:
             write_study(study, folder)
@@ -364,34 +329,15 @@ def limited_client(client: type[Any]) -> type[Any]:
 
 
 def limit_answer(answer: Any, **options: Any) -> None:
-    answer.raw = Body(answer.raw)
-
-
-class Body:
-    """Body of an HTTP answer: reading it fails where it is too long or takes too long.
-
-    Parameters
-    ----------
-    raw : urllib3.HTTPResponse
-    """
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-        self.end = time.monotonic() + 4 * ANSWER_SECONDS
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.raw, name)
-
-    def stream(self, size: int, decode_content: bool) -> Iterator[bytes]:
-        """Chunks of the body, each as soon as it is there."""
-        total = 0
-        while chunk := self.raw.read1(size, decode_content=decode_content):
-            total += len(chunk)
-            if total > ANSWER_BYTES:
-                raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
-            if time.monotonic() > self.end:
-                raise TimeoutError
-            yield chunk
+    """Read an answer; refuse one that is too long or takes too long."""
+    end, body = time.monotonic() + 4 * ANSWER_SECONDS, bytearray()
+    while chunk := answer.raw.read1(2**16, decode_content=True):
+        body += chunk
+        if len(body) > ANSWER_BYTES:
+            raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
+        if time.monotonic() > end:
+            raise TimeoutError
+    answer.raw = io.BytesIO(body)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -327,13 +327,12 @@ def part_meta(seed: int, simulator: Simulator[Any, Any], cells: tuple[Cell, ...]
         seed,
         STREAM_VERSION,
         simulator.settings(),
-        package_versions() | {plugin.version_name: plugin.sha256 for plugin in plugins},
+        versions() | {plugin.version_name: plugin.sha256 for plugin in plugins},
         description(simulator) if plugins or names_file(simulator.settings()) else None,
         {cell_id(cell.columns()): cell.runs for cell in cells if cell.runs > 1},
     )
 
 
-package_versions = cache(versions)
 THREAD_NAME = "batches"
 
 

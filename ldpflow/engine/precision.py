@@ -37,21 +37,9 @@ LEAST = 200  # fewer replicates bias what is reported
 
 @dataclass(frozen=True)
 class Precision:
-    """Target precision of a sweep, in every cell.
+    """Target precision of a sweep in every cell: MCSE of coverage, relative MCSE of the mean length.
 
-    Parameters
-    ----------
-    target_mcse : float, optional
-        MCSE of coverage.
-    target_length : float, optional
-        Relative MCSE of the mean length.
-    min_replicates, max_replicates : int
-        The first and the last point of the schedule.
-
-    Raises
-    ------
-    InputError
-        If ``min_replicates`` is below 200, or ``max_replicates`` below it.
+    ``min_replicates`` and ``max_replicates`` are the first and the last point of the schedule.
     """
 
     target_mcse: float | None = None
@@ -135,12 +123,8 @@ class Precision:
     def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
         """Number of replicates that a path must have next, or None if it is done.
 
-        Parameters
-        ----------
-        cells : sequence of CellRows
-            All cells and coordinates of the path, rows under the number of their last replicate.
-        have : int
-            Replicates that all of them have, from 0 on; further rows are ignored.
+        ``cells`` are all cells and coordinates of the path, rows under the number of their last replicate.
+        ``have`` is the number of replicates that all of them have, from 0 on; further rows are ignored.
         """
         point = self.min_replicates
         while point <= have:
@@ -159,14 +143,9 @@ def agresti_coull(hits: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class Round:
-    """Replicates to compute before precision is judged again.
+    """Replicates to compute before precision is judged again, by path, the farthest from its target first.
 
-    Parameters
-    ----------
-    missing : list of list of Missing
-        By path, the one farthest from its target first.
-    steps_left : int
-        SGD steps that all paths will probably take from here to their targets.
+    ``steps_left``: steps that all paths will probably take from here to their targets.
     """
 
     missing: list[list[Missing]]
@@ -218,17 +197,10 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
 
 
 def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
-    """Exact effect of the stopping rule on one cell that covers with probability p.
+    """Exact mean and sd of the reported coverage of a cell that covers with probability p; mean replicates.
 
     The number of hits at each point of the schedule is a random walk with binomial steps. Its law is followed
     without the walks that have stopped.
-
-    Returns
-    -------
-    mean, sd : float
-        Of the coverage that is reported.
-    replicates : float
-        Mean number of replicates.
     """
     from scipy.stats import binom
 

@@ -17,7 +17,7 @@ from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators import finite_sum_kernel, one_pass_kernel
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
-from ldpflow.simulators.one_pass import OnePass, PathRequest, count_of, run_path
+from ldpflow.simulators.one_pass import OnePass, count_of, run_path
 from ldpflow.simulators.rows import rows_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_runs
 
@@ -42,35 +42,27 @@ def seconds_per_step(simulator: Simulator[Any, Any], request: Any, budget: float
     """CPU time of a step of LANES replicates, measured in about ``budget`` seconds."""
     simulator.prepare(request)
     if isinstance(simulator, OnePass):
-        return seconds_per_path_step(simulator, request, budget)
+        # A path of a given horizon has no further steps; another one may run on.
+        most = request.times[-1] if simulator.algorithm.depends_on_horizon() else 2**62
+
+        def run_steps(steps: int) -> None:
+            run_path(simulator, 0, range(LANES), [steps], [steps], request.sums)
+
+        return seconds_by_doubling(run_steps, min(16 * CHUNK, most), most, budget)
     if isinstance(simulator, FiniteSum):
-        return seconds_per_epoch_step(simulator, budget)
+        problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
+        data = draw_records(problem, 0, simulator.horizon, range(LANES))
+
+        def run_epochs(steps: int) -> None:
+            short = replace(plan, steps=steps)
+            run_erm(problem, algorithm, short, data, 0, simulator.key, range(LANES), [steps])
+
+        return seconds_by_doubling(run_epochs, min(plan.batches, max(1, plan.steps // 2)), plan.steps, budget)
     started, done = time.thread_time(), 0
     while not done or time.thread_time() - started < budget / 3.0:
         simulator.run(0, range(LANES), request)
         done += 1
     return (time.thread_time() - started) / (done * simulator.cost(request, 1).steps)
-
-
-def seconds_per_path_step(path: OnePass, request: PathRequest, budget: float) -> float:
-    # A path of a given horizon has no further steps; another one may run on.
-    most = request.times[-1] if path.algorithm.depends_on_horizon() else 2**62
-
-    def run(steps: int) -> None:
-        run_path(path, 0, range(LANES), [steps], [steps], request.sums)
-
-    return seconds_by_doubling(run, min(16 * CHUNK, most), most, budget)
-
-
-def seconds_per_epoch_step(simulator: FiniteSum, budget: float) -> float:
-    problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
-    data = draw_records(problem, 0, simulator.horizon, range(LANES))
-
-    def run(steps: int) -> None:
-        short = replace(plan, steps=steps)
-        run_erm(problem, algorithm, short, data, 0, simulator.key, range(LANES), [steps])
-
-    return seconds_by_doubling(run, min(plan.batches, max(1, plan.steps // 2)), plan.steps, budget)
 
 
 def seconds_by_doubling(run: Callable[[int], object], steps: int, most: int, budget: float) -> float:
@@ -137,9 +129,7 @@ def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
 RAY_NICENESS = 15  # of Ray's workers, if the user does not say
 RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop,
 RAY_SECONDS = 8.0  # and half a second to the first batch
-ROW_SECONDS = (
-    15e-6  # of Python code per row of a coordinate or checkpoint: 5 to 40 microseconds were measured
-)
+ROW_SECONDS = 15e-6  # of Python code per row of a coordinate or checkpoint: 5 to 40e-6 were measured
 
 
 def cores_of(engine: str, num_cpus: int | None) -> int:

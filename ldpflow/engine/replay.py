@@ -20,8 +20,7 @@ from ldpflow.study import Study
 from ldpflow.study.reading import check_plugins
 from ldpflow.study.stored import stored_study
 
-MOST_PATHS = 20
-"""Paths that an error lists."""
+MOST_PATHS = 20  # that an error lists
 
 
 def replay(
@@ -31,32 +30,12 @@ def replay(
     last: int | None = None,
     damaged: Damaged = "refuse",
 ) -> tuple[pa.Table, pa.Table]:
-    """Compute replicates of a path again.
+    """Rows of replicates ``replicate`` to ``last`` of a path: computed again, and as stored.
 
-    Parameters
-    ----------
-    run : path or URI
-    path_key : str or None
-        First digits of the path's key, with or without the p of the folder's name; None for the only path.
-    replicate : int
-        The first one.
-    last : int, optional
-        The last one, included; default ``replicate``.
-    damaged : "refuse" or list
-        As of :meth:`ldpflow.store.dataset.Dataset.scan`.
-
-    Returns
-    -------
-    computed, stored : pyarrow.Table
-        Rows in the store's schema and order, or trajectories of a path without intervals; equal bit for bit
-        if all is well. Of replicates without rows all cells of the study are computed, and nothing is stored.
-
-    Raises
-    ------
-    InputError
-        If the run has no such path or replicate.
-    LdpflowError
-        If they cannot be computed; says where it failed.
+    They have the store's schema and order, or are trajectories of a path without intervals. All is well if
+    they are equal bit for bit. Of replicates without rows all cells of the study are computed, and nothing is
+    stored.
+    ``path_key``: first digits of the path's key, with or without the p of the folder; None: the only path.
     """
     store = RunStore(run)
     end = (replicate if last is None else last) + 1

@@ -483,8 +483,8 @@ def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[Unreadabl
         # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
         store.replicates.compact(paths_to_compact(parts))
     store.write_summary(summary)
-    store.write_paths(stored_settings(store, damaged=[]))
+    store.write_summary(stored_settings(store, damaged=[]), "paths.parquet")
     followed = stored_trajectory_summary(store, damaged=damaged)
     if followed.num_rows:
-        store.write_trajectory_summary(followed)
+        store.write_summary(followed, "trajectories.parquet")
     return summary, followed, damaged

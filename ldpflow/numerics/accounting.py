@@ -239,6 +239,9 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
     return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
+UNPROVED = "Amplification by shuffling is not proved beyond."
+
+
 def largest_local_epsilon(n: int, delta: float) -> float:
     """log(n / (16 log(2/delta))), the largest eps_0 of the theorem."""
     with workdps(DIGITS):
@@ -252,20 +255,10 @@ def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
 
 
 def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
-    """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'.
-
-    Raises
-    ------
-    InputError
-        If eps_0 is beyond the range of the theorem.
-    """
-    if epsilon0 > largest_local_epsilon(n, delta):
-        raise InputError(
-            "epsilon0",
-            epsilon0,
-            f"at most {largest_local_epsilon(n, delta):.4g} for n = {n:,} and delta' = {delta:g}",
-            "Amplification by shuffling is not proved beyond.",
-        )
+    """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'."""
+    if epsilon0 > (largest := largest_local_epsilon(n, delta)):
+        allowed = f"at most {largest:.4g} for n = {n:,} and delta' = {delta:g}"
+        raise InputError("epsilon0", epsilon0, allowed, UNPROVED)
     with workdps(DIGITS):
         e0 = mpf(epsilon0)
         epsilon = central_epsilon(e0, mpf(delta), n)
@@ -279,27 +272,17 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
     delta' = delta/2; the other half goes to delta_0 = (delta/2)/((e^eps + 1)(1 + e^-eps_0/2) n). eps_0 <= 1
     is the largest with the first formula equal to ``epsilon``, and alpha = sqrt(2 log(1.25/delta_0))/eps_0,
     the classical calibration, which holds for eps_0 <= 1.
-
-    Raises
-    ------
-    InputError
-        If epsilon is larger than eps_0 = 1, or the range of the theorem, allows.
     """
     with workdps(DIGITS):
         half = mpf(delta) / 2
         high = min(mpf(1), mpf(largest_local_epsilon(n, float(half))))
         if high <= 0:
-            raise InputError(
-                "grid.n", n, "more users", "Amplification by shuffling is not proved for so few."
-            )
+            hint = "Amplification by shuffling is not proved for so few."
+            raise InputError("grid.n", n, "more users", hint)
         reached = central_epsilon(high, half, n)
         if mpf(epsilon) > reached:
-            raise InputError(
-                "algorithm.epsilon",
-                epsilon,
-                f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}",
-                "Amplification by shuffling is not proved beyond.",
-            )
+            allowed = f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}"
+            raise InputError("algorithm.epsilon", epsilon, allowed, UNPROVED)
         local = bisect(lambda e0: central_epsilon(e0, half, n) <= mpf(epsilon), 0, high, halvings=120)
         delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-local) / 2) * n)
         return float(mp.sqrt(2 * mp.log(mpf("1.25") / delta0)) / local), float(local)

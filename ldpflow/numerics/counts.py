@@ -145,19 +145,7 @@ def by_rejection(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyp
 
 @jit
 def binomial(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyped-def]
-    """A count from Bin(n, p), as a double.
-
-    Parameters
-    ----------
-    key0, key1 : uint64
-        Key words of the replicate's counter stream, 32 bits each.
-    index, stage, turn : int
-        Which count of the replicate: counter words below 2^32.
-    n : float
-        Trials, an integer in [0, 2^52]: a double holds no larger count and its half.
-    p : float
-        Probability; values outside [0, 1] count as the nearer end.
-    """
+    """A count from Bin(n, p), as a double, for an integer n in [0, 2^52]; p is clipped to [0, 1]."""
     if n <= 0.0 or p <= 0.0:
         return 0.0
     if p >= 1.0:

@@ -70,13 +70,7 @@ def kernel_function(component: type, name: str) -> Any:
 
 
 def part_of(component: object, name: str, required: bool = True) -> Any:
-    """Kernel function of a component, see :func:`kernel_function`.
-
-    Raises
-    ------
-    LdpflowError
-        If it is required and there is none.
-    """
+    """Kernel function of a component, see :func:`kernel_function`. An error if it is required and missing."""
     kind = type(component)
     function = kernel_function(kind, name)
     if function is None and required:
@@ -86,13 +80,7 @@ def part_of(component: object, name: str, required: bool = True) -> Any:
 
 
 def check_parameters(function: Any, name: str) -> None:
-    """Refuse a kernel function whose parameters are not those of :data:`PARAMETERS`.
-
-    Raises
-    ------
-    InputError
-        Naming file and function, with the parameters that it has and should have.
-    """
+    """Refuse a kernel function whose parameters are not those of :data:`PARAMETERS`, naming its file."""
     found = list(inspect.signature(function).parameters)
     given = found[1:] if found[:1] == ["kernel"] else found
     wanted = PARAMETERS[name]
@@ -107,13 +95,7 @@ def check_parameters(function: Any, name: str) -> None:
 
 
 def source_tree(function: FunctionType) -> ast.FunctionDef:
-    """A copy of the function's syntax tree, with the line numbers of its file.
-
-    Raises
-    ------
-    LdpflowError
-        If there is no source, or it changed after the import.
-    """
+    """A copy of the function's syntax tree, with the line numbers of its file, which must not change."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))

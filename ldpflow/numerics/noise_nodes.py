@@ -41,18 +41,9 @@ def normal_pair(bits):  # type: ignore[no-untyped-def]
 
 @jit
 def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyped-def]
-    """N(0, scale^2) for all coordinates and lanes of one node.
+    """N(0, scale^2) in all coordinates and lanes for the node (index 2^level, (index + 1) 2^level].
 
-    Parameters
-    ----------
-    out : array, shape (4 * ceil(d/4) * LANES,)
-        Flat over (coordinate, lane); coordinates beyond d are scratch.
-    keys : array of uint64, shape (2 * LANES,)
-        Key words of the lanes (see streams.lane_keys), first words first.
-    tree, level, index : int
-        The node covers the steps index * 2^level + 1 to (index + 1) * 2^level.
-    scale : float
-        Standard deviation.
+    ``out``, of size 4 ceil(d/4) LANES, is flat over (coordinate, lane); coordinates beyond d are scratch.
     """
     place = U64(index)
     c0 = place & LOW

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_new_ref
 from numba.extending import lower_builtin, type_callable
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
@@ -48,7 +46,8 @@ def type_of_array(context: Any) -> Any:
 @lower_builtin(register_array, types.IntegerLiteral)
 def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     count = signature.args[0].literal_value
-    memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), max(count, 1)))
+    with builder.goto_entry_block():  # once, if the call is in a loop
+        memory = builder.alloca(ir.ArrayType(ir.DoubleType(), max(count, 1)))
     memory.align = 64
     return array_over(context, builder, signature, memory, None)
 
@@ -59,8 +58,7 @@ def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any
     size = ir.Constant(word, 8 * signature.args[0].literal_value)
     memory = context.nrt.meminfo_alloc_aligned(builder, size, 64)
     data = context.nrt.meminfo_data(builder, memory)
-    made = array_over(context, builder, signature, data, memory)
-    return impl_ret_new_ref(context, builder, signature.return_type, made)
+    return array_over(context, builder, signature, data, memory)  # which owns the new memory
 
 
 def array_over(context: Any, builder: Any, signature: Any, memory: Any, owner: Any) -> Any:

@@ -35,18 +35,7 @@ TILE = 8
 
 @dataclass(frozen=True)
 class RunningSums:
-    """A group of running sums that a kernel accumulates under one name.
-
-    Parameters
-    ----------
-    name : str
-    count : callable
-        Sums per coordinate, by the dimension d.
-    moment : str
-        After the step, or over the transcript.
-    function : callable
-        The kernel function that takes a step, or a tile.
-    """
+    """Running sums, ``count(d)`` per coordinate, and the kernel function that takes a step or a tile."""
 
     name: str
     count: Callable[[int], int]
@@ -60,10 +49,9 @@ def regressors(dimension: int) -> int:
 
 
 def pieces(first: int, last: int) -> list[int]:
-    """Times of the sums over the transcript for the steps first + 1, ..., last.
+    """Times of the sums over the transcript for the steps first + 1, ..., last: powers of two, then ``last``.
 
-    The powers of two in between, then ``last``. The sum at ``first`` is to be subtracted if ``first`` is no
-    power of two.
+    The sum at ``first`` is to be subtracted if ``first`` is no power of two.
     """
     powers = [2**k for k in range(first.bit_length(), last.bit_length())]
     return [*(power for power in powers if first < power < last), last]

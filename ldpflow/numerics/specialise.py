@@ -365,11 +365,12 @@ def specialise(
     for argument in (*tree.args.args, *filter(None, (tree.args.vararg, tree.args.kwarg))):
         argument.annotation = None
     if ast.get_docstring(tree) is not None:
-        tree.body = tree.body[1:] or [ast.Pass(lineno=tree.lineno, col_offset=0)]
+        tree.body = tree.body[1:] or [ast.Pass()]
     local = {name for name in code.co_varnames if name != "kernel"}
     visible: dict[str, Any] = function.__globals__ | dict(inspect.getclosurevars(function).nonlocals)
     rewriter = Rewriter(what, visible, case, local)
     tree.body = rewriter.rewrite_block(tree.body)
+    ast.fix_missing_locations(tree)  # of blocks that are empty now
     inlining = inlining or case.inlining
     references: dict[str, Any] = {}
     targets = visible | rewriter.parts

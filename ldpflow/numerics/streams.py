@@ -65,11 +65,6 @@ def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, i
 
 
 def lane_keys(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
-    """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first.
-
-    Lanes without a replicate repeat the first one's.
-    """
-    words = np.array([counter_keys(seed, role, key, r) for r in replicates], dtype=np.uint64)
-    lanes = np.repeat(words[:1], LANES, axis=0)
-    lanes[: len(words)] = words
-    return np.ascontiguousarray(lanes.T).reshape(-1)
+    """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first."""
+    first = lane_states(seed, role, key, replicates)[:LANES]
+    return np.concatenate([first & np.uint64(0xFFFFFFFF), first >> np.uint64(32)])

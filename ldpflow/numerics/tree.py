@@ -55,21 +55,10 @@ def touched_nodes(steps: int, epoch: int) -> int:
 
 @dataclass(frozen=True)
 class NoiseTree:
-    """Released nodes of a tree, and their noise.
+    """Released nodes of a tree, and v of their noise (unit sensitivity) sigma sqrt(v).
 
-    Parameters
-    ----------
-    variance : float
-        v: the noise of a node is (unit sensitivity) sigma sqrt(v).
-    early_variance : float, optional
-        v of the nodes that end at step ``early`` or before. Default: ``variance``.
-    early : int
-    levels : int, optional
-        Number of levels that are released, from the leaves up. Default: all.
-    left : bool
-        Release nodes of even index alone, which are all that prefix sums read.
-    after : int
-        Release only nodes that start after this step.
+    Nodes that end at step ``early`` or before may have another v. Released are ``levels``, from the leaves
+    up, nodes that start ``after`` a step, and with ``left`` those of even index, all that prefix sums read.
     """
 
     variance: float
@@ -96,18 +85,10 @@ class NoiseTree:
 
 
 def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
-    """Cost c of trees that are released together, adaptively or not.
+    """Cost c of trees that are released together, adaptively or not, for T ``steps`` and M of an ``epoch``.
 
-    Parameters
-    ----------
-    trees : iterable of Tree
-    steps, epoch : int
-        T and M.
-    alpha : float in [1/M, 1]
-        Weight of the new gradient.
-    fixed : bool
-        Whether all epochs visit the records in one order. Otherwise the result is an upper bound for
-        every sequence of orders.
+    ``alpha``, in [1/M, 1], is the weight of the new gradient. Without one ``fixed`` order of all epochs the
+    result is an upper bound for every sequence of orders.
     """
     if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
@@ -119,10 +100,8 @@ def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, 
 
 def powers(base: float, count: int) -> NDArray[np.float64]:
     """base^0, ..., base^(count - 1) by multiplication in order."""
-    values = np.full(count, base)
-    values[0] = 1.0
-    result: NDArray[np.float64] = np.cumprod(values)
-    return result
+    values: NDArray[np.float64] = np.r_[1.0, np.full(count - 1, base)]
+    return values.cumprod()
 
 
 def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch: int, alpha: float) -> None:
@@ -260,22 +239,11 @@ def squared_weights(decay: float, cross: float) -> float:
 def reduced_variance(
     t: int, batches: int, alpha: float, cross: float, early: float, late: float, small: float
 ) -> tuple[float, float, float, float, float]:
-    """Variance per coordinate of the sensitivity-reduced momentum's noise at step t, by its parts.
+    """Variance per coordinate of the sensitivity-reduced momentum's noise at step t, by independent parts.
 
-    Parameters
-    ----------
-    t, batches : int
-        Step, and M.
-    early, late : float
-        Variance of a node of tree G that ends at step 2 M or before, and after.
-    small : float
-        Variance of a node of the trees Delta and r.
-
-    Returns
-    -------
-    first, second, gamma, delta, residual : float
-        Of the prefix and the window of G that enter in full, of the earlier windows of G (weight
-        ``cross``) and of Delta, and of r. All are independent.
+    They are of the prefix and the window of G that enter in full, of the earlier windows of G (weight
+    ``cross``) and of Delta, and of r. A node of tree G has variance ``early`` if it ends at step 2 M or
+    before, else ``late``, one of Delta and r ``small``.
     """
 
     def of_g(y: int, z: int) -> float:

@@ -14,71 +14,53 @@ from ldpflow.practice.transcripts.result import (
     limits_words,
     method_label,
     shown_columns,
+    shown_number,
 )
-from ldpflow.report.charts import GREY, METHODS, colours, named_scale, style_chart
-from ldpflow.report.page import render_page, script_json
+from ldpflow.report.charts import GREY, METHODS, Layout, colours, draw, named_scale, style_chart
+from ldpflow.report.figures import CAPTIONS
+from ldpflow.report.page import render_page
+from ldpflow.report.results import Row
 
 if TYPE_CHECKING:
     from ldpflow.practice.transcripts.methods import Row as AnalysisRow
     from ldpflow.practice.transcripts.result import Analysis
 
-PROGRESS = (
-    "What users were asked (the iterate), the average of all iterates so far, and the reported "
-    "regression with its interval at halves of the run. A run that arrived has an average that "
-    "does not drift any more."
-)
-CDF = (
-    "F^ at the edges of the bins, or at the thresholds that were asked at, without a fit: neither monotone "
-    "nor within [0, 1]. The rule is the interval to report, at the height of the quantile's level."
-)
-INTERVALS = "What was asked for. All but TR and TR-BM are around an average, and share its bias."
+FAMILIES = {"iterate": "oracle", "average": "BM", "regression": "TR"}
+"""Series of the run, each with the method whose colour it has."""
 
 
 def analysis_html(analysis: Analysis) -> str:
     """The whole page, which opens from disk without a network."""
     names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
-    sections, specs, verdicts = [], {}, []
+    figures, verdicts = [], []
     for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
         good = verdict.arrival in ("arrived", None) and not verdict.flags
         what = f"{len(verdict.flags) or 'no'} flags" if verdict.arrival is None else ARRIVAL[verdict.arrival]
         text = ": ".join(filter(None, (name, what)))
         verdicts.append({"good": good, "text": text, "flags": verdict.words})
         if isinstance(analysis.progress, EstimatedCdf):
-            chart = cdf_chart(analysis, analysis.progress, j)
-            figures = [("cdf", "Estimated distribution function", CDF, chart)]
-            caption = "What was asked for."
+            drawn = {"cdf": cdf_chart(analysis, analysis.progress, j)}
         else:
-            figures = [("progress", "Estimates along the run", PROGRESS, progress_chart(analysis, j))]
-            caption = INTERVALS
+            drawn = {"progress": progress_chart(analysis, j)}
         if any(row["lower"] is not None and row["coordinate"] == j for row in analysis.asked):
-            figures.append(("intervals", "Intervals", caption, intervals_chart(analysis, j)))
-        for kind, title, caption, chart in figures:
-            spec = specs[f"{kind}-{j}"] = chart.to_dict()
-            heading = ", ".join(filter(None, (title, name)))
-            section = {"id": f"{kind}-{j}", "heading": heading, "caption": caption}
-            sections.append(section | {"tall": 0, "left_out": None, "alt": spec["description"]})
+            drawn["limits" if "cdf" in drawn else "intervals"] = intervals_chart(analysis, j)
+        for kind, chart in drawn.items():
+            heading = ", ".join(filter(None, (CAPTIONS[kind]["heading"], name)))
+            figures.append((f"{kind}-{j}", heading, CAPTIONS[kind]["caption"], chart))
     shown = shown_columns(analysis.asked, analysis.unit)
+    notes = (*analysis.notes, analysis.scale_words(), analysis.adversarial_words())
     return render_page(
         "analysis.html.jinja",
+        figures,
         name=analysis.file.rpartition("/")[2],
         lead=" ".join(lead(analysis, j) for j in range(len(names))),
         verdicts=verdicts,
         facts=facts(analysis),
-        sections=sections,
-        head=[
-            "method",
-            "level",
-            "coordinate",
-            *(title for title, _, _ in shown),
-            "status",
-        ],
+        head=["method", "level", "coordinate", *(title for title, _, _ in shown), "status"],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
-        notes=[
-            text for text in (*analysis.notes, analysis.scale_words(), analysis.adversarial_words()) if text
-        ],
+        notes=[text for text in notes if text],
         methods=analysis.methods_paragraph(),
-        specs=script_json(specs),
     )
 
 
@@ -94,40 +76,35 @@ def lead(analysis: Analysis, j: int) -> str:
 def facts(analysis: Analysis) -> list[tuple[str, str]]:
     collection, algorithm = analysis.collection, analysis.algorithm
     taus = ", ".join(f"{tau:g}" for tau in collection.taus)
+    several = analysis.files > 1
     found = [
         ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
-        ("Reports", f"{analysis.users:,}" + (f" in {analysis.files} files" if analysis.files > 1 else "")),
+        ("Reports", f"{analysis.users:,}" + (f" in {analysis.files} files" if several else "")),
         ("Mechanism", analysis.privacy_words()),
     ]
     if algorithm is not None:
         steps = f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"
         found.append(("Steps", steps))
     elif collection.protocol is not None:
-        low, high = collection.protocol.ends
         bins = getattr(collection.protocol, "k", None)
-        low, high = inverse(collection.scale, (low, high)).tolist()
+        low, high = inverse(collection.scale, collection.protocol.ends).tolist()
         range_words = limits_words(low, high, analysis.unit)
         found.append(("Range", range_words + (f", {bins} bins" if bins else "")))
         found.append(("Rounds", f"{analysis.steps}"))
     if collection.batch_size > 1:
         found.append(("Reports to a step", f"{collection.batch_size:,}"))
     if analysis.sha256 is not None:
-        what = "the file" if analysis.files == 1 else "the files, one after the other"
+        what = "the files, one after the other" if several else "the file"
         found.append((f"SHA-256 of {what}", analysis.sha256))
     return found
 
 
 def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:
-
-    def cell(name: str, digits: int) -> str:
-        value = row.get(name)
-        return "-" if value is None else f"{value:.{digits}g}"
-
     return [
         method_label(row, analysis.asked),
         f"{row['level']:g}",
         analysis.coordinate_name(row["coordinate"]) or "0",
-        *(cell(name, digits) for _, name, digits in shown_columns(analysis.asked)),
+        *(shown_number(row, name, digits) for _, name, digits in shown_columns(analysis.asked)),
         row["status"],
     ]
 
@@ -140,38 +117,30 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
     """Iterate and average over the steps, and the reported regression at halves of the run."""
     progress = analysis.progress
     assert not isinstance(progress, EstimatedCdf)
-    lines = [
-        {"step": step, "value": value, "what": what}
-        for what, values in (("iterate", progress.iterate), ("average", progress.average))
+    place: Row = {"row": (0, "all"), "panel": "all"}
+    points = [
+        place | {"series": series, "x": step, "y": value}
+        for series, values in (("iterate", progress.iterate), ("average", progress.average))
         for step, value in zip(progress.steps.tolist(), values[:, j].tolist(), strict=True)
     ]
-    fits = [
-        {
-            "step": row["n"] // analysis.collection.batch_size,
-            "value": row["estimate"],
-            "lower": row["lower"],
-            "upper": row["upper"],
-            "what": "regression",
-        }
-        for row in progress.fits
-        if row["coordinate"] == j and row["status"] == "ok"
-    ]
-    shades = {"iterate": GREY, "average": METHODS["BM"]} | ({"regression": METHODS["TR"]} if fits else {})
-    colour = alt.Color("what:N", title=None, scale=named_scale(shades))
-    powers = alt.Axis(values=[10**k for k in range(len(str(analysis.steps)))], format="~s")
-    x = alt.X("step:Q", title="step", scale=alt.Scale(type="log", nice=False), axis=powers)
-    y = alt.Y("value:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False))
-    chart = alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour)
-    if fits:
-        base = alt.Chart(alt.Data(values=fits)).encode(x=x, color=colour)
-        chart = chart + base.mark_rule(strokeWidth=1.6).encode(y="lower:Q", y2="upper:Q")
-        chart = chart + base.mark_point(filled=True, size=45).encode(y=y)
-    row = analysis.reported(j)
-    end = (
-        "" if row is None else f" The regression ends at {row['estimate']:.6g} {analysis.unit}".rstrip() + "."
+    for row in progress.fits:
+        if row["coordinate"] == j and row["status"] == "ok":
+            step = row["n"] // analysis.collection.batch_size
+            point = place | {"series": "regression", "x": step, "y": row["estimate"], "marked": 1}
+            points.append(point | {"low": row["lower"], "high": row["upper"]})
+    names = {point["series"] for point in points}
+    reported = analysis.reported(j)
+    last = "" if reported is None else f"{reported['estimate']:.6g} {analysis.unit}".rstrip()
+    layout = Layout(
+        "Estimates along the run",
+        "step",
+        with_unit("theta", analysis),
+        [(name, family) for name, family in FAMILIES.items() if name in names],
+        log_x=True,
+        ribbons=True,
+        remark=f"The regression ends at {last}." if last else "",
     )
-    text = f"Iterate and average of theta over {analysis.steps:,} steps.{end}"
-    return style_chart(chart.properties(width=620, height=300), "Estimates along the run", text)
+    return draw(points, layout)
 
 
 def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:

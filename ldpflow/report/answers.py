@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpflow.columns import round_text, short, with_error
+from ldpflow.columns import round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.report.results import Results, Row, with_misses
+from ldpflow.report.results import CellIdentity, Results, Row, measured
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
     MOST,
-    TOLERANCE,
     UNDECIDED,
     ArenaSetting,
     judge,
@@ -28,16 +26,12 @@ from ldpflow.results.arena import (
     standings,
     why_barred,
 )
-from ldpflow.store.schema import cell_id, cell_keys
 
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
 MOST_NAMED = 4
 """Most groups of methods that a sentence names."""
-
-Place = tuple[str, str, int]
-"""Path (``p`` and its key), cell id and coordinate."""
 
 CAUSES = {
     "bias": "the bias of the estimate",
@@ -49,8 +43,7 @@ CAUSES = {
 """Main causes of a low coverage in words."""
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(NamedTuple):
     """What a study found, in two sentences, and the cells that they name, each with the reason."""
 
     sentences: list[str]
@@ -154,31 +147,25 @@ def fails_by_undefined(row: Row) -> bool:
     return judge({**row, "replicates": finished, COVERAGE: row["coverage"]}) != FAILS
 
 
-def level_rule(results: Results) -> str:
-    """The rule by which a method holds its level, fails, or has too few replicates to say."""
-    least = max((least_replicates(level) for level in results.values("level")), default=0)
-    return (
-        "A method holds its level in a cell if the 95% Monte Carlo interval (Wilson) of its coverage, "
-        f"failures counted as misses, begins at most {100 * TOLERANCE:g} points below the level; it fails if "
-        "the interval ends lower than that. A method that covers as often as its level says is shown to hold "
-        f"it from about {least:,} replicates on. Each cell is judged by itself."
-    )
+def least(results: Results) -> int:
+    """Replicates from which on a method that covers as often as its level says is shown to hold it."""
+    return max((least_replicates(level) for level in results.values("level")), default=0)
 
 
-def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, Any]]:
+def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, str]]:
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
     for series in dict.fromkeys(row["series"] for row in results.rows):
-        rows = [with_misses(row) for row in results.rows if row["series"] == series]
+        rows = [row for row in results.rows if row["series"] == series]
         states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
-        failed, total = sum(row["failures"] for row in rows), sum(row["replicates"] for row in rows)
+        failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
         found.append(
             {
                 "series": series,
                 "cells": str(len(rows)),
-                "coverage": span([row["coverage"] for row in rows], 3),
+                "coverage": span([row[COVERAGE] for row in rows], 3),
                 **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
                 "recommended": str(best.count(series)),
                 "length": span([length for length in lengths if length is not None], 2),
@@ -188,11 +175,9 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
     return found
 
 
-def span(values: list[float], decimals: int) -> str:
-    if not values:
-        return "-"
-    low, high = f"{min(values):.{decimals}f}", f"{max(values):.{decimals}f}"
-    return low if low == high else f"{low} to {high}"
+def span(values: Sequence[float], decimals: int) -> str:
+    ends = [f"{end(values):.{decimals}f}" for end in (min, max)] if values else ["-"]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def ratio(value: float | None, of: float | None) -> float | None:
@@ -207,9 +192,14 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
     across = sorted({setting.keys["n"] for setting in settings})
     down: dict[tuple[str, ...], dict[int, dict[str, str]]] = {}
     for setting in settings:
-        if setting.reference is not None:
-            label = tuple(short(setting.reference.row[name]) for name in names)
-            down.setdefault(label, {})[setting.keys["n"]] = choice(setting)
+        if (entry := setting.reference) is not None:
+            label = tuple(short(entry.row[name]) for name in names)
+            none = UNDECIDED if setting.undecided else "none holds its level"
+            down.setdefault(label, {})[setting.keys["n"]] = {
+                "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
+                "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
+                "kind": "good" if setting.best else "open" if setting.undecided else "bad",
+            }
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
     everywhere = safest(standings(settings))
     series = {entry.label: entry.row["series"] for setting in settings for entry in setting.entries}
@@ -225,17 +215,6 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
     }
 
 
-def choice(setting: ArenaSetting) -> dict[str, str]:
-    entry = setting.reference
-    assert entry is not None
-    none = UNDECIDED if setting.undecided else "none holds its level"
-    return {
-        "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-        "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
-        "kind": "good" if setting.best else "open" if setting.undecided else "bad",
-    }
-
-
 def failures(results: Results) -> dict[str, Any]:
     """Cells with failed replicates, the most failed first, and why they failed."""
     rows = [row for row in results.rows if row["failures"]]
@@ -243,11 +222,6 @@ def failures(results: Results) -> dict[str, Any]:
     names = results.varying()
     shown = rows[:MOST_FAILED]
     diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
-    keys = cell_keys(results.table.schema)
-
-    def place(row: Row) -> Place:
-        return row["path"], cell_id({name: row.get(name) for name in keys}), row["coordinate"]
-
     head = ["method", "failed", "coverage, failures as misses", "coverage of the others", "why"]
     return {
         "total": f"{sum(row['replicates'] for row in results.rows):,}",
@@ -258,9 +232,8 @@ def failures(results: Results) -> dict[str, Any]:
                 *(short(row[name]) for name in names),
                 row["series"],
                 f"{row['failures']:,} of {row['replicates']:,}",
-                with_error(row["coverage_failures_as_misses"], row["coverage_failures_as_misses_mcse"]),
-                with_error(row["coverage"], row["coverage_mcse"]),
-                why_failed(row, diverged.get(place(row), 0)),
+                *(measured(row, name) for name in (COVERAGE, "coverage")),
+                why_failed(row, diverged[results.identity(row)]),
             ]
             for row in shown
         ],
@@ -268,12 +241,12 @@ def failures(results: Results) -> dict[str, Any]:
     }
 
 
-def diverged_counts(results: Results, paths: Collection[str]) -> dict[Place, int]:
+def diverged_counts(results: Results, paths: Collection[str]) -> Counter[CellIdentity]:
     """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
 
     Reads one column of the parts; of replicates that two parts hold it counts both.
     """
-    found: dict[Place, int] = {}
+    found: Counter[CellIdentity] = Counter()
     for path in paths:
         rows = results.store.replicates
         parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
@@ -282,8 +255,8 @@ def diverged_counts(results: Results, paths: Collection[str]) -> dict[Place, int
             counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
             for at in np.flatnonzero(counts).tolist():
                 cell, coordinate = divmod(at, part.rows_per_cell)
-                place = (path, cell_id(part.cells[cell]), coordinate)
-                found[place] = found.get(place, 0) + int(counts[at])
+                key = {"path": path, **part.cells[cell], "coordinate": coordinate}
+                found[results.identity(key)] += int(counts[at])
     return found
 
 

@@ -35,6 +35,7 @@ from ldpflow.report.results import Row
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
 OTHERS = ("#9a7420", "#6a6fd0", "#3d8a9e", "#c0504d", "#6d8b2f")
 GREY = "#858585"
+RULE: dict[str, Any] = {"color": GREY, "strokeDash": [5, 4]}
 MISSES = {"covers": "#8a939e", "lies too high": "#d55e00", "lies too low": "#9a5bb5"}
 RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
 
@@ -126,7 +127,7 @@ def save(chart: Any, file: str | os.PathLike[str]) -> None:
     write_file(file, content.encode() if isinstance(content, str) else content)
 
 
-def write_file(file: str | os.PathLike[str], content: bytes) -> None:
+def write_file(file: str | os.PathLike[str], content: bytes, field: str = "output") -> None:
     """Write a file in one step, so that a reader finds an old or a new one."""
     target = Path(file)
     unfinished = target.with_name(target.name + ".unfinished")
@@ -136,7 +137,7 @@ def write_file(file: str | os.PathLike[str], content: bytes) -> None:
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         reason = error.strerror or str(error)
-        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+        raise InputError(field, str(file), "a file that can be written", f"{reason}.") from None
 
 
 Z95 = 1.959963984540054
@@ -149,8 +150,8 @@ FLAT = 110
 PICK = "@"
 LETTER = 6.5
 """Pixels of a letter of an axis title."""
-NARROWEST = 50
-"""Least width of a panel in a file."""
+LEAST = {"width": 50, "height": 25}
+"""Least size of a panel in a file."""
 UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
 """Pixels of a unit of length."""
 MAX_RANKED = 8
@@ -167,58 +168,38 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
 WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
-DATA: tuple[str, ...] = (
-    "panel", "series", "part", "x", "place", "y", "low", "high", "ideal", "band_low",
-    "band_high", "shared", "marked", "replicates", "failures", "below",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a chart has beside its points.
-
-    Parameters
-    ----------
-    heading, x, y : str
-        Title of the chart and of its axes.
-    series : sequence of (str, str)
-        Series in the order of the legend, each with its family: series of one family share a colour, and
-        series of one single family have a ramp of colours.
-    log_x, log_y : bool
-    ranked : bool
-        While the values of x are few they stand at equal distances, and the series of each value side by
-        side, so that their error bars do not hide each other.
-    domain : (float, float), optional
-        Ends of the vertical axis.
-    from_zero : bool
-        Whether a linear vertical axis begins at 0.
-    theory : mapping of str to str
-        Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and what the
-        legend calls them.
-    ribbons : bool
-        Whether Monte Carlo intervals are bands along a line instead of bars.
-    tips : sequence of str
-        Further fields that the pointer shows.
-    remark : str
-        What can be read off the chart, for those who cannot see it.
-    left_out : str
-        What the run has and the chart does not show.
-    """
+    """What a chart has beside its points."""
 
     heading: str
     x: str
     y: str
+    """Titles of the axes."""
     series: Sequence[tuple[str, str]]
+    """Series in the order of the legend, each with its family: series of one family share a colour, and
+    series of one single family have a ramp of colours."""
     log_x: bool = False
     log_y: bool = False
     ranked: bool = False
+    """While the values of x are few they stand at equal distances, and the series of each value side by
+    side, so that their error bars do not hide each other."""
     domain: tuple[float, float] | None = None
+    """Ends of the vertical axis."""
     from_zero: bool = False
     theory: Mapping[str, str] = field(default_factory=dict)
+    """Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and their words
+    in the legend."""
     ribbons: bool = False
+    """Whether Monte Carlo intervals are bands along a line instead of bars."""
     tips: Sequence[str] = ()
+    """Further fields that the pointer shows."""
     remark: str = ""
+    """What can be read off the chart, for those who cannot see it."""
     left_out: str = ""
+    """What the run has and the chart does not show."""
 
 
 def draw(points: Sequence[Row], layout: Layout) -> Any:
@@ -227,57 +208,48 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     scale, axis = vertical(points, layout)
     look = looks(points, layout)
     known = {name for point in points for name in point}
+    named = isinstance(points[0]["x"], str)  # no line joins laws
     base = alt.Chart()
     by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
-
     title = y_title(points, layout.y)
 
     def up(name: str) -> alt.Y:
         return alt.Y(f"{name}:Q", title=title, scale=scale, axis=axis)
 
+    def layer(mark: Any, name: str, **channels: Any) -> Any:
+        return mark.encode(x=x, y=up(name), **channels).transform_filter(f"isValid(datum.{name})")
+
     def line(name: str, kind: str) -> Any:
         """A line that knows what it is of, where dashes say that."""
         channels = {key: look[key] for key in ("color", "strokeDash", "strokeWidth") if key in look}
-        width: dict[str, Any] = (
-            {} if "strokeWidth" in look else {"strokeWidth": 1.6 if kind == SIMULATED else 1.2}
-        )
-        drawn = base.mark_line(clip=True, aria=False, **width).encode(x=x, y=up(name), detail=by, **channels)
-        drawn = drawn.transform_filter(f"isValid(datum.{name})")
+        width = alt.Undefined if "strokeWidth" in look else 1.6 if kind == SIMULATED else 1.2
+        drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, detail=by, **channels)
         return drawn.transform_calculate(kind=f"'{kind}'") if layout.theory else drawn
 
     layers = []
     if "band_low" in known:
-        low, high = alt.Y("min(band_low):Q", scale=scale, title=title, axis=axis), "max(band_high):Q"
-        layers.append(base.mark_rect(opacity=0.16, color=GREY).encode(y=low, y2=high))
+        band = base.mark_rect(opacity=0.16, color=GREY)
+        layers.append(band.encode(y=up("min(band_low)"), y2="max(band_high):Q"))
     if "ideal" in known:
-        ideal = alt.Y("mean(ideal):Q", scale=scale, title=title, axis=axis)
-        layers.append(base.mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5).encode(y=ideal))
-    named = isinstance(points[0]["x"], str)  # no line joins laws
+        layers.append(base.mark_rule(strokeWidth=1.5, **RULE).encode(y=up("mean(ideal)")))
     if "shared" in known:
-        look_of: dict[str, Any] = {"color": GREY, "clip": True}
-        theory = base.mark_line(strokeDash=[5, 4], strokeWidth=1.5, **look_of)
-        theory = base.mark_tick(thickness=1.5, **look_of) if named else theory
-        layers.append(theory.encode(x=x, y=up("shared")).transform_filter("isValid(datum.shared)"))
+        theory = base.mark_line(strokeWidth=1.5, clip=True, **RULE)
+        tick = base.mark_tick(thickness=1.5, color=GREY, clip=True)
+        layers.append(layer(tick if named else theory, "shared"))
+    ends = {"y2": "high:Q", "color": look["color"]}
     if layout.ribbons and "low" in known:
-        ribbon = base.mark_area(opacity=0.2, clip=True, aria=False).encode(
-            x=x, y=up("low"), y2="high:Q", color=look["color"], detail=by
-        )
-        layers.append(ribbon.transform_filter("isValid(datum.low)"))
+        layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", detail=by, **ends))
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if not layout.ribbons:
-        bars = base.mark_rule(strokeWidth=1.4, clip=True).encode(
-            x=x, y=up("low"), y2="high:Q", color=look["color"]
-        )
-        layers.append(bars.transform_filter("isValid(datum.low)"))
+        layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
     dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
         x=x, y=up("y"), tooltip=tooltip(known, layout, named), color=look["color"], shape=look["shape"]
     )
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
-    columns = (*DATA, *layout.theory, *layout.tips)
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
-    drawn, words = panels(points, columns, layers, y=layout.y), in_words(points, layout)
+    drawn, words = panels(points, layers, y=layout.y), in_words(points, layout)
     # Many long names would make the figure wider than its panels.
     return style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
 
@@ -289,47 +261,45 @@ def y_title(points: Sequence[Row], title: str) -> str | None:
 
 def panels(
     points: Sequence[Row],
-    columns: Sequence[str],
     layers: Sequence[Any],
     size: Mapping[str, int] | None = None,
     y: str | None = None,
+    **scales: Any,
 ) -> Any:
     """The layers drawn over the points: a grid of rows and columns, or panels in rows of :data:`COLUMNS`.
 
-    ``y`` is the title of the vertical axes of a grid with several rows.
+    ``y`` is the title of the vertical axes of a grid with several rows; ``scales`` says which channels have a
+    scale for each panel.
     """
-    picks = dict.fromkeys(name for point in points for name in point if name.startswith(PICK))
-    # What a point does not have is left out: it would be most of the page.
     values = [
-        {k: clean(p[k]) for k in (*columns, *picks) if p.get(k) is not None}
+        {k: clean(v) for k, v in p.items() if v is not None and not isinstance(v, tuple)}
         | {k: p[k][1] for k in ("row", "column") if k in p}
         for p in points
     ]
     down, across = (sorted({p[k] for p in points if k in p}) for k in ("row", "column"))
-    grid = bool(across)
     # Four panels make two rows, as on the page.
-    count = len(across) if grid else 2 if len(down) == 4 else min(len(down), COLUMNS)
+    count = len(across) if across else 2 if len(down) == 4 else min(len(down), COLUMNS)
     width, height = SIZES[min(count, max(SIZES))]
     chart: Any = alt.layer(*layers).properties(
-        **size or {"width": width, "height": FLAT if grid and len(down) > 3 else height}
+        **size or {"width": width, "height": FLAT if across and len(down) > 3 else height}
     )
     # Altair checks every value against its schema, twice; the data are put in afterwards.
     data = alt.Data(values=[])
-    if max(len(down), len(across)) == 1:
-        chart = chart.properties(data=data)
-        chart.data.values = values
-        return chart
     lines: dict[str, Any] = {"labelExpr": "split(datum.label, ', ')", "labelPadding": 4}
     facets: dict[str, Any] = {
         name: kind(f"{name}:N", sort=[label for _, label in labels], header=alt.Header(title=title, **lines))
         for name, kind, labels, title in (("row", alt.Row, down, y), ("column", alt.Column, across, None))
         if len(labels) > 1
     }
-    if grid:
+    if not facets and not scales:
+        chart = chart.properties(data=data)
+    elif across:
         chart = chart.facet(data=data, **facets)
     else:
-        facet = alt.Facet("row:N", sort=[label for _, label in down], header=alt.Header(title=None))
+        header = alt.Header(title=None, labelExpr="split(datum.label, '\\n')", labelAnchor="start")
+        facet = alt.Facet("row:N", sort=[label for _, label in down], header=header)
         chart = chart.facet(facet, data=data, columns=count).resolve_axis(x="independent")
+        chart = chart.resolve_scale(**scales) if scales else chart
     chart.data.values = values
     return chart
 
@@ -347,42 +317,31 @@ def parse_length(field: str, value: float | str | None) -> float | None:
 
 
 def resize(chart: Any, width: float | str | None = None, height: float | str | None = None) -> Any:
-    """The chart with panels of such sizes that all of it has this width and height.
+    """The chart with panels of such sizes that all of it has this width and height (pixels, or ``85mm``).
 
-    Parameters
-    ----------
-    chart : altair.Chart
-    width, height : float or str, optional
-        Pixels, or a length with a unit: ``85mm``. Default of the height: panels keep their height, or are as
-        high as they are wide.
-
-    Raises
-    ------
-    InputError
-        If it is no length, or too small for the chart's panels.
+    Without a height panels keep theirs, or are as high as they are wide.
     """
-    members = chart.concat if hasattr(chart, "concat") else [getattr(chart, "spec", chart)]
-    for side, (name, given) in enumerate({"width": width, "height": height}.items()):
+    panel = getattr(chart, "spec", chart)
+    wrapped: Any = getattr(chart, "columns", alt.Undefined)
+    for name, given in {"width": width, "height": height}.items():
         if (wanted := parse_length(name, given)) is None:
             continue
-        wrapped = name == "width" and getattr(chart, "columns", alt.Undefined) is not alt.Undefined
-        most = int(chart.columns) if wrapped else 0
-        if not fit(chart, members, name, wanted, most):
-            limit, unit = NARROWEST / (1 + side), UNITS["mm"]
-            for member in members:
-                member[name] = limit
-            tenths = math.ceil(10 * max(drawn_size(chart)[side], wanted) / unit)
-            while not fit(chart, members, name, tenths / 10 * unit, most):
+        most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
+        if not fit(chart, panel, name, wanted, most):
+            limit, unit = LEAST[name], UNITS["mm"]
+            panel[name] = limit
+            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
+            while not fit(chart, panel, name, tenths / 10 * unit, most):
                 tenths += 1 + tenths // 100
             allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
             hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
             if not str(given).strip()[-1].isalpha():
                 hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
             raise InputError(name, given, allowed, hint)
-        for member in members if name == "width" else []:
-            wrap_titles(member)
-        for member in members if height is None else []:
-            member.height = min(member.height, max(member.width, 60.0))
+        if name == "width":
+            wrap_titles(panel)
+        if height is None:
+            panel.height = min(panel.height, max(panel.width, 60.0))
     return chart
 
 
@@ -395,47 +354,43 @@ def wrap_titles(panel: Any) -> None:
             x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
 
 
-def fit(chart: Any, members: Sequence[Any], name: str, wanted: float, most: int) -> bool:
-    """Resize a chart with ``most`` columns or fewer (0: a grid), and say whether panels are large enough."""
-    side = ("width", "height").index(name)
+def fit(chart: Any, panel: Any, name: str, wanted: float, most: int) -> bool:
+    """Resize a chart with at most so many columns of wrapped panels; whether its panels are large enough."""
+    legend, columns = chart.config.legend, max(1, min(most, int(wanted // 150)))
     if name == "width":
-        chart.config.legend.columns = max(1, int(wanted // 115))
-    columns = max(1, min(most, int(wanted // 150))) if most else 0
-    stretch(chart, members, name, wanted, columns)
-    while columns > 1 and drawn_size(chart)[side] > wanted + 2:
-        columns -= 1  # titles are wider than panels
-        stretch(chart, members, name, wanted, columns)
-    while min(member[name] for member in members) < NARROWEST / (1 + side):
-        if name == "height" or chart.config.legend.columns == 1:
+        legend.columns = max(1, int(wanted // 115))
+    while True:
+        if most > 1:
+            chart.columns = columns
+        size = stretch(chart, panel, name, wanted)
+        if columns > 1 and size > wanted + 2:
+            columns -= 1  # titles are wider than panels
+        elif panel[name] >= LEAST[name]:
+            return True
+        elif name == "height" or legend.columns == 1:
             return False
-        chart.config.legend.columns -= 1  # the legend is wider than the panels
-        stretch(chart, members, name, wanted, columns)
-    return True
+        else:
+            legend.columns -= 1  # the legend is wider than the panels
 
 
-def stretch(chart: Any, members: Sequence[Any], name: str, wanted: float, columns: int) -> None:
-    """Change the width or height of panels, in ``columns`` if any, until the chart has the wanted one."""
-    side = ("width", "height").index(name)
-    if columns:
-        chart.columns = columns
-        for member in members:
-            member.width = wanted / columns
-    for step in (10.0, 10.0, 10.0):
-        before = drawn_size(chart)[side]
-        for member in members:
-            member[name] += step
-        after = drawn_size(chart)[side]
+def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
+    """Change the width or height of panels until the chart has the wanted one, and return what it has."""
+    size, step = drawn_size(chart)[name], 20.0
+    for _ in range(12):
+        panel[name] = max(panel[name] + step, 1.0)
+        before, size = size, drawn_size(chart)[name]
+        if abs(wanted - size) < 0.5:
+            break
         # A step of every panel is one for each of its columns, or rows.
-        change = step * (wanted - after) / max(after - before, step)
-        for member in members:
-            member[name] = max(member[name] + change, 1.0)
+        step = (wanted - size) / max((size - before) / step, 1.0)
+    return size
 
 
-def drawn_size(chart: Any) -> tuple[float, float]:
+def drawn_size(chart: Any) -> dict[str, float]:
     """Width and height of a chart as drawn, pixels."""
     drawn = vl_convert.vegalite_to_svg(chart.to_json(indent=None))
-    found = dict(re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")]))
-    return float(found["width"]), float(found["height"])
+    found = re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")])
+    return {name: float(size) for name, size in found}
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
@@ -545,14 +500,14 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
 
 
 def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
-    shown = [alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known]
-    at: dict[str, Any] = {"shorthand": "x:N"} if named else {"shorthand": "x:Q", "format": ","}
-    shown.append(alt.Tooltip(title=layout.x, **at))
-    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
-    shown.append(alt.Tooltip("y:Q", title=layout.y, format=".4g"))
-    shown += [alt.Tooltip(f"{name}:Q", format=".4g") for name in numbers if name in known]
-    return shown + [
-        alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known
+    x: dict[str, Any] = {"shorthand": "x:N"} if named else {"shorthand": "x:Q", "format": ","}
+    numbers = dict.fromkeys(("low", "high", "shared", *layout.theory, *layout.tips), ".4g")
+    numbers |= dict.fromkeys(("replicates", "failures"), ",")
+    return [
+        *(alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known),
+        alt.Tooltip(title=layout.x, **x),
+        alt.Tooltip("y:Q", title=layout.y, format=".4g"),
+        *(alt.Tooltip(f"{name}:Q", format=text) for name, text in numbers.items() if name in known),
     ]
 
 
@@ -563,9 +518,7 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
     across = len({point.get("column") for point in points})
     names = [name for name, _ in layout.series]
     grid = f" by {across} columns" if across > 1 else ""
-    count = (
-        f"{len(shown)} rows{grid} of panels ({'; '.join(shown[:12])})" if len(shown) > 1 else f"1 row{grid}"
-    )
+    count = f"{len(shown)} rows{grid} of panels ({'; '.join(shown[:12])})" if shown[1:] else f"1 row{grid}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
     text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
     return f"{text} {layout.remark}" if layout.remark else text
@@ -573,9 +526,8 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
     """Evenly spaced items, the first and the last among them, no more than the limit."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
+    last = len(items) - 1
+    return [items[at] for at in np.unique(np.linspace(0, last, min(len(items), most)).round().astype(int))]
 
 
 def clean(value: Any) -> Any:

@@ -6,14 +6,15 @@ import json
 import os
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from ldpflow.columns import distinguishing_columns, short, with_error
+from ldpflow.columns import distinguishing_columns, short
 from ldpflow.errors import InputError
 from ldpflow.report.page import asset, load_template
-from ldpflow.report.results import Results, labels
+from ldpflow.report.results import Results, measured
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.summary import stored_settings
 from ldpflow.results.trajectories import read_trajectories
@@ -21,6 +22,12 @@ from ldpflow.store.schema import cell_keys
 from ldpflow.study.stored import stored_left_out
 
 MOST_ROWS = 30
+SESSION = {
+    "session": "VARCHAR", "command": "VARCHAR", "seed": "BIGINT", "started": "TIMESTAMP",
+    "ended": "TIMESTAMP", "wall_seconds": "DOUBLE", "engine": "VARCHAR", "machine": "JSON",
+    "versions": "JSON",
+}  # fmt: skip
+"""Columns of the table of sessions, with their types."""
 
 
 def run_html(out: str) -> str:
@@ -42,9 +49,7 @@ def run_html(out: str) -> str:
         rows=[
             [
                 *(str(row[name]) if name == "series" else short(row[name]) for name in settings),
-                with_error(row["coverage"], row["coverage_mcse"]),
-                with_error(row["coverage_failures_as_misses"], row["coverage_failures_as_misses_mcse"]),
-                with_error(row["length_mean"], row["length_mcse"]),
+                *(measured(row, name) for name in ("coverage", "coverage_failures_as_misses", "length_mean")),
                 f"{row['failures']:,} of {row['replicates']:,}",
             ]
             for row in rows[:MOST_ROWS]
@@ -70,25 +75,13 @@ def cautions(results: Results) -> list[str]:
 
 
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
-    """Write the tables and the views of views.sql.
+    """Write the tables and the views of views.sql; an existing file only if it may be replaced.
 
     Tables: ``summary``, ``stored_replicates``, ``paths``, ``trajectories``, ``trajectory_summary``,
     ``sessions``. The view ``replicates`` has the stored rows with the settings of their path.
     The summary has five more columns: ``setting`` and ``series`` say what tells its rows apart,
     ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended, ``place``
     its place in its setting (see ldpflow.results.arena).
-
-    Parameters
-    ----------
-    results : Results
-    file : path
-    replace : bool
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    InputError
-        If the file exists or cannot be written.
     """
     target = Path(file)
     if target.exists() and not replace:
@@ -120,15 +113,10 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
         connection.execute("INSERT INTO stored_replicates FROM new_rows")
     create("trajectories", read_trajectories(results.store, damaged="refuse"))
     create("trajectory_summary", results.trajectories)
-    connection.execute(
-        "CREATE TABLE sessions (session VARCHAR, command VARCHAR, seed BIGINT, started TIMESTAMP, "
-        "ended TIMESTAMP, wall_seconds DOUBLE, engine VARCHAR, machine JSON, versions JSON)"
-    )
+    connection.execute(f"CREATE TABLE sessions ({', '.join(map(' '.join, SESSION.items()))})")
     for entry in results.sessions:
-        words = [entry.get(name) for name in ("session", "command", "seed", "started", "ended")]
-        words += [entry.get("wall_seconds"), entry.get("engine")]
-        words += [json.dumps(entry.get(name)) for name in ("machine", "versions")]
-        connection.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(words))})", words)
+        values = [json.dumps(entry.get(n)) if t == "JSON" else entry.get(n) for n, t in SESSION.items()]
+        connection.execute(f"INSERT INTO sessions VALUES ({', '.join('?' * len(values))})", values)
     setting, paths = path_settings(results), stored_settings(results.store, damaged="refuse")
     texts = [setting.get(path) for path in paths["path"].to_pylist()]
     create("paths", paths.add_column(1, "setting", pa.array(texts, pa.string())))
@@ -148,17 +136,19 @@ def path_settings(results: Results) -> dict[str, str]:
 
 def in_words(results: Results) -> pa.Table:
     """The summary with the columns ``setting``, ``series``, ``level_state``, ``barred`` and ``place``."""
-    summary, setting = results.table, path_settings(results)
-    label = labels(results.rows, results.names, results.method_settings)
-    rows = summary.to_pylist()
-    words: dict[str, list[str | None]] = {
-        "setting": [setting[row["path"]] for row in rows],
-        "series": [label(row) for row in rows],
-        "level_state": [judge(row) for row in rows],
-        "barred": [why_barred(row) or None for row in rows],
-    }
-    for name, texts in words.items():
-        summary = summary.append_column(name, pa.array(texts, pa.string()))
+    setting = path_settings(results)
+    rows = results.table.to_pylist()
     ranked = [[entry.row for entry in s.entries if not entry.barred] for s in settings_of(rows)]
     places = {id(row): place for entries in ranked for place, row in enumerate(entries, 1)}
-    return summary.append_column("place", pa.array([places.get(id(row)) for row in rows], pa.int64()))
+    words: dict[str, list[Any]] = {
+        "setting": [setting[row["path"]] for row in rows],
+        "series": [results.label(row) for row in rows],
+        "level_state": [judge(row) for row in rows],
+        "barred": [why_barred(row) or None for row in rows],
+        "place": [places.get(id(row)) for row in rows],
+    }
+    summary = results.table
+    for name, values in words.items():
+        kind = pa.int64() if name == "place" else pa.string()
+        summary = summary.append_column(name, pa.array(values, kind))
+    return summary

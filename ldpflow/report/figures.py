@@ -8,18 +8,19 @@ Monte Carlo intervals of 95%: Wilson's for shares, +-1.96 MCSE for means.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldpflow.columns import distinguishing_columns
-from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import Z95, Layout, draw, spread
-from ldpflow.report.results import Results, Row, axes, labels, present_last, rank_series, with_misses
+from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
 from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS
@@ -29,8 +30,6 @@ MAX_ACROSS = 4
 """Most columns of panels that a figure chooses by itself."""
 FULL = 0.6
 """Share of a grid's panels that must have cells; a figure of fewer has no grid."""
-
-Key = Callable[[Row], Any]
 
 
 @dataclass(frozen=True)
@@ -46,13 +45,7 @@ class Asked:
 
     @classmethod
     def of(cls, results: Results, x: str | None = None, **names: str | Sequence[str] | None) -> Asked:
-        """Check names of factors: a sequence, or a text with commas.
-
-        Raises
-        ------
-        InputError
-            If a name is no factor of the run, or stands twice.
-        """
+        """Check names of factors: a sequence, or a text with commas. None may stand twice."""
         known = [*results.parameters, *results.method_settings] if results.rows else results.path_settings
         found: dict[str, tuple[str, ...]] = {}
         used = [x]
@@ -131,8 +124,7 @@ def is_number(value: object) -> bool:
 # Measures of cells
 
 
-@dataclass(frozen=True)
-class PlottedMeasure:
+class PlottedMeasure(NamedTuple):
     """A measure of the summary as a figure shows it: see :class:`ldpflow.report.charts.Layout`.
 
     ``ideal`` is the value that is right, ``shared`` the column of a line of theory.
@@ -140,7 +132,6 @@ class PlottedMeasure:
 
     column: str
     axis: str
-    heading: str
     ideal: float | None = None
     log: bool = False
     ranked: bool = True
@@ -151,31 +142,23 @@ class PlottedMeasure:
         return f"{self.column.removesuffix('_mean')}_mcse"
 
 
+LENGTH = PlottedMeasure("length_mean", "mean length (unit of θ)", log=True, ranked=False)
 MEASURES = {
-    "coverage": PlottedMeasure("coverage", "coverage", "Coverage"),
-    "length": PlottedMeasure(
-        "length_mean", "mean length (unit of θ)", "Length", log=True, ranked=False, shared="oracle_length"
-    ),
-    "relative-length": PlottedMeasure(
-        "length_relative", "mean length / oracle length", "Length relative to the oracle", 1.0, True
-    ),
-    "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", "Bias of the estimate", 0.0),
+    "coverage": PlottedMeasure("coverage_failures_as_misses", "coverage"),
+    "length": LENGTH._replace(shared="oracle_length"),
+    "relative-length": PlottedMeasure("length_relative", "mean length / oracle length", 1.0, log=True),
+    "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", 0.0),
     "coverage-difference": PlottedMeasure(
-        "paired_coverage_difference",
-        "coverage, paired difference to {}",
-        "Paired differences of coverage",
-        0.0,
+        "paired_coverage_difference", "coverage, paired difference to {}", 0.0
     ),
-    "length-ratio": PlottedMeasure(
-        "paired_length_ratio", "mean length / that of {}", "Paired ratios of length", 1.0, log=True
-    ),
-    "standard-error": PlottedMeasure(
-        "relative_error_model_se", "model SE / empirical SE - 1", "Are the standard errors right?", 0.0
-    ),
-    "protocols": PlottedMeasure(
-        "length_mean", "mean length (unit of θ)", "Length by protocol", log=True, ranked=False, shared="bound"
-    ),
+    "length-ratio": PlottedMeasure("paired_length_ratio", "mean length / that of {}", 1.0, log=True),
+    "standard-error": PlottedMeasure("relative_error_model_se", "model SE / empirical SE - 1", 0.0),
+    "protocols": LENGTH._replace(shared="bound"),
 }
+CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
+    files("ldpflow.report").joinpath("captions.toml").read_text(encoding="utf-8")
+)
+"""Heading and caption of the figures by name."""
 
 
 def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
@@ -189,10 +172,8 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         raise InputError("figure", f"{name} over {x}", "a measure that some cell of the run has")
     if own:
         line = labels(rows, results.names, [name for name in results.method_settings if name != x])
-        kinds = {row["method"] for row in rows}
-        rows = [row | {"series": line(row)} for row in rows]
-        if len(kinds) == 1:
-            rows = [row | {"series": row["series"].partition(", ")[2]} for row in rows]
+        one = len({row["method"] for row in rows}) == 1
+        rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
     elif name == "bias":
         rows = one_per_estimate(rows, x)
     rank_series(rows, results.method_settings)
@@ -214,7 +195,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
             half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / max(row["replicates"], 1))
-            point |= {"low": row["coverage_low"], "high": row["coverage_high"], "ideal": row["level"]}
+            point |= {end: row[f"{what.column}_{end}"] for end in ("low", "high")} | {"ideal": row["level"]}
             point |= {"band_low": row["level"] - half, "band_high": min(row["level"] + half, 1.0)}
         else:
             point |= interval(row[what.column], row.get(what.error), what.log)
@@ -228,11 +209,11 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         domain = max(low - 0.02, 0.0), 1.0
         axis += ", failures as misses" if any(point["failures"] for point in points) else ""
     layout = Layout(
-        what.heading,
-        results.names.axis(x),
+        CAPTIONS[name]["heading"],
+        results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
-        log_x=results.names.logarithmic(x),
+        log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked,
         domain=domain,
@@ -243,22 +224,18 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
 
 
 def cells_of(results: Results, name: str) -> list[Row]:
-    if name == "coverage":
-        return [dict(with_misses(row)) for row in results.rows]
     if name == "protocols":
         return default_rows(results)
-    if name == "relative-length":
-        return [dict(row) for row in results.rows if row["method"] != "oracle"]
     if name in ("coverage-difference", "length-ratio"):
-        return [row | results.paired(row) for row in results.rows if row["series"] != results.baseline]
-    return [dict(row) for row in results.rows]
+        others = [row for row in results.rows if row["series"] != results.baseline]
+        return [row | results.contrasts.get(results.identity(row), {}) for row in others]
+    return [dict(row) for row in results.rows if name != "relative-length" or row["method"] != "oracle"]
 
 
 def usable_x(results: Results, x: str) -> None:
-    names = dict.fromkeys((*results.parameters, *results.method_settings))
-    values = {name: results.values(name) for name in names}
-    known = [name for name in names if values[name] and all(map(is_number, values[name]))]
-    known += [name for name in names if name not in known and len(values[name]) > 1]  # names, as of laws
+    values = {name: results.values(name) for name in (*results.parameters, *results.method_settings)}
+    known = [name for name, found in values.items() if found and all(map(is_number, found))]
+    known += [name for name, found in values.items() if name not in known and len(found) > 1]  # as of laws
     if x not in known:
         raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 
@@ -312,20 +289,20 @@ def default_rows(results: Results) -> list[Row]:
     """
     if not results.values("protocol"):
         raise InputError("figure", "protocols", "a run whose study has a table [protocol]")
-    methods = [name for name in PREFERRED if name in results.values("method")]
+    methods = results.values("method")
+    preferred = next((name for name in PREFERRED if name in methods), None)
     found = []
     for row in results.rows:
-        if row["length_mean"] is None or (row.get("range_end_share") or 0.0) > 0.5:
-            continue
         if row.get("protocol") is None:
-            if row["method"] != (methods[0] if methods else row["method"]):
-                continue
-        elif row.get("limits") == "line":
+            other = row["method"] != (preferred or row["method"])
+        else:
+            other = row.get("limits") == "line"
+        if other or row["length_mean"] is None or (row.get("range_end_share") or 0.0) > 0.5:
             continue
         name = row.get("protocol") or row["algorithm"]
         error = row.get("efficient_se")
         bound = None if error is None else 2.0 * NormalDist().inv_cdf(0.5 + row["level"] / 2.0) * error
-        found.append(with_misses({**row, "series": name, "method": name, "bound": bound}))
+        found.append({**row, "series": name, "method": name, "bound": bound})
     if not found:
         raise InputError("figure", "protocols", "intervals that end inside the range")
     return found
@@ -334,8 +311,7 @@ def default_rows(results: Results) -> list[Row]:
 # Trajectories
 
 
-@dataclass(frozen=True)
-class Curves:
+class Curves(NamedTuple):
     """Statistics that share an axis, and what the legend calls each."""
 
     statistics: dict[str, str]
@@ -387,10 +363,9 @@ def trajectory(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any
     names = list(dict.fromkeys(p["series"] for p in sorted(points, key=lambda p: p["rank"])))
     bounded = [p for p in points if "bound" in p]
     above = sum(p["y"] > p["bound"] for p in bounded)
-    across = points[0]["across"]
     layout = Layout(
         curves.heading,
-        "n (users)" if across == "n" else "step",
+        "n (users)" if points[0]["across"] == "n" else "step",
         curves.axis,
         [(series, "" if all(" = " in series for series in names) else series) for series in names],
         log_x=True,
@@ -413,42 +388,37 @@ def shown_curves(results: Results, name: str, x: str, asked: Asked = PLAIN) -> l
         raise InputError("figure", name, "a run with [trajectory] that has this statistic")
     moving = {r["path"] for r in rows if r["n"] != next(o["n"] for o in rows if o["path"] == r["path"])}
     across = x if moving else "step"
-    rows = [r for r in rows if r["mean"] > 0] if curves.log else rows
-    places, series = panel_factors(results, asked)
-    names = list(dict.fromkeys(series[r["path"]] for r in paths_in_order(results)))
-    axes_of: dict[str, set[int]] = {}
-    for r in rows:
-        axes_of.setdefault(r["path"], set()).add(r[across])
-    thinned = {path: spread(sorted(axis), MAX_POINTS) for path, axis in axes_of.items()}
-    marks = {path: spread(axis, 7) for path, axis in thinned.items()}
-    found = []
-    for r in rows:
-        if r[across] not in thinned[r["path"]]:
-            continue
-        colour = series[r["path"]]
-        point: Row = {"series": colour, "rank": names.index(colour), "across": across} | places[r["path"]]
-        point |= {"part": curves.statistics[r["stat"]], "x": r[across]}
-        point |= {"marked": 1} if r[across] in marks[r["path"]] else {}
-        point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
-        point |= {"y": r["mean"], "replicates": r["replicates"]}
-        found.append(point | interval(r["mean"], r["mcse"], curves.log))
+    paths = list({r["path"]: r for r in results.followed}.values())
+    paths.sort(key=lambda row: present_last(row, results.path_varying))
+    place, series_of = panel_factors(results, paths, asked)
+    names = list(dict.fromkeys(map(series_of, paths)))
+    found: list[Row] = []
+    for path in paths:
+        own = [r for r in rows if r["path"] == path["path"] and (r["mean"] > 0 or not curves.log)]
+        thinned = spread(sorted({r[across] for r in own}), MAX_POINTS)
+        marks = spread(thinned, 7)
+        fixed: Row = {"series": series_of(path), "rank": names.index(series_of(path)), "across": across}
+        for r in own:
+            if r[across] not in thinned:
+                continue
+            point = fixed | place(path) | {"part": curves.statistics[r["stat"]], "x": r[across]}
+            point |= {"marked": 1} if r[across] in marks else {}
+            point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
+            point |= {"y": r["mean"], "replicates": r["replicates"]}
+            found.append(point | interval(r["mean"], r["mcse"], curves.log))
     return sorted(found, key=lambda point: (point["row"], point.get("column", ())))
 
 
-def paths_in_order(results: Results) -> list[Row]:
-    by_path = {r["path"]: r for r in results.followed}
-    return sorted(by_path.values(), key=lambda row: present_last(row, results.path_varying))
-
-
-def panel_factors(results: Results, asked: Asked) -> tuple[dict[str, Row], dict[str, str]]:
-    """Place and series of every path. Settings that only some paths have (an algorithm's own) make series."""
-    paths, varying = paths_in_order(results), results.path_varying
-    chosen = asked.color or [name for name in COLOURED if name in varying][:1]
-    own = [k for k in varying if k not in chosen and not asked.color and any(r[k] is None for r in paths)]
-    own = [k for k in own if k not in (*asked.rows, *asked.cols)]
+def panel_factors(
+    results: Results, paths: Sequence[Row], asked: Asked
+) -> tuple[Callable[[Row], Row], Callable[[Row], str]]:
+    """Place and series of a path. Settings that only some paths have (an algorithm's own) make series."""
+    varying = results.path_varying
+    chosen = [*asked.color] or [name for name in COLOURED if name in varying][:1]
+    free = [k for k in varying if k not in (*chosen, *asked.rows, *asked.cols)]
+    own = [] if asked.color else [k for k in free if any(r[k] is None for r in paths)]
     place = arrange(results, paths, [k for k in varying if k not in (*chosen, *own)], asked)
-    series = {r["path"]: results.names.settings(r, [*chosen, *own]) or "all" for r in paths}
-    return {r["path"]: place(r) for r in paths}, series
+    return place, lambda path: results.names.settings(path, [*chosen, *own]) or "all"
 
 
 # Rates: the mean gradient norm of whole runs
@@ -469,7 +439,7 @@ def rates(results: Results, x: str, asked: Asked = PLAIN) -> Any:
     across = points[0]["across"]
     layout = Layout(
         "Gradient norm",
-        "N (records)" if across == "n" else results.names.axis(across),
+        "N (records)" if across == "n" else results.names[across].axis,
         "mean gradient norm",
         [(name, name) for name in dict.fromkeys(p["series"] for p in points)],
         log_x=True,
@@ -486,17 +456,24 @@ def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
     rows = [r for r in results.followed if r["stat"] == RATE and r["mean"]]
     if not rows:
         raise InputError("figure", "rates", "a run of an algorithm with many epochs")
-    across = chosen_axis(rows, x)
-    factors = [k for k in rate_panels(results) if k != across and varies(rows, k)]
+    able = [name for name in RATE_AXES if len(distinct(rows, name)) > 1]
+    if not able:
+        raise InputError("figure", "rates", f"a run in which one of {', '.join(RATE_AXES)} varies")
+    if x not in RATE_AXES:
+        raise InputError("x", x, f"one of {', '.join(RATE_AXES)}")
+    across = x if x in able else able[0]
     keys = list(asked.color) or distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
-    place = arrange(results, rows, [k for k in factors if k not in keys], asked)
-    rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], [r[k] for k in factors], r[across]))
+    factors = [k for k in path_factors(results, rows) if k not in (across, *keys)]
+    place = arrange(results, rows, factors, asked)
+    plain = [k for k in ("noise", "order") if k in keys]
+    rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], present_last(r, (*factors, across))))
     first: dict[tuple[str, str], Row] = {}
     found = []
     for r in rows:
         if r[across] is None:
             continue
-        point: Row = place(r) | {"series": rate_series(results, r, keys)}
+        named = [results.names.settings(r, [k for k in keys if k not in plain]), *(r[k] for k in plain)]
+        point: Row = place(r) | {"series": ", ".join(filter(None, named)) or r["algorithm"]}
         point |= {"across": across, "x": r[across], "y": r["mean"], "epochs": r["epochs"]}
         point |= interval(r["mean"], r["mcse"] or None, log=True)
         start = first.setdefault((point["panel"], point["series"]), r)
@@ -506,44 +483,17 @@ def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
     return found
 
 
-def rate_panels(results: Results) -> list[str]:
-    """Settings by which panels may differ: the axes, and the settings of the problem."""
-    # Only what the study sets: with balanced lengths the epochs follow from the rest.
-    names = [k for k in RATE_AXES if k != "epochs" or k in axes(results.study)]
-    kinds = {r["problem"] for r in results.followed}
-    names += ["problem", *(k for kind in sorted(kinds) for k in PROBLEMS[kind].model_fields)]
-    return [k for k in dict.fromkeys(names) if k not in ("kind", "d", "sha256")]
-
-
-def chosen_axis(rows: Sequence[Row], x: str) -> str:
-    """``x`` where it varies, else the first that does."""
-    able = [k for k in RATE_AXES if varies(rows, k)]
-    if not able:
-        raise InputError("figure", "rates", "a run in which one of " + ", ".join(RATE_AXES) + " varies")
-    if x not in RATE_AXES:
-        raise InputError("x", x, f"one of {', '.join(RATE_AXES)}")
-    return x if x in able else able[0]
-
-
-def varies(rows: Sequence[Row], name: str) -> bool:
-    return len({r.get(name) for r in rows if r.get(name) is not None}) > 1
-
-
-def rate_series(results: Results, row: Row, keys: Sequence[str]) -> str:
-    plain = [k for k in ("noise", "order") if k in keys and row.get(k) is not None]
-    parts = [results.names.settings(row, [k for k in keys if k not in plain]), *(str(row[k]) for k in plain)]
-    return ", ".join(filter(None, parts)) or str(row["algorithm"])
-
-
 def slope(points: Sequence[tuple[float, float]]) -> float:
     x, y = np.log(np.array(points)).T
     return float(np.polyfit(x, y, 1)[0])
 
 
 def slopes_in_words(points: Sequence[Row]) -> str:
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for point in points:
+        lines.setdefault((point["panel"], point["series"]), []).append(point)
     found = []
-    for panel, series in dict.fromkeys((p["panel"], p["series"]) for p in points):
-        own = [p for p in points if (p["panel"], p["series"]) == (panel, series)]
+    for (panel, series), own in lines.items():
         if len({p["x"] for p in own}) < 2:
             continue
         text = series + (f" ({panel})" if panel != "all" else "")
@@ -575,36 +525,30 @@ def last_risks(results: Results) -> list[Row]:
     return list({(row["path"], row["n"]): row for row in at_ends}.values())
 
 
-def risk_factors(results: Results, rows: Sequence[Row]) -> tuple[list[str], list[str]]:
-    """The settings that differ between paths, and those of them that can stand on an axis."""
-    # The horizon is n itself, and what follows from n has nothing to add.
+def path_factors(results: Results, rows: Sequence[Row]) -> list[str]:
+    """The settings that differ between paths. The horizon is n itself."""
     names = ["n", *(name for name in results.path_varying if name != "horizon")]
-    names = [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
-    return names, [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
-
-
-def risk_axis(results: Results) -> str | None:
-    """The setting to draw the risk against: n, or the first that varies; None without tail averages."""
-    rows = last_risks(results)
-    tails = any(row["stat"] == "tail_exc" for row in rows)
-    return next(iter(risk_factors(results, rows)[1]), None) if tails else None
+    return [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
 
 
 def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
-    """Mean excess loss of the output against a setting of problem or algorithm, or n.
+    """Mean excess loss of the output against a setting of problem or algorithm, or n if it varies.
 
     A path without the setting (a baseline without a budget) is drawn level.
     """
     rows = last_risks(results)
     if not rows:
         raise InputError("figure", "risk", "a run with [trajectory] that has an excess loss")
-    names, able = risk_factors(results, rows)
+    names = path_factors(results, rows)
+    able = [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
+    x = able[0] if able and x == "n" and x not in able else x
     if x not in able:
         raise InputError("x", x, f"one of {', '.join(able)}")
-    others = [name for name in names if name not in (x, "algorithm", *asked.rows, *asked.cols, *asked.color)]
+    placed = (x, "algorithm", *asked.rows, *asked.cols, *asked.color)
+    others = [name for name in names if name not in placed]
     own = [name for name in others if any(row[name] is None for row in rows)]
     across = [name for name in others if name not in own]
-    if own and len({(row["algorithm"], *(row[k] for k in own)) for row in rows}) > MAX_OWN:
+    if len({(row["algorithm"], *(row[k] for k in own)) for row in rows if own}) > MAX_OWN:
         # Too many for colours: panels of their own, and paths without the settings stand in all of them.
         known = sorted({tuple(row[k] for k in own) for row in rows if all(row[k] is not None for k in own)})
         rows = [
@@ -615,12 +559,11 @@ def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
         across, own = across + own, []
     across += [*asked.rows, *asked.cols]
     place = arrange(results, rows, across, asked)
-    places = sorted({row[x] for row in rows if row[x] is not None})
+    places = distinct(rows, x)
     points: list[Row] = []
     for row in rows:
-        colours = results.names.settings(row, [*asked.color, *own])
-        series = ", ".join(filter(None, (row["algorithm"], colours)))
-        point = place(row) | {"series": series, "replicates": row["replicates"]}
+        series = [row["algorithm"], results.names.settings(row, [*asked.color, *own])]
+        point = place(row) | {"series": ", ".join(filter(None, series)), "replicates": row["replicates"]}
         point |= {"y": row["mean"], "limit": row["theory_limit"], "order": tuple(row[k] for k in across)}
         point |= interval(row["mean"], row["mcse"] or 0.0, log=True)
         points += [point | {"x": at} for at in (places if row[x] is None else [row[x]])]
@@ -629,7 +572,7 @@ def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
     one = len({name.partition(",")[0] for name in names}) == 1
     layout = Layout(
         "Excess risk of the output",
-        results.names.axis(x),
+        results.names[x].axis,
         "excess risk",
         [(name, "" if one else name) for name in names],
         log_x=places[0] > 0 and places[-1] >= 4 * places[0],

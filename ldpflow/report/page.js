@@ -55,56 +55,42 @@ function prepareTheme() {
 }
 
 // Figures: data come by columns.
-function unpack(part) {
-  if (Array.isArray(part)) return part.map(unpack);
-  if (part === null || typeof part !== "object") return part;
-  if (!part.packed) return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, unpack(value)]));
-  const columns = Object.entries(part.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : c.at ? (i) => c.of[c.at[i]] : () => c.of]);
+const figures = JSON.parse(document.getElementById("figure-data").textContent);
+for (const spec of Object.values(figures)) {
+  if (!spec.data) continue;
+  const columns = Object.entries(spec.data.packed).map(([name, c]) => [name, Array.isArray(c) ? (i) => c[i] : (i) => c.of[c.at[i] ?? 0]]);
   const row = (i) => Object.fromEntries(columns.map(([name, get]) => [name, get(i)]).filter(([, value]) => value !== null));
-  return { values: Array.from({ length: part.count }, (_, i) => row(i)) };
+  spec.data = { values: Array.from({ length: spec.data.count }, (_, i) => row(i)) };
 }
-
-const figures = unpack(JSON.parse(document.getElementById("figure-data").textContent));
 const chosen = new Map(); // values of factors that are shown, by name
 const embedded = new Map();
 let round = 0;
 
-const isData = (part) => part && Array.isArray(part.values) && typeof part.values[0] === "object";
-
-function filterData(part, keep) {
-  if (part === null || typeof part !== "object") return part;
-  if (isData(part)) return { ...part, values: part.values.filter(keep) };
-  if (Array.isArray(part)) return part.map((each) => filterData(each, keep));
-  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, filterData(value, keep)]));
-}
-
-function holdsData(part) {
-  if (part === null || typeof part !== "object") return false;
-  return Array.isArray(part.values) ? part.values.some((row) => typeof row === "object") : Object.values(part).some(holdsData);
-}
-
+const filterData = (spec, keep) => ({ ...spec, data: { values: spec.data.values.filter(keep) } });
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
 // The rows of panels with the lowest coverage of a figure of many, and words on what its supplement has.
+const rowsOf = ({ facet, data }) => ((facet.row ?? facet).sort ?? []).filter((name) => data.values.some((row) => row.row === name));
+
 function shorten(spec, tall) {
   const { facet } = spec;
-  const order = facet && ((facet.row && facet.row.sort) || facet.sort);
-  const words = [];
-  let keep = () => true;
-  if (order) {
-    const most = facet.sort ? 3 * tall : tall;
-    const rows = order.filter((name) => spec.data.values.some((row) => row.row === name));
-    if (rows.length > most) {
-      const mostBelow = new Map();
-      for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
-      const ranked = [...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1));
-      const worst = new Set(ranked.slice(0, most));
-      keep = (row) => worst.has(row.row);
-      words.push(`${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`);
-    }
-  }
-  const found = words.length ? filterData(spec, keep) : spec;
-  return [found, words.length ? `Shown here: ${words.join("")}; the supplement below has all.` : ""];
+  const most = facet.sort ? 3 * tall : tall;
+  const rows = rowsOf(spec);
+  if (rows.length <= most) return [spec, ""];
+  const mostBelow = new Map();
+  for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
+  const worst = new Set([...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1)).slice(0, most));
+  const words = `${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`;
+  return [filterData(spec, (row) => worst.has(row.row)), `Shown here: ${words}; the supplement below has all.`];
+}
+
+// A figure of many rows in parts that fit a sheet of paper.
+function sheets(spec, width) {
+  const rows = spec.facet && width >= 560 ? rowsOf(spec) : [];
+  const most = (spec.facet?.sort ? 3 : 1) * Math.max(1, Math.floor((1.2 * width) / ((spec.spec?.height ?? 0) + 30)));
+  if (rows.length <= most) return [spec];
+  const count = Math.ceil(rows.length / most);
+  return Array.from({ length: count }, (_, at) => filterData(spec, (row) => Math.floor((rows.indexOf(row.row) * count) / rows.length) === at));
 }
 
 function fit(spec, width) {
@@ -139,16 +125,27 @@ function fit(spec, width) {
     const space = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
     fitted.spec.width = discrete && facet.sort ? Math.min(fitted.spec.width, Math.max(space, 120)) : Math.min(space, 420);
-  } else if (fitted.concat) {
-    if (!fitted.data) fitted.concat = fitted.concat.filter(holdsData); // else all share them
-    const columns = Math.min(most, fitted.concat.length);
-    fitted.columns = columns;
-    const space = Math.floor(width / columns) - margin - 14;
-    for (const panel of fitted.concat) panel.width = Math.max(120, Math.min(space, 360));
   } else {
     fitted.width = discrete ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
   }
   return fitted;
+}
+
+// Titles of horizontal axes in lines as wide as a panel.
+function wrapTitles(spec) {
+  const panel = spec.spec ?? spec;
+  for (const { encoding } of panel.layer ?? []) {
+    const { title } = encoding.x ?? {};
+    if (typeof title !== "string" || 6.5 * title.length <= panel.width) continue;
+    const lines = [""];
+    for (const word of title.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (6.5 * longer.length <= panel.width) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    encoding.x.title = lines.filter(Boolean);
+  }
+  return spec;
 }
 
 async function drawChart(chart) {
@@ -157,27 +154,32 @@ async function drawChart(chart) {
   const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
   const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
   const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
-  if (!chart.dataset.all) {
-    const section = chart.closest("section");
-    section.querySelector(".shown").textContent = words;
-    const supplement = section.querySelector(".supplement");
-    if (supplement) supplement.hidden = !words;
+  const supplement = chart.closest("section").querySelector(".supplement");
+  if (supplement && !chart.dataset.all) {
+    supplement.hidden = !words;
+    chart.closest("section").querySelector(".shown").textContent = words;
   }
-  embedded.get(chart)?.finalize();
+  embedded.get(chart)?.forEach((result) => result.finalize());
   embedded.delete(chart);
-  if (!holdsData(spec)) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
-  const embed = (space) => vegaEmbed(chart, fit(spec, space), {
-    mode: "vega-lite", renderer: "svg", hover: false,
-    actions: { export: true, source: false, compiled: false, editor: false },
-    downloadFileName: name,
-  });
-  let result = await embed(width);
-  const over = chart.querySelector("svg").getBoundingClientRect().width - width;
-  if (over > 0) { // the labels are wider than guessed
-    result.finalize();
-    result = await embed(width - Math.ceil(over));
+  if (spec.data && !spec.data.values.length) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
+  const results = [];
+  const parts = sheets(spec, width).map((part) => [document.createElement("div"), part]);
+  chart.replaceChildren(...parts.map(([place]) => place));
+  for (const [place, part] of parts) {
+    const embed = (space) => vegaEmbed(place, wrapTitles(fit(part, space)), {
+      mode: "vega-lite", renderer: "svg", hover: false,
+      actions: { export: true, source: false, compiled: false, editor: false },
+      downloadFileName: name,
+    });
+    let result = await embed(width);
+    const over = place.querySelector("svg").getBoundingClientRect().width - width;
+    if (over > 0) { // the labels are wider than guessed
+      result.finalize();
+      result = await embed(width - Math.ceil(over));
+    }
+    results.push(result);
   }
-  embedded.set(chart, result);
+  embedded.set(chart, results);
   chart.classList.add("drawn");
 }
 

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -18,24 +18,16 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import Summary, round_text, short, with_error
+from ldpflow.columns import Summary, round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.report.answers import (
-    MAX_TABLE_ROWS,
-    choices,
-    failures,
-    findings,
-    glance,
-    level_rule,
-    ratio,
-)
+from ldpflow.report.answers import MAX_TABLE_ROWS, choices, failures, findings, glance, least, ratio
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import curves_of, risk_axis
-from ldpflow.report.pictures import CAPTIONS, Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row
-from ldpflow.results.arena import ArenaSetting, judge, settings_of
+from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
+from ldpflow.report.pictures import Figure, figures_of, published_comparisons
+from ldpflow.report.results import Results, Row, distinct, measured, present_last
+from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -63,77 +55,61 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     """All cells as texts. Its rows are what a page filters and counts by method."""
     best = {id(setting.best.row) for setting in choices if setting.best is not None}
     settings = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
-    lost = any(row["failures"] for row in results.rows)
+    misses = ["coverage_failures_as_misses"] if any(row["failures"] for row in results.rows) else []
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
     head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "level*"]
-    head += [*(["failures as misses ± MCSE"] if lost else []), "length ± MCSE", "length / oracle ± MCSE"]
-    head += ["bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %", "main cause", "replicates", "failed"]
-    head += checks
-    rows = results.rows[:MAX_TABLE_ROWS]
-    return {
-        "head": head,
-        "rows": [cells(row, settings, checks, lost, id(row) in best, results.cause(row)) for row in rows],
-        "left": len(results.rows) - len(rows),
-    }
-
-
-def cells(
-    row: Row, settings: Sequence[str], checks: Sequence[str], lost: bool, best: bool, cause: str | None
-) -> list[str]:
-    """One row of the table; with the coverage of all replicates where some are lost in the run."""
-    errors = [row[f"relative_error_model_se{end}"] for end in ("", "_mcse")]
-    misses = [row[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse")]
-    return [
-        *(short(row[name]) for name in settings),
-        row["series"],
-        with_error(row["coverage"], row["coverage_mcse"]),
-        judge(row) + (", recommended" if best else ""),
-        *([with_error(*misses)] if lost else []),
-        with_error(row["length_mean"], row["length_mcse"]),
-        with_error(row.get("length_relative"), row.get("length_relative_mcse")),
-        with_error(row["bias"], row["bias_mcse"]),
-        with_error(row["empirical_se"], row["empirical_se_mcse"]),
-        "-" if None in errors else with_error(*(100 * error for error in errors)),
-        cause or "-",
-        f"{row['replicates']:,}",
-        f"{row['failures']:,}",
-        *(round_text(row[name], 3) for name in checks),
+    head += ["failures as misses ± MCSE" for _ in misses]
+    head += ["length ± MCSE", "length / oracle ± MCSE", "bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %"]
+    head += ["main cause", "replicates", "failed", *checks]
+    rows = [
+        [
+            *(short(row[name]) for name in settings),
+            row["series"],
+            measured(row, "coverage"),
+            judge(row) + (", recommended" if id(row) in best else ""),
+            *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
+            *(measured(row, name) for name in ("bias", "empirical_se")),
+            measured(row, "relative_error_model_se", 100),
+            results.explained[results.identity(row)]["cause"] or "-",
+            *(f"{row[name]:,}" for name in ("replicates", "failures")),
+            *(round_text(row[name], 3) for name in checks),
+        ]
+        for row in results.rows[:MAX_TABLE_ROWS]
     ]
+    return {"head": head, "rows": rows, "left": len(results.rows) - len(rows)}
 
 
 def followed_table(results: Results) -> dict[str, Any]:
     """Every path at its last checkpoint, a row per statistic, and which bounds a mean is above."""
-    rows = results.followed
-    ends = last_rows(rows)
     names, meanings = results.path_varying, results.meanings
     place = {stat: i for i, stat in enumerate(meanings)}
-    ends.sort(key=lambda r: ([(r[k] is not None, r[k]) for k in names], place[r["stat"]]))
-    bounded = [r for r in rows if r["theory_bound"] is not None and r["mean"] is not None]
-    above = [r for r in bounded if r["mean"] > r["theory_bound"]]
+    ends = last_rows(results.followed)
+    ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
+    bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
+    above = sum(r["mean"] > r["theory_bound"] for r in bounded)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
     head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
+    rows = [
+        [
+            *(short(row[name]) for name in (*names, "n", "step", "stat")),
+            measured(row, "mean"),
+            *(round_text(row[name], 3) for name in ("q05", "q50", "q95")),
+            *(round_text(ratio(row["mean"], row[f"theory_{kind}"]), 3) for kind in ("bound", "limit")),
+            *(f"{row[name]:,}" for name in ("replicates", "failures")),
+        ]
+        for row in ends[:MAX_TABLE_ROWS]
+    ]
     return {
         "head": head,
-        "rows": [end_of_path(row, names) for row in ends[:MAX_TABLE_ROWS]],
-        "left": max(len(ends) - MAX_TABLE_ROWS, 0),
+        "rows": rows,
+        "left": len(ends) - len(rows),
         "bounded": f"{len(bounded):,}" if bounded else "",
-        "above": f"{len(above):,}" if above else "",
+        "above": f"{above:,}" if above else "",
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
         "meaning": [(stat, meanings[stat]) for stat in stats],
     }
-
-
-def end_of_path(row: Row, names: Sequence[str]) -> list[str]:
-    found = [*(short(row[k]) for k in (*names, "n", "step", "stat")), with_error(row["mean"], row["mcse"])]
-    numbers = [row[k] for k in ("q05", "q50", "q95")]
-    numbers += [ratio(row["mean"], row[f"theory_{kind}"]) for kind in ("bound", "limit")]
-    return [
-        *found,
-        *(round_text(number, 3) for number in numbers),
-        *(f"{row[k]:,}" for k in ("replicates", "failures")),
-    ]
 
 
 COMPARED = (
@@ -145,26 +121,14 @@ def comparison_table(comparison: Comparison) -> dict[str, Any]:
     rows = [
         [
             *(f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure),
-            *(
-                round_text(r.ours, 4),
-                round_text(r.ours_se, 2),
-                round_text(r.printed, 4),
-                round_text(r.printed_se, 2),
-            ),
+            *(round_text(r.ours, 4), round_text(r.ours_se, 2)),
+            *(round_text(r.printed, 4), round_text(r.printed_se, 2)),
             *(f"{r.z:.2f}", f"{r.p_adjusted:.3f}"),
         ]
         for r in comparison.rows
     ]
-    return {
-        "name": comparison.name,
-        "verdict": comparison.verdict,
-        "refuted": comparison.refuted,
-        "power": [f"{line[0].upper()}{line[1:]}." for line in comparison.power()],
-        "level": f"{comparison.level_of_test:.0%}",
-        "head": COMPARED,
-        "rows": rows,
-        "missing": len(comparison.missing),
-    }
+    power = [f"{line[0].upper()}{line[1:]}." for line in comparison.power()]
+    return {"of": comparison, "power": power, "head": COMPARED, "rows": rows}
 
 
 RELOAD_SECONDS = 10
@@ -174,7 +138,7 @@ LOOK_SECONDS = 2.0
 """Least seconds between two looks at a run that is followed; a page is made at most a fifth of the time."""
 
 
-TALL = {"coverage": 12, "explanation": 6}
+TALL = {"coverage": 12, "explanation": 6, "zip": 9, "paper": 9}
 """Rows of panels that a figure of the page begins with; others have :data:`LOW`. Its supplement has all."""
 LOW = 3
 
@@ -184,26 +148,11 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
 
     ``notes`` is Markdown: prose under its headings goes to the sections that have these headings.
     """
-    sections, specs = [], {}
-    for name, figure, chart in draw_figures(results):
-        data = chart.data
-        if data is not alt.Undefined:
-            chart.data = alt.Data(values=[])  # as above: not checked again
-        spec = chart.to_dict()
-        if data is not alt.Undefined:
-            spec["data"] = {"values": data.values}
-        specs[name] = pack(spec)
-        section = {
-            "id": name,
-            "heading": figure.heading,
-            "caption": figure.caption,
-            "alt": spec["description"],
-        }
-        left_out = spec["usermeta"].get("left_out")
-        sections.append(section | {"tall": TALL.get(name, LOW), "left_out": left_out})
     settings = settings_of(results.rows)
+    figures = draw_figures(results)
     html = render_page(
         "page.html.jinja",
+        [(name, figure.heading, figure.caption, chart) for name, figure, chart in figures],
         name=results.name,
         findings=findings(results).sentences,
         lead=lead(results),
@@ -213,10 +162,10 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
         glance=glance(results, settings),
         choices=choices(results, settings),
-        level_rule=level_rule(results),
+        least=f"{least(results):,}",
+        tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
         diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
-        sections=sections,
         failures=failures(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
@@ -227,7 +176,6 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         references=bibtex(results.design.study) if results.study else "",
         sessions=[session(entry) for entry in results.sessions],
         reload=RELOAD_SECONDS if live else 0,
-        specs=script_json(specs),
     )
     return insert_notes(html, notes) if notes.strip() else html
 
@@ -244,27 +192,6 @@ def picker(results: Results) -> list[dict[str, Any]]:
     return [factor for factor in found if len(factor["values"]) > 1]
 
 
-def pack(spec: Any) -> Any:
-    """A chart with its data by columns, a text or number that occurs often once: a third of the size."""
-    if isinstance(spec, list):
-        return [pack(part) for part in spec]
-    if not isinstance(spec, dict):
-        return spec
-    rows = spec.get("values")
-    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict)):
-        return {key: pack(value) for key, value in spec.items()}
-    packed: dict[str, Any] = {}
-    for name in dict.fromkeys(name for row in rows for name in row):
-        values = [row.get(name) for row in rows]
-        distinct = {repr(value): value for value in values}
-        at = {text: index for index, text in enumerate(distinct)}
-        few = 3 * len(distinct) < len(values)
-        packed[name] = {"of": [*distinct.values()], "at": [at[repr(v)] for v in values]} if few else values
-        if len(distinct) == 1:
-            packed[name] = {"of": values[0]}
-    return {"packed": packed, "count": len(rows)}
-
-
 def load_template(name: str) -> jinja2.Template:
     """A template of this package; it escapes what it is given."""
     environment = jinja2.Environment(
@@ -277,16 +204,46 @@ def load_template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def render_page(template: str, /, **values: Any) -> str:
-    """A page with its styles, its scripts and the library that draws figures."""
+def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, **values: Any) -> str:
+    """A page with its styles, scripts and figures (id, heading, caption, chart)."""
+    sections, specs = [], {}
+    for name, heading, caption, chart in figures:
+        spec = specs[name] = chart_json(chart)
+        section = {"id": name, "heading": heading, "caption": caption, "alt": spec["description"]}
+        section["left_out"] = spec["usermeta"].get("left_out")
+        sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
+    text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
     return load_template(template).render(
         **values,
+        sections=sections,
+        specs=Markup(text),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         css=Markup(asset("page.css")),
         script=Markup(asset("page.js")),
         library=Markup(bundle().replace("</script", "<\\/script")),
     )
+
+
+def chart_json(chart: Any) -> dict[str, Any]:
+    """A chart as Vega-Lite. Its data are put in afterwards: Altair would check every value."""
+    data = chart.data
+    if data is alt.Undefined:
+        return dict(chart.to_dict())
+    chart.data = alt.Data(values=[])
+    return {**chart.to_dict(), "data": {"packed": pack(data.values), "count": len(data.values)}}
+
+
+def pack(rows: Sequence[Row]) -> dict[str, Any]:
+    """Data by columns, with texts and numbers that occur often once: a third of the size."""
+    packed: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        known = {value: at for at, value in enumerate(dict.fromkeys(values))}
+        few = 3 * len(known) < len(values)
+        at = [known[value] for value in values] if len(known) > 1 else []
+        packed[name] = {"of": [*known], "at": at} if few else values
+    return packed
 
 
 def write_page(store: RunStore, text: str, file: str | None = None) -> str:
@@ -301,20 +258,8 @@ def write_page(store: RunStore, text: str, file: str | None = None) -> str:
 def follow(run: str, file: str | None, on_page: Callable[[str, str], None], notes: str = "") -> Results:
     """Write the page of a running sweep whenever its files change, until the sweep has ended.
 
-    Parameters
-    ----------
-    run : str
-    file : str, optional
-        As of :func:`write_page`.
-    on_page : callable
-        Called with the place and the text of every page that is written.
-    notes : str
-        As of :func:`report_html`.
-
-    Returns
-    -------
-    Results
-        Those of the last page, which does not read itself again.
+    ``on_page`` is called with the place and the text of every page. Returns the results of the last one,
+    which does not read itself again.
     """
     store = RunStore(run)
     if store.read_study() is None:
@@ -340,9 +285,8 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None], note
 def fingerprint(store: RunStore) -> str:
     bad: list[UnreadablePart] = []
     names = [part.name for dataset in store.datasets() for part in dataset.scan(damaged=bad)]
-    names += [part.name for part in bad]
     others = map(store.read, ("study.toml", "provenance.json"))
-    return "\n".join([*names, *(data.to_pybytes().decode() for data in others if data)])
+    return repr([*names, *(part.name for part in bad), *(data.to_pybytes() for data in others if data)])
 
 
 def latest(run: str) -> Results | None:
@@ -369,19 +313,7 @@ def in_a_line(kind: str) -> str:
     return f"{kind}, {words}"
 
 
-def script_json(value: object) -> Markup:
-    """JSON that cannot end the script element it stands in."""
-    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
-
-
 def read_notes(file: str | os.PathLike[str]) -> str:
-    """Text of a file of notes.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no UTF-8.
-    """
     return read_text(file, "notes", "a file in Markdown")
 
 
@@ -393,21 +325,21 @@ def insert_notes(html: str, notes: str) -> str:
     and pictures are links: the page stays one file without scripts of others.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    tokens = markdown.parse(notes)
     parts: list[tuple[str, list[Any]]] = [("", [])]
-    for at, token in enumerate(tokens):
+    tokens = iter(markdown.parse(notes))
+    for token in tokens:
         if token.type == "heading_open" and token.level == 0 and token.tag in ("h1", "h2"):
-            parts.append((tokens[at + 1].content.strip(), []))
-        parts[-1][1].append(token)
+            parts.append((next(tokens).content.strip(), []))
+            next(tokens)  # its end
+        else:
+            parts[-1][1].append(token)
     for heading, found in parts:
-        prose = markdown.renderer.render(found[3 if heading else 0 :], markdown.options, {})
-        if not prose:
+        if not (prose := markdown.renderer.render(found, markdown.options, {})):
             continue
         prose = f'<div class="notes">{prose}</div>'
         place = f"<h2>{escape(heading)}</h2>"
-        if heading and place.casefold() in (low := html.casefold()):
-            at = low.index(place.casefold()) + len(place)
-            html = html[:at] + prose + html[at:]
+        if heading and (known := re.search(re.escape(place), html, re.IGNORECASE)):
+            html = html[: known.end()] + prose + html[known.end() :]
         else:
             section = f"<section>{place}{prose}</section>" if heading else prose
             mark = "<!-- notes -->" if heading else "<!-- prose -->"
@@ -418,21 +350,20 @@ def insert_notes(html: str, notes: str) -> str:
 def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     """(id, figure, chart) of the figures that the run has data for."""
     figures = figures_of(results)
-    figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
     wanted = dict.fromkeys(("coverage", "explanation", "zip", "coverage-difference", "length-ratio"), "n")
     wanted |= dict.fromkeys(("length", "relative-length", "protocols"), "n")
-    wanted |= {"design-beta": "beta", "choice": "n", "bias": "n"}
-    wanted |= dict.fromkeys(("standard-error", "paper", "rates", *curves_of(results)), "n")
-    wanted |= {"risk": risk_axis(results) or ""}
-    if len(results.values("beta")) < 2:
-        del wanted["design-beta"]
-    if len({row["series"] for row in results.rows}) < MANY:
-        del wanted["choice"]
+    if len(results.values("beta")) > 1:
+        figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
+        wanted["design-beta"] = "beta"
+    if len({row["series"] for row in results.rows}) >= MANY:
+        wanted["choice"] = "n"
+    wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
+    if any(row["stat"] == "tail_exc" for row in last_risks(results)):
+        wanted["risk"] = "n"
     found = []
     for name, x in wanted.items():
-        figure = figures[name]
         try:
-            found.append((name, figure, figure.chart(results, x)))
+            found.append((name, figures[name], figures[name].chart(results, x)))
         except DamagedRun:
             raise
         except InputError:
@@ -449,41 +380,33 @@ def lead(results: Results) -> str:
     found = []
     if rows := results.rows:
         level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-        methods = ", ".join(results.values("method"))
-        text = f"{len(rows)} cells of nominal {level} intervals ({methods})"
+        text = f"{len(rows)} cells of nominal {level} intervals ({', '.join(results.values('method'))})"
         names = (*results.varying(), *results.method_settings)
-        text += varying_settings(results, {name: results.values(name) for name in names})
-        found.append(f"{text}. {count_replicates(rows)} replicates per cell.")
+        found.append(f"{text}{varying_settings(results, rows, names)} per cell.")
     if rows := results.followed:
         paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
         text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
         text += f" up to n = {short(max(row['n'] for row in rows))}"
-        settings = results.path_varying
-        text += varying_settings(
-            results, {n: sorted({r[n] for r in rows if r[n] is not None}) for n in settings}
-        )
-        found.append(f"{text}. {count_replicates(rows)} replicates per path.")
+        found.append(f"{text}{varying_settings(results, rows, results.path_varying)} per path.")
     return " ".join(found)
 
 
-def varying_settings(results: Results, values: Mapping[str, Sequence[Any]]) -> str:
+def varying_settings(results: Results, rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Values of the settings, and the number of replicates."""
     found = []
-    for name, each in values.items():
-        some = ", ".join([*map(short, each[:10]), *(["..."] if len(each) > 10 else [])])
+    for name in names:
+        each = [short(value) for value in distinct(rows, name)]
+        some = ", ".join(each[:10] + ["..."] * (len(each) > 10))
         found += [f"{results.names.label(name)} in {{{some}}}"] if len(each) > 1 else []
-    return f": {'; '.join(found)}" if found else ""
-
-
-def count_replicates(rows: Sequence[Row]) -> str:
-    counts = [row["replicates"] for row in rows]
-    return " to ".join(dict.fromkeys(map(short, (min(counts), max(counts)))))
+    counts = distinct(rows, "replicates")
+    replicates = " to ".join(dict.fromkeys(map(short, (counts[0], counts[-1]))))
+    return (f": {'; '.join(found)}" if found else "") + f". {replicates} replicates"
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
 
     def values(name: str) -> str:
-        found = results.values(name) or sorted({r[name] for r in results.followed if r.get(name) is not None})
-        return ", ".join(short(v) for v in found) if found else ""
+        return list_values(results.values(name) or distinct(results.followed, name))
 
     def with_settings(group: str) -> str:
         found = []
@@ -502,13 +425,11 @@ def facts(results: Results) -> list[tuple[str, str]]:
         grid += "; paths of their own for every n"
     if results.rows and not results.design.factorial:
         grid += "; not a full factorial design: some combinations were not run"
-    privacy = [values("privacy_notion")]
-    privacy += [f"unit: {unit}" if (unit := values("privacy_unit")) else ""]
-    privacy += [f"neighbours: {relation}" if (relation := values("neighbouring")) else ""]
+    privacy = {"": "privacy_notion", "unit: ": "privacy_unit", "neighbours: ": "neighbouring"}
     rows = [
         ("Problem", with_settings("problem") or values("problem")),
         ("Mechanism", with_settings("mechanism") or values("mechanism")),
-        ("Privacy", "; ".join(filter(None, privacy))),
+        ("Privacy", "; ".join(word + found for word, name in privacy.items() if (found := values(name)))),
         ("Algorithm", with_settings("algorithm") or values("algorithm")),
         ("Interval methods", with_settings("method") or values("method")),
         ("Grid", grid),

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ldpflow.columns import Column, distinguishing_columns, short
+from ldpflow.columns import Column, distinguishing_columns, short, with_error
 from ldpflow.errors import InputError, plain_line
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, known_columns
-from ldpflow.results.comparison import compare_cells, compare_unpaired
-from ldpflow.results.decomposition import all_pairs
+from ldpflow.results.comparison import compare_cells
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
@@ -31,19 +29,17 @@ from ldpflow.study.reading import stored_mapping
 from ldpflow.study.stored import public_study
 
 Row = dict[str, Any]
+CellIdentity = tuple[Any, ...]
 
 
 class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
+    def __missing__(self, name: str) -> Column:
+        return Column(name, "string", "-", "")
+
     def label(self, name: str) -> str:
-        return self[name].label if name in self else name
-
-    def axis(self, name: str) -> str:
-        return self[name].axis if name in self else name
-
-    def logarithmic(self, name: str) -> bool:
-        return name in self and self[name].logarithmic
+        return self[name].label
 
     def value(self, name: str, value: object) -> str:
         """A setting and its value, as in ``ε = 0.5``; a kind or a law by itself."""
@@ -59,59 +55,37 @@ class Names(dict[str, Column]):
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a run.
-
-    Parameters
-    ----------
-    rows : list of dict
-        Columns of the summary, then ``series``: method and the settings that distinguish its cells, and
-        ``series_rank``, its place among the series.
-    table : pyarrow.Table
-        The summary itself.
-    trajectories : pyarrow.Table
-        Summary of the trajectories, empty for a study without any.
-    study : dict
-        Contents of study.toml, without the values of a pilot. Empty if there is no file.
-    sessions : list of dict
-        provenance.json.
-    store : RunStore
-    damaged : "refuse" or list
-        Treatment of unusable parts. A list has the parts left out.
-    """
+    """The results of a run."""
 
     rows: list[Row]
+    """Columns of the summary, then ``series``: method and the settings that distinguish its cells, and
+    ``series_rank``, its place among the series."""
     table: pa.Table
+    """The summary itself."""
     trajectories: pa.Table
+    """Summary of the trajectories, empty for a study without any."""
     study: dict[str, Any]
+    """Contents of study.toml, without the values of a pilot. Empty if there is no file."""
     sessions: list[dict[str, Any]]
     store: RunStore
     damaged: Damaged = "refuse"
+    """Treatment of unusable parts. A list has the parts left out."""
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], from_parts: bool = False, where: str | None = None) -> Results:
-        """Read a run directory.
+        """Read a run directory; ``where`` is a condition on the rows of both summaries.
 
-        Parameters
-        ----------
-        run : path or URI
-        from_parts : bool
-            Summarise the stored replicates instead of reading summary.parquet, which a running
-            sweep has not written yet. Parts that cannot be used are left out and listed.
-        where : str, optional
-            Condition on the rows of the summary and the trajectories: ``method == 'BB'``.
-
-        Raises
-        ------
-        InputError
-            If there is no run, nothing has finished in it, or one of its files cannot be used.
+        ``from_parts`` summarises the stored replicates instead of reading summary.parquet, which a running
+        sweep has not written yet. Parts that cannot be used are left out and listed.
         """
         store = RunStore(run)
         damaged: Damaged = [] if from_parts else "refuse"
         try:
-            table = None if from_parts else store.read_summary()
+            table = followed = None
+            if not from_parts:
+                table, followed = store.read_summary(), store.read_trajectory_summary()
             if table is None:
                 table = stored_summary(store, damaged=damaged)
-            followed = None if from_parts else store.read_trajectory_summary()
             if followed is None:
                 followed = stored_trajectory_summary(store, damaged=damaged)
             mapping = stored_mapping(store) or {}
@@ -129,12 +103,7 @@ class Results:
         study, _ = public_study(mapping, "")
         found = cls(rows, table, followed, study, read_sessions(store), store, damaged)
         names = found.varying()
-
-        def place(row: Row) -> list[tuple[bool, Any]]:
-            method = (row["method"] == "oracle", row["method"])
-            return [*present_last(row, names), method, *present_last(row, found.method_settings)]
-
-        rows.sort(key=place)
+        rows.sort(key=lambda row: (present_last(row, names), row["series_rank"]))
         for line in found.parts_left_out:
             warnings.warn(line, stacklevel=2)
         return found
@@ -181,14 +150,44 @@ class Results:
         return find
 
     @cached_property
-    def causes(self) -> dict[tuple[Any, ...], str | None]:
-        """Main cause of every cell, in the words of ``ldpflow explain``."""
-        found = explain(self.store, self.table, "refuse" if self.damaged == "refuse" else [])
+    def identity(self) -> Callable[[Mapping[str, Any]], CellIdentity]:
+        """Function that gives what identifies the cell and coordinate of a row."""
         names = ("path", *cell_keys(self.table.schema), "coordinate")
-        return {cell_identity(row, names): row["cause"] for row in found.to_pylist()}
+        return lambda row: cell_identity(row, names)
 
-    def cause(self, row: Row) -> str | None:
-        return self.causes.get(cell_identity(row, ("path", *cell_keys(self.table.schema), "coordinate")))
+    @cached_property
+    def explained(self) -> dict[CellIdentity, Row]:
+        """Explanations of all cells: see :func:`ldpflow.results.explanation.explain`."""
+        rows = explain(self.store, self.table, self.damaged, self.read_cells()).to_pylist()
+        return {self.identity(row): row for row in rows}
+
+    @cached_property
+    def contrasts(self) -> dict[CellIdentity, Row]:
+        """Paired contrasts of all cells with the baseline, where the run has both.
+
+        Their names are ``paired_`` and a field of :class:`ldpflow.results.comparison.Contrast`.
+        """
+        for _ in self.read_cells():
+            pass
+        return self.contrasts
+
+    def read_cells(self) -> Iterator[tuple[pa.Table, list[CellRows]]]:
+        """The stored cells, path by path. It sets ``contrasts`` too: a report reads every part once."""
+        series = {self.identity(row): row["series"] for row in self.rows}
+        found: dict[CellIdentity, Row] = {}
+        for path in self.store.replicates.path_keys():
+            groups: dict[tuple[Any, ...], dict[CellIdentity, CellRows]] = {}
+            for keys, cells in stored_cells(self.store, path, damaged=self.damaged):
+                for key, cell in zip(keys.to_pylist(), cells, strict=True):
+                    setting = tuple(key[name] for name in ("n", "level", "coordinate"))
+                    groups.setdefault(setting, {})[self.identity(key)] = cell
+                yield keys, cells
+            for members in groups.values():
+                base = next((c for key, c in members.items() if series.get(key) == self.baseline), None)
+                for key, cell in members.items():
+                    if base is not None and cell is not base:
+                        found[key] = contrast(cell, base)
+        vars(self)["contrasts"] = found
 
     @cached_property
     def followed(self) -> list[Row]:
@@ -229,33 +228,6 @@ class Results:
             held.setdefault(row["series"], []).append(judge(row) == HOLDS)
         return max(held, key=lambda name: (len(held[name]), sum(held[name])), default="")
 
-    def paired(self, row: Row) -> Row:
-        """What the replicates of a cell say beyond the summary; empty for a cell without rows.
-
-        ``paired_`` and a field of :class:`ldpflow.results.comparison.Contrast` with the baseline;
-        ``pairs_covered``, the share of all pairs of an error and a half length in which the error is not
-        the larger one; ``pairs_hit``, that of each replicate's own.
-        """
-        return self.contrasts.get(
-            cell_identity(row, ("path", *cell_keys(self.table.schema), "coordinate")), {}
-        )
-
-    @cached_property
-    def contrasts(self) -> dict[tuple[Any, ...], Row]:
-        names = ("path", *cell_keys(self.table.schema), "coordinate")
-        series = {cell_identity(row, names): row["series"] for row in self.rows}
-        found: dict[tuple[Any, ...], Row] = {}
-        for path in self.store.replicates.path_keys():
-            groups: dict[tuple[Any, ...], dict[tuple[Any, ...], CellRows]] = {}
-            for keys, cells in stored_cells(self.store, path, damaged=self.damaged):
-                for key, cell in zip(keys.to_pylist(), cells, strict=True):
-                    setting = tuple(key[name] for name in ("n", "level", "coordinate"))
-                    groups.setdefault(setting, {})[cell_identity(key, names)] = cell
-            for members in groups.values():
-                base = next((cell for key, cell in members.items() if series.get(key) == self.baseline), None)
-                found |= {key: compared(cell, base) for key, cell in members.items()}
-        return found
-
     @cached_property
     def path_settings(self) -> list[str]:
         """Settings of the followed paths."""
@@ -273,7 +245,7 @@ class Results:
 
     def values(self, name: str) -> list[Any]:
         """Distinct values of a column, sorted, without null."""
-        return sorted({row[name] for row in self.rows if row.get(name) is not None})
+        return distinct(self.rows, name)
 
     @cached_property
     def design(self) -> RunDesign:
@@ -285,17 +257,20 @@ class Results:
         return bool(self.sessions) and self.sessions[-1].get("ended") is None
 
 
+def distinct(rows: Iterable[Row], name: str) -> list[Any]:
+    """Values of a column, sorted, without null."""
+    return sorted({row[name] for row in rows if row.get(name) is not None})
+
+
+def measured(row: Row, name: str, unit: float = 1.0) -> str:
+    """Text of a measure with its MCSE."""
+    value, error = row.get(name), row.get(f"{name.removesuffix('_mean')}_mcse")
+    return with_error(*(None if number is None else unit * number for number in (value, error)))
+
+
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
     """Key to sort rows by some columns: rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
-
-
-def with_misses(row: Row) -> Row:
-    """The row with the coverage that counts replicates without an interval as misses."""
-    if not row["failures"]:
-        return row
-    ends = ("", "_mcse", "_low", "_high")
-    return row | {f"coverage{end}": row.get(f"coverage_failures_as_misses{end}") for end in ends}
 
 
 def axes(study: dict[str, Any]) -> set[str]:
@@ -310,16 +285,9 @@ def axes(study: dict[str, Any]) -> set[str]:
     }
 
 
-def compared(cell: CellRows, base: CellRows | None) -> Row:
-    """Shares of pairs of a cell, and its contrast with the cell of the baseline (see Results.paired)."""
-    done, row = cell.finished(), Row()
-    if len(done.ok):
-        error, half = np.abs(done.estimate - done.truth), done.lengths() / 2
-        row |= {"pairs_covered": all_pairs(error, half), "pairs_hit": float(np.mean(error <= half))}
-    if base is not None and base is not cell:
-        found = (compare_cells if cell.runs == base.runs else compare_unpaired)(cell, base)
-        row |= {f"paired_{name}": value for name, value in vars(found).items()}
-    return {name: None if value != value else value for name, value in row.items()}
+def contrast(cell: CellRows, base: CellRows) -> Row:
+    found = compare_cells(cell, base)
+    return {f"paired_{name}": None if value != value else value for name, value in vars(found).items()}
 
 
 def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:

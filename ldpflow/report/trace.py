@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.report.charts import LABEL, clean, colours, log_marks, named_scale, style_chart
-from ldpflow.report.pictures import RULE
+from ldpflow.report.charts import LABEL, RULE, clean, colours, log_marks, named_scale, style_chart
 from ldpflow.report.results import Names, method_settings
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
@@ -32,27 +31,10 @@ def log_grid(first: int, last: int, count: int) -> list[int]:
 def trace(
     study: Study, first: int = 10, last: int = 10**6, points: int = 400, replicate: int = 0
 ) -> pa.Table:
-    """Compute estimates and limits of all methods along one path, at many n.
+    """Estimates and limits of all methods along one path at many n, as rows in the store's schema.
 
-    Parameters
-    ----------
-    study : Study
-        Its n are not used.
-    first, last : int
-        Smallest and largest n (users).
-    points : int
-        Number of n, evenly spaced in log n. Rounding merges some of the smallest.
-    replicate : int
-
-    Returns
-    -------
-    pyarrow.Table
-        Rows in the store's replicate schema, sorted by n.
-
-    Raises
-    ------
-    InputError
-        If the study has several paths or an algorithm that depends on the horizon.
+    n runs from ``first`` to ``last``, evenly spaced in its logarithm; rounding merges some of the smallest of
+    ``points``. Those of the study are not used.
     """
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
@@ -74,20 +56,9 @@ def trace(
 
 
 def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
-    """Plot estimates and limits of all methods against n, up to ``split`` and beyond.
+    """Plot estimates and limits of all methods against n: the rows of :func:`trace` at one level.
 
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        Of :func:`trace`, with one level.
-    split : int
-        Start of the second panel. n is logarithmic before it and linear beyond.
-    coordinate : int
-
-    Raises
-    ------
-    InputError
-        If the rows have no such coordinate.
+    n is logarithmic up to ``split`` and linear, in a second panel, beyond.
     """
     table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
     if not table:

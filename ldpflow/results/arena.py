@@ -72,16 +72,14 @@ class ArenaEntry:
 
 @dataclass(frozen=True)
 class ArenaSetting:
-    """All methods in one setting: first those that hold their level, by length, then the others, by coverage.
-
-    ``best`` is the eligible method that the rule recommends, None if none holds its level. ``nearest`` is the
-    eligible method with the highest coverage.
-    """
+    """All methods in one setting: those that hold their level, by length, then the others, by coverage."""
 
     keys: Row
     entries: tuple[ArenaEntry, ...]
     best: ArenaEntry | None
+    """Eligible method that the rule recommends, if one holds its level."""
     nearest: ArenaEntry | None
+    """Eligible method with the highest coverage."""
 
     @property
     def reference(self) -> ArenaEntry | None:
@@ -96,22 +94,12 @@ class ArenaSetting:
 
 @dataclass(frozen=True)
 class Standing:
-    """A method over all settings.
-
-    ``settings`` counts the settings that have it. ``held``, ``undecided`` and ``best`` count those in which
-    it holds its level, has too few replicates to say, and is recommended.
-    """
+    """A method over all settings that have it."""
 
     label: str
-    barred: str
-    settings: int
+    entries: list[ArenaEntry]
     held: int
-    undecided: int
-    best: int
-    lowest: float
-    """Lowest coverage, failures counted as misses."""
-    failed: float
-    """Largest share of undefined and diverged intervals."""
+    """Number of settings in which it holds its level."""
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
 
@@ -136,11 +124,7 @@ def label_of(row: Row) -> str:
 
 
 def why_barred(row: Row) -> str:
-    """Reason why a method is not recommended, or "".
-
-    It reads the truth, or is a joint region; or it is from a plug-in that is not loaded here, so that
-    neither is known.
-    """
+    """Reason why a method is not recommended, or "". Of a plug-in that is not loaded nothing is known."""
     if not {row["method"], row.get("base") or row["method"]} <= set(INTERVAL_METHODS):
         return "its plug-in is not loaded"
     if Cell.from_columns(dict(row)).method.reads_truth():
@@ -166,7 +150,6 @@ KEYS = ("path", "n", "level", "coordinate")
 
 
 def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSetting]:
-    """The settings of a run in the order of its summary: rows with equal values of these columns."""
     groups: dict[tuple[Any, ...], list[ArenaEntry]] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)
@@ -177,9 +160,8 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
 
-    It chooses among all algorithms, their step sizes, and interval methods with their settings. If no
-    eligible row holds its level, the one with the highest coverage is taken, as the column ``level_state``
-    tells. ``candidates`` is the number of rows that it was chosen from.
+    If no eligible row holds its level, the one with the highest coverage is taken, as the column
+    ``level_state`` tells. ``candidates`` is the number of rows that it was chosen from.
     """
     from ldpflow.results.summary import stored_paths  # loads SciPy
 
@@ -207,11 +189,7 @@ SHORT = (
 
 
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
-    """Short view of a summary, or explanation: settings that differ between its rows, and few measures.
-
-    Settings are the columns before ``first``. ``level_state`` tells by :func:`judge` whether the method holds
-    its level.
-    """
+    """Few measures, and of the settings, which are the columns before ``first``, those that differ."""
     rows = summary.to_pylist()
     if "level_state" not in summary.column_names:
         summary = summary.append_column("level_state", pa.array(map(judge, rows), pa.string()))
@@ -223,7 +201,6 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
 
 
 def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
-    """The entries in order, with the verdict of the rule."""
     held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
     others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
     eligible = [entry for entry in entries if not entry.barred]
@@ -241,31 +218,15 @@ def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     for setting in settings:
         for entry in setting.entries:
             by_label.setdefault(entry.label, []).append(entry)
-    best = {id(setting.best) for setting in settings}
     found = []
     for label, entries in by_label.items():
-        lengths = [entry.length for entry in entries if entry.holds and math.isfinite(entry.length)]
-        found.append(
-            Standing(
-                label,
-                entries[0].barred,
-                settings=len(entries),
-                held=sum(entry.holds for entry in entries),
-                undecided=sum(entry.state == UNDECIDED for entry in entries),
-                best=sum(id(entry) in best for entry in entries),
-                lowest=min(entry.coverage for entry in entries),
-                failed=max(float(entry.row["failure_share"]) for entry in entries),
-                length=median(lengths) if lengths else None,
-            )
-        )
-    return sorted(found, key=lambda s: (-s.held / s.settings, s.length or math.inf, s.label))
+        held = [entry for entry in entries if entry.holds]
+        lengths = [entry.length for entry in held if math.isfinite(entry.length)]
+        found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
+    return sorted(found, key=lambda s: (-s.held / len(s.entries), s.length or math.inf, s.label))
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
-    """The method to take if no setting is like one's own; None if no method is good enough.
-
-    Of the methods that need no truth and hold their level in a share :data:`MOST` of the settings, the
-    one with the shortest median length.
-    """
-    usable = [s for s in found if not s.barred and s.held and s.held >= MOST * s.settings]
+    """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
+    usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
     return min(usable, key=lambda s: (s.length or math.inf, s.label), default=None)

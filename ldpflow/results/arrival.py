@@ -73,8 +73,6 @@ ROW1, ROW2, ROW3 = np.uint64(1), np.uint64(2), np.uint64(3)
 TWO = np.uint64(2)
 FARTHEST = 2.0**OCTAVES * (1.0 - 2.0**-20)
 
-WIDTH = 40  # partial sums side by side: the compiler does not split a sum by itself
-
 SIGNATURE = (
     "void(float64[::1], float64[::1], float64[:, ::1], int64[::1], float64[::1], float64, float64, float64, "
     "float64, float64, float64, int64[::1], float64[:, ::1])"
@@ -89,16 +87,8 @@ def follow_kernel() -> Callable[..., None]:
 def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     """Table of a distribution function of y: the cubic through four points of every cell.
 
-    Parameters
-    ----------
-    cdf : callable
-        F at an array of y.
-
-    Returns
-    -------
-    ndarray, shape (2 HALF * 4,)
-        Per cell four coefficients, lowest first, of the cubic in t, the place in the cell from 0 to 1.
-        First the cells of y >= 0 outwards, then those of y < 0 outwards.
+    Per cell four coefficients, lowest first, in the place in the cell from 0 to 1. First the cells of y >= 0
+    outwards, then those of y < 0.
     """
     k = np.arange(HALF + 1)
     edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
@@ -161,21 +151,12 @@ def moments(m, v, nodes, few, table):  # type: ignore[no-untyped-def]
         rough += few[3, k] * values[k]
         rougher += few[4, k] * values[k]
     if abs(q - rough) + abs(first - rougher) > SMOOTH:
-        sums = register_array(WIDTH)
-        moment = register_array(WIDTH)
-        sums[:] = 0.0
-        moment[:] = 0.0
-        for k in range(nodes.shape[0] // WIDTH):
-            for w in range(WIDTH):
-                z = nodes[k * WIDTH + w]
-                f = value(m + sd * z, table)
-                sums[w] += f
-                moment[w] += z * f
         q = 0.0
         first = 0.0
-        for w in range(WIDTH):
-            q += sums[w]
-            first += moment[w]
+        for k in range(nodes.shape[0]):
+            f = value(m + sd * nodes[k], table)
+            q += f
+            first += nodes[k] * f
         q /= nodes.shape[0]
         first /= nodes.shape[0]
     return q, max(first / sd, 0.0)
@@ -231,25 +212,11 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
 
 
 def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
-    """Run the closure from ``start`` and from theta*, in relaxation units.
+    """Run the closure from ``start`` and from theta*, in relaxation units, up to sorted numbers of steps.
 
-    Parameters
-    ----------
-    table : ndarray
-        Table of F (:func:`tabulate`).
-    nodes, few : ndarray
-        :func:`equal_probability` and :func:`few_nodes`, for the expectations over Z.
-    ends, sums : ndarray
-        :func:`grid` of gamma, up to the last of the times.
-    tau, noise, c, gamma, start : float
-        k = ``noise``; c times G; (theta0 - theta*) G.
-    records : float
-        Records averaged in a step.
-    times : ndarray of int64
-        Numbers of steps, sorted.
-    out : ndarray, shape (len(times), 5)
-        Filled with the bias of the average from ``start``, that from theta*, the standard deviation of
-        the average, and the mean and the variance of the last iterate.
+    ``table`` is that of :func:`tabulate`, ``ends`` and ``sums`` those of :func:`grid`, c a multiple of G and
+    ``start`` (theta0 - theta*) G. Each row of ``out`` gets the bias of the average from ``start``, that from
+    theta*, the standard deviation of the average, and the mean and the variance of the last iterate.
     """
     here = (start, 0.0, 0.0, 0.0, 0.0)
     other = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -306,7 +273,6 @@ class Arrival:
     last_mean: float
 
     def coverage(self, level: float) -> float:
-        """Predicted coverage of the interval theta_bar +- z SE."""
         normal = NormalDist()
         z = normal.inv_cdf(0.5 + level / 2)
         if not (math.isfinite(self.bias) and self.sd_ratio > 0):
@@ -315,28 +281,24 @@ class Arrival:
 
     @property
     def verdict(self) -> str:
-        """One of :data:`VERDICTS`."""
-        return verdict(self.relaxation_times, self.bias, self.bias_start, self.bias_steps, self.sd_ratio)
+        """One of :data:`VERDICTS`, for K relaxation times, the bias b and w = ``sd_ratio``.
+
+        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
+        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: others.
+        """
+        k, bias, start = self.relaxation_times, abs(self.bias), abs(self.bias_start)
+        if bias <= 0.1 and k >= 25 and 0.9 <= self.sd_ratio <= 1.1:
+            return "arrived"
+        if bias <= 0.5 and k >= 15 and self.sd_ratio <= 1.25:
+            return "doubtful"
+        if k < 15 or (start > 0.5 and start >= abs(self.bias_steps)):
+            return "not_arrived"
+        return "steps_too_large"
 
     @property
     def refused(self) -> bool:
         """Whether a length would mislead: the verdict is neither ``arrived`` nor ``doubtful``."""
         return self.verdict not in ("arrived", "doubtful")
-
-
-def verdict(k: float, bias: float, start: float, steps: float, sd_ratio: float) -> str:
-    """Verdict for K relaxation times, the bias b and w = ``sd_ratio``, as in :class:`Arrival`.
-
-    ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-    ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: all others.
-    """
-    if abs(bias) <= 0.1 and k >= 25 and 0.9 <= sd_ratio <= 1.1:
-        return "arrived"
-    if abs(bias) <= 0.5 and k >= 15 and sd_ratio <= 1.25:
-        return "doubtful"
-    if k < 15 or (abs(start) > 0.5 and abs(start) >= abs(steps)):
-        return "not_arrived"
-    return "steps_too_large"
 
 
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
@@ -364,28 +326,29 @@ def follow_path(case: Approach, times: Sequence[int]) -> Floats:
 
 def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
     """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
-    runs: dict[Approach, list[int]] = {}
-    for place, case in enumerate(cases):
-        runs.setdefault(replace(case, steps=0), []).append(place)
-    found: list[Arrival | None] = [None] * len(cases)
-    for run, places in runs.items():
-        truth, density, _ = relaxation_units(run.law, run.tau)
-        times = sorted({cases[place].steps for place in places})
-        rows = dict(zip(times, follow_path(run, times).tolist(), strict=True))
-        for place in places:
-            steps = cases[place].steps
-            bias, from_truth, sd, last, _ = rows[steps]
-            error = math.sqrt(run.variance() / steps)
-            found[place] = Arrival(
-                relaxation_times=density * run.c * constants.sum_of_powers(1, steps, run.gamma),
-                standard_error=error / density,
-                bias=bias / error,
-                bias_start=(bias - from_truth) / error,
-                bias_steps=from_truth / error,
-                sd_ratio=sd / error,
-                last_mean=truth + last / density,
-            )
-    return [arrival for arrival in found if arrival is not None]
+    steps: dict[Approach, set[int]] = {}
+    for case in cases:
+        steps.setdefault(replace(case, steps=0), set()).add(case.steps)
+    rows = {
+        run: dict(zip(sorted(times), follow_path(run, sorted(times)).tolist(), strict=True))
+        for run, times in steps.items()
+    }
+    return [arrival_of(case, rows[replace(case, steps=0)][case.steps]) for case in cases]
+
+
+def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
+    truth, density, _ = relaxation_units(case.law, case.tau)
+    bias, from_truth, sd, last, _ = row
+    error = math.sqrt(case.variance() / case.steps)
+    return Arrival(
+        relaxation_times=density * case.c * constants.sum_of_powers(1, case.steps, case.gamma),
+        standard_error=error / density,
+        bias=bias / error,
+        bias_start=(bias - from_truth) / error,
+        bias_steps=from_truth / error,
+        sd_ratio=sd / error,
+        last_mean=truth + last / density,
+    )
 
 
 @lru_cache(maxsize=32)  # a table of 180 kB for each law
@@ -396,49 +359,33 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
 
 
 def linear_arrivals(case: LinearApproach) -> list[Arrival]:
-    """The arrival of every coordinate, with ``bias_steps`` 0 and ``sd_ratio`` 1.
-
-    ``relaxation_times`` is that of the slowest direction.
-    """
+    """The arrival of every coordinate; ``relaxation_times`` is that of the slowest direction."""
     eigenvalues, vectors = np.linalg.eigh(np.array(case.curvature))
     total = case.c * constants.sum_of_powers(1, case.steps, case.gamma)
     left = np.array([mean_decay(float(v) * case.c, case.gamma, case.steps) for v in eigenvalues])
     bias = vectors @ (left * (vectors.T @ np.array(case.distance)))
-    found = []
-    for j, variance in enumerate(case.variances):
-        error = math.sqrt(variance / case.steps)
-        b = float(bias[j]) / error
-        found.append(
-            Arrival(
-                relaxation_times=float(eigenvalues[0]) * total,
-                standard_error=error,
-                bias=b,
-                bias_start=b,
-                bias_steps=0.0,
-                sd_ratio=1.0,
-                last_mean=math.nan,
-            )
-        )
-    return found
+    errors = [math.sqrt(variance / case.steps) for variance in case.variances]
+    slowest = float(eigenvalues[0]) * total
+    return [
+        Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0, last_mean=math.nan)
+        for error, b in zip(errors, bias.tolist(), strict=True)
+    ]
 
 
 def mean_decay(rate: float, gamma: float, steps: int) -> float:
     """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on a grid of ratio 1.015."""
-    s = total = 0.0
-    power = 1.0 - gamma
+    passed = total = 0.0
     i = 0
-    while i < min(EXACT, steps):
-        i += 1
-        s += i**-gamma
-        total += math.exp(-rate * s)
     while i < steps:
-        j = min(steps, max(i + 1, int(i * RATIO)))
-        ds = ((j + 0.5) ** power - (i + 0.5) ** power) / power
-        a = rate * ds
-        # The mean over i + 1 .. j of a decay that starts at the end of step i.
-        width = j - i
-        total += math.exp(-rate * s) * (width if a < 1e-12 else width * -math.expm1(-a) / a)
-        s += ds
+        j = i + 1 if i < EXACT else min(steps, max(i + 1, int(i * RATIO)))
+        a = rate * power_sum(i, j, gamma)
+        if i < EXACT:
+            decay = math.exp(-a)
+        else:
+            # The mean over i + 1 .. j of a decay that starts at the end of step i.
+            decay = -math.expm1(-a) / a if a > 1e-12 else 1.0
+        total += (j - i) * math.exp(-passed) * decay
+        passed += a
         i = j
     return total / steps
 
@@ -446,26 +393,23 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
 def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
-    """Predict the arrival of simulators after numbers of users, one for each coordinate of theta.
-
-    None for a simulator without a path or without a prediction.
-    """
+    """Arrival of simulators after numbers of users, by coordinate of theta; None if nothing is predicted."""
     paths = [approach(simulator, n) for simulator, n in wanted]
     closed = iter(predict_arrivals([path for path in paths if path is not None]))
     found: list[tuple[Arrival, ...] | None] = []
     for (simulator, n), path in zip(wanted, paths, strict=True):
-        linear = linear_approach(simulator, n) if path is None else None
         if path is not None:
             found.append((next(closed),))
         else:
+            linear = linear_approach(simulator, n)
             found.append(None if linear is None else tuple(linear_arrivals(linear)))
     return found
 
 
 def lattice_ratio(case: Approach) -> float:
-    """Spacing of the lattice that the values of a column lie on, over the last iterates' deviation.
+    """Spacing of the lattice of a column's values over the last iterates' deviation; 0 without a lattice.
 
-    0 if there is no lattice. The law of a column smooths its ties, but real users send them. Up to a ratio
+    The law of a column smooths its ties, but real users send them. Up to a ratio
     of 1.5 this does not show. At 7 the average's standard deviation is .39 of the theory's, and the average
     settles between the values.
     """

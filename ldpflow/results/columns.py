@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +32,7 @@ def diagnostics_of(schema: pa.Schema) -> list[Column]:
 
 @dataclass(frozen=True)
 class CellRows:
-    """The rows of one cell and coordinate, sorted by replicate; arrays of shape (replicates,).
-
-    ``diagnostics`` has the method's diagnostics by column, NaN for missing values. Row r comes from the
-    ``runs`` consecutive replicates r runs, ..., (r + 1) runs - 1. Raises ValueError if the truth differs
-    between replicates.
-    """
+    """The rows of one cell and coordinate, sorted by replicate. Row r comes from ``runs`` replicates."""
 
     replicate: NDArray[np.int64]
     truth: Floats
@@ -50,14 +44,10 @@ class CellRows:
     length: Floats
     ok: NDArray[np.bool_]
     diagnostics: Mapping[Column, Floats] = field(default_factory=dict)
+    """Those of the method, NaN for missing values."""
     runs: int = 1
 
-    def __post_init__(self) -> None:
-        if np.any(self.truth != self.truth[:1]):
-            raise ValueError("the truth of a cell differs between replicates")
-
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
-        """The rows of a mask."""
         rows = {name: values[kept] for name, values in vars(self).items() if isinstance(values, np.ndarray)}
         checks = {column: values[kept] for column, values in self.diagnostics.items()}
         return CellRows(**rows, diagnostics=checks, runs=self.runs)
@@ -89,6 +79,13 @@ def floats(column: pa.ChunkedArray) -> Floats:
     return values
 
 
+PRIVACY_UNIT = (
+    "whose change is hidden: a `record` of a local mechanism, a `record (replacement)` of a data set; "
+    "null where nothing is private"
+)
+NEIGHBOURING = "how two inputs differ that the notion makes hard to tell apart; null where nothing is private"
+HORIZON = "n of a path that depends on it, N over many epochs; null where one path serves every n"
+
 PATH_COLUMNS: tuple[Column, ...] = (
     Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
     Column("problem", "string", "-", "kind of problem"),
@@ -98,27 +95,10 @@ PATH_COLUMNS: tuple[Column, ...] = (
     Column("mu", "double", "-", "mu of the guarantee; null where the notion has none"),
     Column("delta", "double", "-", "delta of the guarantee; null where the notion has none"),
     Column("privacy_notion", "string", "-", "what is guaranteed: `eps-LDP`, `mu-GDP (local)`, ..., `none`"),
-    Column(
-        "privacy_unit",
-        "string",
-        "-",
-        "whose change is hidden: a `record` of a local mechanism, a `record (replacement)` of a data set; "
-        "null where nothing is private",
-    ),
-    Column(
-        "neighbouring",
-        "string",
-        "-",
-        "how two inputs differ that the notion makes hard to tell apart; null where nothing is private",
-    ),
+    Column("privacy_unit", "string", "-", PRIVACY_UNIT),
+    Column("neighbouring", "string", "-", NEIGHBOURING),
     Column("algorithm", "string", "-", "kind of algorithm"),
-    Column(
-        "horizon",
-        "int64",
-        "records",
-        "n of a path that depends on it, N over many epochs; null where one path serves every n",
-        symbol="n",
-    ),
+    Column("horizon", "int64", "records", HORIZON, symbol="n"),
 )
 """Columns of every path, before its settings."""
 
@@ -137,18 +117,9 @@ def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
         *(column for algorithm in ALGORITHMS.values() for column in algorithm.derived),
         *(column for schema in schemas for column in declared_columns(schema).values()),
     ):
-        if column.symbol and not found.setdefault(column.name, column).symbol:
+        if column.name not in found or (column.symbol and not found[column.name].symbol):
             found[column.name] = column
-        found.setdefault(column.name, column)
     return found
-
-
-class Measure(NamedTuple):
-    """Measure of the summary: its formula, its unit and the source of the formula."""
-
-    formula: str
-    unit: str
-    reference: str
 
 
 BUNDLED_SUMMARIES = {
@@ -160,94 +131,71 @@ BUNDLED_SUMMARIES = {
 }
 """Summaries of the diagnostics that every run has columns for, in the order of the summary."""
 
-MORRIS = "Morris et al. 2019, Table 6"
-SHARE = "share"
 THETA = "unit of theta"
 
 
-def rate(name: str, formula: str, reference: str = MORRIS, rows: str = "R") -> dict[str, Measure]:
+def rate(name: str, formula: str, rows: str = "R") -> dict[str, tuple[str, str]]:
     return {
-        name: Measure(f"p = #({formula}) / {rows}", SHARE, reference),
-        f"{name}_mcse": Measure(f"sqrt(p (1 - p) / {rows})", SHARE, reference),
-        f"{name}_low": Measure("lower end of Wilson's 95% interval for p", SHARE, "Wilson 1927"),
-        f"{name}_high": Measure("upper end of Wilson's 95% interval for p", SHARE, "Wilson 1927"),
+        name: (f"p = #({formula}) / {rows}", "share"),
+        f"{name}_mcse": (f"sqrt(p (1 - p) / {rows})", "share"),
+        f"{name}_low": ("lower end of Wilson's 95% interval for p", "share"),
+        f"{name}_high": ("upper end of Wilson's 95% interval for p", "share"),
     }
-
-
-COLUMNS: dict[str, Measure] = {
-    "truth": Measure("theta", THETA, "the problem"),
-    "replicates": Measure("rows, failures included", "count", "-"),
-    "failures": Measure(
-        "rows not finished (status neither ok nor range_end); R = replicates - failures", "count", "-"
-    ),
-    **rate("coverage", "lower <= theta <= upper"),
-    **rate("failure_share", "not finished", "share of all rows", "replicates"),
-    **rate("coverage_failures_as_misses", "lower <= theta <= upper", f"{MORRIS}, on all rows", "replicates"),
-    **rate("lower_miss", "theta < lower: the interval lies too high"),
-    **rate("upper_miss", "theta > upper: the interval lies too low"),
-    **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
-    **rate("power", "null < lower or upper < null; only where a null is given"),
-    "length_mean": Measure("mean(upper - lower) over status ok", THETA, "mean of R values"),
-    "length_mcse": Measure(
-        "sd(length) / sqrt(R); 0 where lengths differ by rounding alone", THETA, "mean of R values"
-    ),
-    "length_cv": Measure("sd(length) / mean(length)", "1", "coefficient of variation"),
-    "length_q05": Measure("5% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
-    "length_q25": Measure("25% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
-    "length_median": Measure("median of length", THETA, "Hyndman and Fan 1996, type 7"),
-    "length_q75": Measure("75% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
-    "length_q95": Measure("95% quantile of length", THETA, "Hyndman and Fan 1996, type 7"),
-    "bias": Measure("mean(estimate) - theta", THETA, MORRIS),
-    "bias_mcse": Measure("empirical_se / sqrt(R)", THETA, MORRIS),
-    "relative_bias": Measure("bias / theta, where theta is not 0", "1", MORRIS),
-    "relative_bias_mcse": Measure("bias_mcse / |theta|", "1", MORRIS),
-    "empirical_se": Measure("S = sqrt(sum (estimate - mean)^2 / (R - 1))", THETA, MORRIS),
-    "empirical_se_mcse": Measure(
-        "sqrt((R - 1) / R sum (S_r - mean(S))^2), S_r = S without replicate r",
-        THETA,
-        "delete-one jackknife; Morris et al. 2019, Table 6 holds for normal estimates",
-    ),
-    "skewness": Measure(
-        "g = mean(u^3), u = (estimate - mean) / sqrt(mean((estimate - mean)^2))", "1", "Fisher 1930"
-    ),
-    "skewness_mcse": Measure(
-        "sqrt((R - 1) / R sum (g_r - mean(g))^2), g_r = g without replicate r", "1", "delete-one jackknife"
-    ),
-    "mse": Measure("mean((estimate - theta)^2)", f"({THETA})^2", MORRIS),
-    "mse_mcse": Measure("sqrt(sum ((estimate - theta)^2 - mse)^2 / (R (R - 1)))", f"({THETA})^2", MORRIS),
-    "model_se": Measure("M = sqrt(mean(se^2))", THETA, MORRIS),
-    "model_se_mcse": Measure("sqrt(var(se^2) / (4 R M^2))", THETA, MORRIS),
-    "relative_error_model_se": Measure("M / S - 1", "1", MORRIS),
-    "relative_error_model_se_mcse": Measure(
-        "sqrt((R - 1) / R sum (q_r - mean(q))^2), q_r = M / S without replicate r",
-        "1",
-        "delete-one jackknife; Morris et al. 2019, Table 6 holds for normal estimates independent of se",
-    ),
-    **{
-        name: Measure(summary.meaning, SHARE if summary.is_share else summary.unit, summary.reference)
-        for name, summary in BUNDLED_SUMMARIES.items()
-    },
-}
-"""Formula, unit and reference of every measure, in the order of the summary's columns. Null if undefined
-(R = 0, an MCSE at R = 1, a model SE of a method without standard error, power without a null).
-"""
-
-COUNTS = ("replicates", "failures")
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
     """Columns of the summary for the declared summaries of further columns of the rows."""
     return [
-        Column(
-            summary.name,
-            "double",
-            SHARE if summary.is_share else summary.unit,
-            summary.meaning,
-            summaries=(summary,),
-        )
+        Column(s.name, "double", "share" if s.is_share else s.unit, s.meaning, summaries=(s,))
         for column in further
-        for summary in column.summaries
+        for s in column.summaries
     ]
+
+
+# Formulas are those of Morris et al. 2019, Table 6, where they have one; quantiles of Hyndman and Fan 1996,
+# type 7. Table 6 has errors of S and M / S for normal estimates alone, which the jackknife does not need.
+COLUMNS: dict[str, tuple[str, str]] = {
+    "truth": ("theta", THETA),
+    "replicates": ("rows, failures included", "count"),
+    "failures": ("rows not finished (status neither ok nor range_end); R = replicates - failures", "count"),
+    **rate("coverage", "lower <= theta <= upper"),
+    **rate("failure_share", "not finished", "replicates"),
+    **rate("coverage_failures_as_misses", "lower <= theta <= upper", "replicates"),
+    **rate("lower_miss", "theta < lower: the interval lies too high"),
+    **rate("upper_miss", "theta > upper: the interval lies too low"),
+    **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
+    **rate("power", "null < lower or upper < null; only where a null is given"),
+    "length_mean": ("mean(upper - lower) over status ok", THETA),
+    "length_mcse": ("sd(length) / sqrt(R); 0 where lengths differ by rounding alone", THETA),
+    "length_cv": ("sd(length) / mean(length)", "1"),
+    "length_q05": ("5% quantile of length", THETA),
+    "length_q25": ("25% quantile of length", THETA),
+    "length_median": ("median of length", THETA),
+    "length_q75": ("75% quantile of length", THETA),
+    "length_q95": ("95% quantile of length", THETA),
+    "bias": ("mean(estimate) - theta", THETA),
+    "bias_mcse": ("empirical_se / sqrt(R)", THETA),
+    "relative_bias": ("bias / theta, where theta is not 0", "1"),
+    "relative_bias_mcse": ("bias_mcse / |theta|", "1"),
+    "empirical_se": ("S = sqrt(sum (estimate - mean)^2 / (R - 1))", THETA),
+    "empirical_se_mcse": ("sqrt((R - 1) / R sum (S_r - mean(S))^2), S_r = S without replicate r", THETA),
+    "skewness": ("g = mean(u^3), u = (estimate - mean) / sqrt(mean((estimate - mean)^2))", "1"),
+    "skewness_mcse": ("sqrt((R - 1) / R sum (g_r - mean(g))^2), g_r = g without replicate r", "1"),
+    "mse": ("mean((estimate - theta)^2)", f"({THETA})^2"),
+    "mse_mcse": ("sqrt(sum ((estimate - theta)^2 - mse)^2 / (R (R - 1)))", f"({THETA})^2"),
+    "model_se": ("M = sqrt(mean(se^2))", THETA),
+    "model_se_mcse": ("sqrt(var(se^2) / (4 R M^2))", THETA),
+    "relative_error_model_se": ("M / S - 1", "1"),
+    "relative_error_model_se_mcse": (
+        "sqrt((R - 1) / R sum (q_r - mean(q))^2), q_r = M / S without replicate r",
+        "1",
+    ),
+    **{name: (s.meaning, "share" if s.is_share else s.unit) for name, s in BUNDLED_SUMMARIES.items()},
+}
+"""Formula and unit of every measure, in the order of the summary's columns. Null if undefined (R = 0, an MCSE
+at R = 1, a model SE of a method without standard error, power without a null)."""
+
+COUNTS = ("replicates", "failures")
 
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:

@@ -7,7 +7,7 @@ mechanism, the budget and the algorithm: the data streams are addressed by the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,7 +20,6 @@ from ldpflow.results.columns import CellRows, Floats
 from ldpflow.results.measures import moments, total
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.families import setting_names
-from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 
 Row = dict[str, Any]
@@ -34,28 +33,15 @@ mechanisms are compared."""
 class Contrast:
     """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
 
-    Parameters
-    ----------
-    pairs : int
-        Replicates of both, finished or not.
-    only_this, only_baseline : int
-        Discordant pairs: covered by one interval and not by the other (McNemar 1947).
-    coverage_difference, coverage_difference_mcse : float
-        Mean of d = covered - covered in the baseline, a share, and sd(d) / sqrt(pairs).
-    length_ratio, length_ratio_mcse : float
-        Over the m pairs in which both rows finished and both lengths are defined. Q = mean length / mean
-        length of the baseline. Its MCSE by the delta method is Q sqrt(sum psi^2 / (m (m - 1))) with
-        psi = length / mean - length_0 / mean_0.
-    paired : bool
-        Whether rows are paired. If both cells have replicates of their own, ``pairs`` is the smaller
-        number of rows, nothing is discordant, and variances add.
-    undefined, undefined_baseline : float
-        Share of those replicates that have no interval, in the cell and in the baseline.
+    ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
+    the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
+    is over the pairs that have both. ``undefined``: share of replicates without an interval. Cells that are
+    not ``paired`` have replicates of their own: ``pairs`` is the smaller number of rows, and variances add.
     """
 
     pairs: int
-    only_this: int
-    only_baseline: int
+    only_this: int = 0
+    only_baseline: int = 0
     coverage_difference: float = math.nan
     coverage_difference_mcse: float = math.nan
     length_ratio: float = math.nan
@@ -65,43 +51,17 @@ class Contrast:
     undefined_baseline: float = math.nan
 
 
-@dataclass(frozen=True)
-class CellComparison:
-    """A cell against a baseline: shared parameters, the cell's other ones, and the baseline in words."""
+def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) -> pa.Table:
+    """Compare the cells of a run that differ in ``by`` only: shared columns, differing ones, ``vs``, result.
 
-    shared: Row
-    differs: Row
-    baseline: str
-    result: Contrast
-
-
-def comparisons(
-    cells: Iterable[tuple[pa.Table, Sequence[CellRows]]],
-    paths: Mapping[str, Simulator[Any, Any]],
-    by: str,
-    baseline: str | None = None,
-    alone: list[Row] | None = None,
-) -> list[CellComparison]:
-    """Compare the cells that differ in ``by`` only, replicate by replicate.
-
-    Rows that are made of different numbers of replicates are compared unpaired.
-
-    Parameters
-    ----------
-    cells : iterable of (keys, cells)
-        As in :func:`ldpflow.results.summary.stored_cells`; all are held in memory.
-    paths : mapping of str to Simulator
-        By the column ``path`` of the keys.
-    by : str
-        ``method``, ``mechanism``, ``algorithm`` or ``protocol``, each with all its settings, or a setting,
-        n or level. Other problems have other users, and cannot be compared.
-    baseline : str, optional
-        Value of ``by`` to compare with, by default the first one in each group of cells.
-    alone : list, optional
-        List to which the settings of cells without a counterpart are appended.
+    ``by`` is one of :data:`TABLES`, each with all its settings, or a setting, n or level: other problems have
+    other users. The baseline is by default the first value in each group of cells. The metadata ``note``
+    counts the cells without a cell to compare with.
     """
-    pairs = list(chain.from_iterable(zip(keys.to_pylist(), found, strict=True) for keys, found in cells))
-    columns = comparison_columns(by, settings_of(paths.values(), [name for key, _ in pairs for name in key]))
+    paths = stored_paths(store.replicates, damaged="refuse")
+    found = stored_cells(store, damaged="refuse")
+    pairs = list(chain.from_iterable(zip(keys.to_pylist(), cells, strict=True) for keys, cells in found))
+    columns = comparison_columns(by, paths.values(), dict.fromkeys(name for key, _ in pairs for name in key))
     compared = {*columns, "epsilon"} if by == "mechanism" else {*columns}
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for key, cell in pairs:
@@ -114,40 +74,24 @@ def comparisons(
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
         identity = repr((path.users_key(), settings))
         groups.setdefault(identity, []).append((shared, differs, cell))
-    found = []
+    rows: list[Row] = []
+    alone: list[Row] = []
     seen: dict[str, None] = {}
     # By value: the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
         members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
-        if alone is not None and (not chosen or len(members) == 1):
+        if not chosen or len(members) == 1:
             alone += [shared | differs for shared, differs, _ in members]
-        if not chosen:
             continue
         _, reference, base = chosen[0]
-        for shared, differs, cell in members:
-            if cell is not base:
-                # Paired if equal row numbers mean equal replicates.
-                compare = compare_cells if cell.runs == base.runs else compare_unpaired
-                result = compare(cell, base)
-                found.append(CellComparison(shared, differs, label(reference, by), result))
-    if not found and baseline is not None and len(seen) > 1:
+        vs = {"vs": label(reference, by)}
+        rows += [s | d | vs | vars(compare_cells(cell, base)) for s, d, cell in members if cell is not base]
+    if not rows and baseline is not None and len(seen) > 1:
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}")
-    if not found:
+    if not rows:
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
-    return found
-
-
-def stored_comparisons(store: RunStore, by: str, baseline: str | None) -> pa.Table:
-    """The comparisons of a stored run, a row each: shared columns, differing columns, ``vs``, result.
-
-    The metadata ``note`` counts the cells without a cell to compare with.
-    """
-    alone: list[Row] = []
-    paths = stored_paths(store.replicates, damaged="refuse")
-    found = comparisons(stored_cells(store, damaged="refuse"), paths, by, baseline, alone)
-    rows = [{**c.shared, **c.differs, "vs": c.baseline, **vars(c.result)} for c in found]
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
     if not alone:
@@ -166,25 +110,19 @@ def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
     ]
 
 
-def settings_of(simulators: Iterable[Any], keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Columns that are settings of interval methods, mechanisms and algorithms of a run."""
-    found: dict[str, list[str]] = {table: [] for table in TABLES}
-    for simulator in simulators:
-        for table, names in setting_names(simulator).items():
-            if table in found:
-                found[table] += names
-    found["method"] = [name for name in keys if name not in CELL]
-    return {table: tuple(dict.fromkeys(names)) for table, names in found.items()}
-
-
 CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def comparison_columns(by: str, settings: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) -> tuple[str, ...]:
+    settings: dict[str, list[str]] = {table: [] for table in TABLES}
+    for simulator in simulators:
+        for table, names in setting_names(simulator).items():
+            settings.setdefault(table, []).extend(names)
+    settings["method"] = [name for name in keys if name not in CELL]
     if by in TABLES:
-        return (by, *settings[by])
-    single = [*dict.fromkeys(n for names in settings.values() for n in names), "n", "level"]
+        return tuple(dict.fromkeys((by, *settings[by])))
+    single = [*dict.fromkeys(chain.from_iterable(map(settings.__getitem__, TABLES))), "n", "level"]
     if by not in single:
         raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}")
     return (by,)
@@ -206,50 +144,41 @@ def label(differs: Row, by: str) -> str:
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
-    """Compare paired rows."""
-    both = np.intersect1d(this.replicate, baseline.replicate, assume_unique=True, return_indices=True)[1:]
-    pairs = len(both[0])
-    if pairs == 0:
-        return Contrast(0, 0, 0)
-    difference = hits(this)[both[0]] - hits(baseline)[both[1]]
-    mean, variance = moments(difference)
-    lengths = [lengths_or_nan(cell)[at] for cell, at in zip((this, baseline), both, strict=True)]
-    known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
-    return Contrast(
-        pairs,
-        int(np.sum(difference > 0)),
-        int(np.sum(difference < 0)),
-        mean,
-        math.sqrt(variance / pairs),
-        *length_ratio(lengths[0][known], lengths[1][known]),
-        True,
-        *(1.0 - float(np.mean(cell.ok[at])) for cell, at in zip((this, baseline), both, strict=True)),
-    )
-
-
-def compare_unpaired(this: CellRows, baseline: CellRows) -> Contrast:
-    """Compare cells whose rows are on replicates of their own: standard errors add in squares."""
+    """Compare rows in pairs if equal row numbers mean equal replicates, else as independent samples."""
     cells = (this, baseline)
-    pairs = min(len(cell.ok) for cell in cells)
+    paired = this.runs == baseline.runs
+    places: Sequence[Any] = [np.arange(len(cell.ok)) for cell in cells]
+    if paired:
+        numbers = this.replicate, baseline.replicate
+        places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
+    pairs = min(map(len, places))
     if pairs == 0:
-        return Contrast(0, 0, 0, paired=False)
-    (p, p_variance), (q, q_variance) = (moments(hits(cell)) for cell in cells)
+        return Contrast(0, paired=paired)
+    hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
+    lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
+    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
+    if paired:
+        difference = hits[0] - hits[1]
+        discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+        mean, variance = moments(difference)
+        known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
+        ratio = length_ratio(lengths[0][known], lengths[1][known])
+        return Contrast(pairs, *discordant, mean, math.sqrt(variance / pairs), *ratio, True, *undefined)
+    (p, p_variance), (q, q_variance) = map(moments, hits)
     error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
-    a, b = (values[~np.isnan(values)] for values in map(lengths_or_nan, cells))
-    ratio = ratio_mcse = math.nan
-    if len(a) and len(b):
-        (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
-        ratio = mean_a / mean_b if mean_b > 0 else math.nan
-        if ratio > 0:
-            relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
-            ratio_mcse = ratio * math.sqrt(relative)
-    undefined = [1.0 - float(np.mean(cell.ok)) for cell in cells]
-    return Contrast(pairs, 0, 0, p - q, error, ratio, ratio_mcse, False, *undefined)
+    ratio = independent_ratio(*(values[~np.isnan(values)] for values in lengths))
+    return Contrast(pairs, 0, 0, p - q, error, *ratio, False, *undefined)
 
 
-def hits(cell: CellRows) -> Floats:
-    """1 if the interval covers, 0 if it does not or there is none."""
-    return np.where(cell.ok, cell.covered, 0.0)
+def independent_ratio(a: Floats, b: Floats) -> tuple[float, float]:
+    """Ratio of the means of independent samples, and its MCSE by the delta method."""
+    if not (len(a) and len(b)):
+        return math.nan, math.nan
+    (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
+    ratio = mean_a / mean_b if mean_b > 0 else math.nan
+    if not ratio > 0:
+        return ratio, math.nan
+    return ratio, ratio * math.sqrt(variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2)
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
@@ -260,7 +189,7 @@ def lengths_or_nan(cell: CellRows) -> Floats:
 
 
 def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
-    """Ratio of mean lengths and its MCSE."""
+    """Ratio of mean lengths of m pairs, and its MCSE by the delta method: Q sqrt(sum psi^2 / (m (m - 1)))."""
     pairs = len(a)
     if not (pairs and total(b) > 0):
         return math.nan, math.nan

@@ -51,25 +51,11 @@ Curves = dict[str, Array]
 
 @dataclass(frozen=True)
 class BoundConstants:
-    """Constants of the bounds under Gaussian LDP.
+    """Constants of the bounds under Gaussian LDP: eta, alpha, C0 (``bound``), d, mu, Delta_0, m and M.
 
-    Parameters
-    ----------
-    eta, alpha : float
-        Step sizes eta_k = eta k^-alpha.
-    bound : float
-        C0, bound on the norm of the gradient (half its L2 sensitivity).
-    dimension : int
-        d.
-    mu : float
-        The smallest budget of any user: the bounds hold for the worst, while the error depends on
-        the mean of mu_k^-2.
-    start : float
-        Delta_0 = ||theta_0 - theta*||^2.
-    convexity : float
-        m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2; 0 if only convex.
-    smoothness : float
-        M, Lipschitz constant of the gradient.
+    C0 is half the L2 sensitivity of the gradient, mu the smallest budget of any user, Delta_0 =
+    ||theta_0 - theta*||^2 (``start``), M the Lipschitz constant of the gradient, and m such that
+    <grad F(theta), theta - theta*> >= m ||theta - theta*||^2, 0 if F is only convex.
     """
 
     eta: float
@@ -118,17 +104,8 @@ def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
 def average_bound(s: BoundConstants, n: ArrayLike, leading: float, distances: Array, post: bool) -> Array:
     """Theorem 4 for a quadratic, by Minkowski's inequality: E||average - theta*||^2, unprojected iterates.
 
-    Parameters
-    ----------
-    s : BoundConstants
-        ``convexity`` bounds the smallest eigenvalue of H from below.
-    n : int or array of int >= 1
-    leading : float
-        :func:`leading_term`.
-    distances : ndarray, length max(n) + 1
-        E||theta_k - theta*||^2 for k = 0, 1, ...
-    post : bool
-        For (1/n) sum_{k=1}^n theta_k instead of (1/n) sum_{k=0}^{n-1} theta_k.
+    m bounds the smallest eigenvalue of H from below. ``distances`` are E||theta_k - theta*||^2, k >= 0.
+    The average is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
     """
     last = int(np.max(n))
     root = np.sqrt(distances[: last + 1])
@@ -223,7 +200,6 @@ def over_steps(values: Array) -> Array:
 
 
 def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curves, Curves]:
-    """Bounds and limits of the noise norm and of the mean gradient norm."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = np.atleast_1d(checkpoints).tolist()
     mean = chi_mean(problem.dimension)
@@ -268,14 +244,7 @@ def second_moments(
     """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
 
     c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
-    + eta^2 (sigma^2 l_i/b + tau^2), k the kurtosis.
-
-    Parameters
-    ----------
-    lambdas, start : array_like, shape (d,)
-        Eigenvalues, and c(0).
-    variance, noise : float
-        sigma^2 and tau^2.
+    + eta^2 (sigma^2 l_i/b + tau^2), k the kurtosis; sigma^2 = ``variance``, tau^2 = ``noise``.
     """
     lam = np.asarray(lambdas, dtype=float)
     own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
@@ -367,13 +336,7 @@ def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: i
 
 
 def lemma_35(
-    lambdas: ArrayLike,
-    radius_square: float,
-    eta: float,
-    n: int,
-    start: float,
-    variance: float,
-    noise: float,
+    lambdas: ArrayLike, radius_square: float, eta: float, n: int, start: float, variance: float, noise: float
 ) -> float:
     """Lemma 3.5: DP-SSGD after n records without clipping, eta <= 1/(2 R_x^2); an expectation.
 
@@ -390,11 +353,7 @@ def lemma_35(
 
 
 def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
-    """Mean risks that theory expects after some steps, without clipping, for simulated records.
-
-    Exact at every T for fixed clipping and none, and for ordinary least squares with normal x; a
-    prediction for dp_ambssgd and sufficient_statistics.
-    """
+    """Mean risks after some steps without clipping; of dp_ambssgd and sufficient_statistics predictions."""
     problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
     found = np.asarray(steps, dtype=np.int64)
     if not isinstance(problem, LeastSquares) or problem.stored_records():
@@ -402,10 +361,9 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
     if isinstance(algorithm, OrdinaryLeastSquares):
         if problem.design != "normal" or n <= problem.dimension + 1:
             return {}
+        value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, n)
         if isinstance(algorithm, SufficientStatistics):
             value = statistics_risk(algorithm, problem, n)
-        else:
-            value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, n)
         return {"tail_exc": np.full(found.shape, value)}
     if not isinstance(algorithm, (TailSgd, DpMbssgd, DpAmbssgd)):
         return {}
@@ -437,27 +395,16 @@ def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
 
 
 def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Curves]:
-    """Proved upper bounds of the means of a trajectory, and their leading terms, by statistic.
-
-    Parameters
-    ----------
-    simulator : Simulator
-    n : array_like
-        Checkpoints: steps.
-
-    Returns
-    -------
-    dict
-        ``bound`` and ``limit``: curves by statistic, empty if there is no theory.
-    """
+    """``bound``: proved bounds of the means of a trajectory after n steps; ``limit``: their leading terms."""
+    bounds: Curves = {}
+    limits: Curves = {}
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
-        return {"bound": bounds, "limit": limits}
-    if not isinstance(simulator, OnePass):
-        return {"bound": {}, "limit": {}}
-    if isinstance(simulator.problem, LeastSquares):
-        return {"bound": regression_bounds(simulator, n), "limit": regression_limits(simulator, n)}
-    return {"bound": one_pass_bounds(simulator, n), "limit": one_pass_limits(simulator, n)}
+    elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
+        bounds, limits = regression_bounds(simulator, n), regression_limits(simulator, n)
+    elif isinstance(simulator, OnePass):
+        bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
+    return {"bound": bounds, "limit": limits}
 
 
 def constants_of(path: OnePass) -> BoundConstants | None:

@@ -104,6 +104,15 @@ DIAGNOSIS_COLUMNS: tuple[str, ...] = (
 """The columns that a diagnosis adds to the summary."""
 
 
+MAIN = {
+    "none": "no gap beyond noise",
+    "left": "no clear effect",
+    JOINT: "several at once",
+    "rest": "small effects",
+}
+"""Main causes that are no single effect, in words."""
+
+
 @dataclass(frozen=True)
 class Term:
     """One term of the sum: its effect on coverage, with one MCSE by the delete-a-group jackknife."""
@@ -112,23 +121,18 @@ class Term:
     effect: float
     mcse: float
 
-    @property
-    def real(self) -> bool:
-        """Whether it exceeds two of its MCSE and a quarter of a percentage point."""
-        return abs(self.effect) > max(2 * self.mcse, SMALL)
-
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The coverage of a cell's finished rows as a sum; NaN if undefined.
+    """The coverage of a cell's finished rows as a sum.
 
     ``found`` has each value of :func:`effects`, for all replicates and without each group of
-    :func:`left_out_groups`; None if the rows do not differ.
+    :func:`left_out_groups`; NaN if undefined.
     """
 
     level: float
     rows: CellRows
-    found: dict[str, Floats] | None
+    found: dict[str, Floats]
 
     @cached_property
     def coverage(self) -> float:
@@ -140,17 +144,8 @@ class Decomposition:
         return math.sqrt(self.coverage * (1 - self.coverage) / count) if count > 1 else math.nan
 
     @cached_property
-    def values(self) -> dict[str, float]:
-        """:data:`DIAGNOSIS`, ``length_cv`` and ``skewness``."""
-        if self.found is None:
-            return dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), math.nan)
-        return {name: float(each[0]) for name, each in self.found.items()}
-
-    @cached_property
-    def errors(self) -> dict[str, float]:
-        if self.found is None:
-            return self.values
-        return {name: term_of(name, each).mcse for name, each in self.found.items()}
+    def diagnosis(self) -> dict[str, Term]:
+        return {name: term_of(name, values) for name, values in self.found.items()}
 
     def main_cause(self) -> str | None:
         """The cause with the largest effect towards the gap between coverage and level.
@@ -159,7 +154,7 @@ class Decomposition:
         exceeds two of its own MCSE, None if nothing is defined.
         """
         gap = self.coverage - self.level
-        towards = {c: math.copysign(1.0, gap) * self.values[f"{c}_effect"] for c in CAUSES}
+        towards = {c: math.copysign(1.0, gap) * self.diagnosis[f"{c}_effect"].effect for c in CAUSES}
         defined = [cause for cause in CAUSES if math.isfinite(towards[cause])]
         if not defined:
             return None
@@ -167,20 +162,21 @@ class Decomposition:
         noise = 2 * self.coverage_mcse
         if abs(gap) <= noise and towards[cause] <= noise:
             return "none"
-        return cause if towards[cause] > 2 * self.errors[f"{cause}_effect"] else "left"
+        return cause if towards[cause] > 2 * self.diagnosis[f"{cause}_effect"].mcse else "left"
 
     def columns(self) -> dict[str, float | str | None]:
         """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
         found: dict[str, float | str | None] = {}
         for name in DIAGNOSIS:
-            for column, value in ((name, self.values[name]), (f"{name}_mcse", self.errors[name])):
+            term = self.diagnosis[name]
+            for column, value in ((name, term.effect), (f"{name}_mcse", term.mcse)):
                 found[column] = value if math.isfinite(value) else None
         return found | {"main_cause": self.main_cause()}
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
         """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
-        if self.found is None or self.main_cause() is None:
+        if self.main_cause() is None:
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
         error, half = np.abs(rows.estimate - rows.truth), rows.lengths() / 2
@@ -199,13 +195,14 @@ class Decomposition:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms beyond noise: causes by size, then the others.
+        """The terms beyond two of their MCSE and a quarter of a percentage point: causes first.
 
         A bias beyond two of its MCSE is one of them: few replicates show it before coverage does.
         """
+        bias = self.diagnosis["standardised_bias"]
+        biased = {"bias"} if abs(bias.effect) > 2 * bias.mcse else set()
         found = [term_of(name, values) for name, values in self.parts.items()]
-        biased = abs(self.values["standardised_bias"]) > 2 * self.errors["standardised_bias"]
-        named = [term for term in found if term.real or (biased and term.name == "bias")]
+        named = [t for t in found if abs(t.effect) > max(2 * t.mcse, SMALL) or t.name in biased]
         causes = sorted((t for t in named if t.name in CAUSES), key=lambda term: -abs(term.effect))
         return (*causes, *(term for term in named if term.name not in CAUSES))
 
@@ -225,31 +222,31 @@ class Decomposition:
         ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown. ``failed`` counts
         replicates without an interval, and ``lost`` is their share in words if they are the main cause.
         """
-        name = "Coverage of the finished replicates" if failed else "Coverage"
-        headline = (
-            f"too low with failures as misses, mainly because {lost}" if lost else self.headline(source)
+        digits = max(3, len(f"{self.level:g}".partition(".")[2]))
+        head = (
+            f"Coverage{' of the finished replicates' if failed else ''} {self.coverage:.{digits}f} ± "
+            f"{self.coverage_mcse:.{digits}f} MCSE at level {self.level:g}"
         )
         unmeasured = int(np.isnan(self.rows.length).sum())
         if unmeasured and not self.parts:
             return (
-                f"{name} {self.coverage:.3f} ± {self.coverage_mcse:.3f} MCSE at level {self.level:g}: "
-                f"{unmeasured:,} intervals end at a public range and have no length, so that effects "
+                f"{head}: {unmeasured:,} intervals end at a public range and have no length, so that effects "
                 "cannot be told apart."
             )
         shown = [*self.terms, *([] if self.rest is None else [self.rest])]
         if not shown:
             return "Nothing can be said: it takes three finished replicates that differ."
-        digits = max(3, len(f"{self.level:g}".partition(".")[2]))
+        main = self.main_words(source)
+        if lost:
+            main = f"too low with failures as misses, mainly because {lost}"
+        elif self.leading()[0] not in ("none", "left"):
+            main = f"mainly {main}"
         amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
             f"{amount:+.{digits}f} ± {term.mcse:.{digits}f} ({self.words(term)})"
             for amount, term in zip(amounts, shown, strict=True)
         )
-        return (
-            f"{name} {self.coverage:.{digits}f} ± {self.coverage_mcse:.{digits}f} MCSE at level "
-            f"{self.level:g}, {headline}: {self.level:.{digits}f} (level) {added} = "
-            f"{self.coverage:.{digits}f}."
-        )
+        return f"{head}, {main}: {self.level:.{digits}f} (level) {added} = {self.coverage:.{digits}f}."
 
     def leading(self) -> tuple[str, Term | None]:
         """Main cause of the gap, and the largest single effect towards it.
@@ -265,35 +262,15 @@ class Decomposition:
         towards = max(single, key=lambda term: sign * term.effect, default=None)
         if towards is None or sign * towards.effect <= 0:
             return "left", None
-        joint = next((term.effect for term in self.terms if term.name == JOINT), 0.0)
-        if sign * joint > sign * towards.effect:
-            return JOINT, towards
-        if self.rest is not None and sign * self.rest.effect > sign * towards.effect:
-            return "rest", towards
-        return towards.name, towards
-
-    def headline(self, source: str | None = None) -> str:
-        """The property with the largest effect towards the gap, if the gap is more than two MCSE."""
-        kind, towards = self.leading()
-        if towards is None:
-            return "no gap beyond noise" if kind == "none" else "a gap that no single effect explains"
-        said = cause(towards, source)
-        if kind == JOINT:
-            return f"mainly several effects at once, the largest alone {said}"
-        if kind == "rest":
-            return f"mainly effects that one by one are within noise, the largest clear one {said}"
-        sign = math.copysign(1.0, self.coverage - self.level)
-        against = min((t for t in self.terms if t.name != JOINT), key=lambda term: sign * term.effect)
-        if -sign * against.effect > sign * towards.effect / 2:
-            return f"mainly {said}, and against it {cause(against, source)}"
-        return f"mainly {said}"
+        several = [*(term for term in self.terms if term.name == JOINT), *([self.rest] if self.rest else [])]
+        larger = [term.name for term in several if sign * term.effect > sign * towards.effect]
+        return (*larger, towards.name)[0], towards
 
     def main_words(self, source: str | None = None) -> str:
         """The main cause in a few words, with its size: ``19% too short``."""
         kind, term = self.leading()
-        if term is None or kind in (JOINT, "rest"):
-            several = {JOINT: "several at once", "rest": "small effects", "left": "no clear effect"}
-            return several.get(kind, "no gap beyond noise")
+        if term is None or kind in MAIN:
+            return MAIN[kind]
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
     def effect_columns(self) -> dict[str, float]:
@@ -306,8 +283,7 @@ class Decomposition:
         return effects | {f"{term.name}_effect_mcse": term.mcse for term in terms}
 
     def words(self, term: Term) -> str:
-        """A property with its size."""
-        v = self.values
+        v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
             wrong, long = v["length_ratio"] - 1.0, term.effect > 0
             # Lengths that vary by design are not to be those of normal intervals.
@@ -324,25 +300,13 @@ class Decomposition:
         }[term.name]
 
 
-def cause(term: Term, source: str | None) -> str:
-    """A property in a word or two."""
-    biases = {"start": "bias from the start", "steps": "bias from the size of the steps"}
-    return {
-        "bias": biases.get(source or "", "bias"),
-        "length": f"{'short' if term.effect < 0 else 'long'} intervals",
-        "variability": "lengths that vary",
-        "shape": "the shape of the estimates' distribution",
-        DEPENDENCE: "the dependence of error and length",
-        LIMITS: "limits that are not symmetric about the estimate",
-    }[term.name]
-
-
 def decompose(rows: CellRows, level: float) -> Decomposition:
     """The coverage of a cell as a sum, whose terms are computed on demand."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
-        return Decomposition(level, rows, None)
+        undefined = np.full(2, math.nan)
+        return Decomposition(level, rows, dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), undefined))
     kept = left_out_groups(count)
     chunk = max(1, CHUNK // count)
     with np.errstate(all="ignore"):
@@ -406,7 +370,6 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
 
 
 def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:
-    """Share of hits among the replicates of each row of ``kept``."""
     return np.array([np.mean(hits[k]) for k in kept])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.errors import InputError
-from ldpflow.results.summary import stored_paths
+from ldpflow.results.summary import every_path
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import PARTS
 from ldpflow.store.dataset import Damaged
@@ -100,11 +100,7 @@ class StoredDesign:
     """The cells of a run that have rows, their numbers of rows, and their paths."""
 
     def __init__(self, store: RunStore, summary: pa.Table, followed: pa.Table, damaged: Damaged) -> None:
-        self.paths = {
-            name: path
-            for dataset in store.datasets()
-            for name, path in stored_paths(dataset, damaged=damaged).items()
-        }
+        self.paths = every_path(store, damaged=damaged)
         self.name = store.root.rstrip("/").rsplit("/", 1)[-1]
         self.cells: dict[Place, dict[str, Any]] = {}
         self.counts: dict[Place, int] = {}
@@ -145,13 +141,12 @@ class StoredDesign:
         replicates = self.replicates()
         for place, cell in self.cells.items():
             path = place[0]
-            n, level, method = cell["n"], cell["level"], cell["method"]
             settings = {k: v for k, v in cell.items() if k not in ("n", "level", "method")}
             values = {
                 **tables[path],
-                "method": {"kind": method, **settings},
-                "level": level,
-                "n": n,
+                "method": {"kind": cell["method"], **settings},
+                "level": cell["level"],
+                "n": cell["n"],
                 "replicates": replicates[place],
                 "independent_n": has_own_n(self.paths[path], mapping),
                 "followed": (path, "") in self.counts,
@@ -164,13 +159,13 @@ class StoredDesign:
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
         tables, _ = public_study(self.study_of(whole, mapping), "")
         cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
-        one = len(products(cells, AXES)) == 1
-        factorial = one or self.made_by(self.study_of(whole, mapping)) == self.counts.keys()
+        factorial = (
+            len(products(cells, AXES)) == 1
+            or self.made_by(self.study_of(whole, mapping)) == self.counts.keys()
+        )
         differing = {name for name in FIXED if len(whole[name]) > 1}
-        if factorial and not differing:
-            return RunDesign(tables, True, self.texts([whole], mapping))
-        if factorial and targets is not None and differing == {"replicates"}:
-            return RunDesign(tables, True, self.texts([whole], mapping), targets)
+        if factorial and differing <= ({"replicates"} if targets is not None else set()):
+            return RunDesign(tables, True, self.texts([whole], mapping), targets if differing else None)
         blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
         return RunDesign(tables, factorial, self.texts(blocks, mapping))
 
@@ -220,7 +215,6 @@ class StoredDesign:
 
 
 def tables_of(simulator: Any) -> dict[str, dict[str, Any]]:
-    """Kinds and settings of the parts of a path, by table."""
     parts = {table: part.model_dump(mode="json") for table, part in simulator.parts().items()}
     found = parts or {table: simulator.settings()[table] for table in PARTS if table in simulator.settings()}
     return {table: {k: v for k, v in part.items() if v is not None} for table, part in found.items()}

@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.columns import Column, with_error
+from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
+from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
@@ -25,28 +26,31 @@ from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import cell_keys, declared_columns
+from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation times of a run that arrives
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
-def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> pa.Table:
+def explain(
+    store: RunStore,
+    summary: pa.Table,
+    damaged: Damaged = "refuse",
+    pieces: Iterable[tuple[pa.Table, list[CellRows]]] | None = None,
+) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Effects are shares with their MCSE (:data:`COLUMNS`). Coverage is the level plus all effects but
-    ``rest_effect``. The rest is the sum of the single effects within two MCSE, ``joint`` and ``limits`` (see
-    :mod:`ldpflow.results.decomposition`). ``clear_effects`` names the effects beyond two MCSE, ``cause`` the
-    main one. For averages of paths that do not arrive, ``explanation`` compares predicted and measured bias.
-    The metadata ``note`` counts the clear effects, and those that chance would name.
+    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
+    ``joint`` and ``limits``. The metadata ``note`` counts clear effects, and those that chance would name.
+    ``pieces`` are the stored cells, for a caller that reads them too.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates, damaged=damaged)
     vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
-        cell_identity(row, ("path", *cell_keys(summary.schema), "coordinate")): (at, row, arrival)
+        cell_identity(row, group_keys(summary.schema)): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
     every = store.read_summary()
@@ -56,7 +60,7 @@ def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> 
             centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
     named = looked = 0
-    for keys, cells in stored_cells(store, damaged=damaged):
+    for keys, cells in pieces or stored_cells(store, damaged=damaged):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if cell_identity(key, keys.column_names) not in wanted:
                 continue
@@ -66,12 +70,13 @@ def explain(store: RunStore, summary: pa.Table, damaged: Damaged = "refuse") -> 
             source = None if arrival is None else arrival.source()
             other = centres.get(tuple(row[name] for name in KEYS), ())
             lost = lost_words(coverage, row)
+            no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
                 "" if arrival is None else arrival.sentence(other),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
-                "" if math.isfinite(row.get("oracle_length") or math.nan) else no_oracle(paths[row["path"]]),
+                no_oracle(paths[row["path"]]) if no_length else "",
                 dominance(row) if one_dominates(cell) else "",
                 extremes(row),
                 looks(row),
@@ -118,7 +123,7 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     effect = -term.effect if term else row["level"] - finished if kind == "left" else 0.0
     low = row["level"] - misses > 2 * (row["coverage_failures_as_misses_mcse"] or 0.0)
     if row["failures"] and low and finished - misses > effect:
-        return f"{100 * row['failures'] / row['replicates']:.2g}% failed"
+        return f"{round_text(100 * row['failures'] / row['replicates'], 2)}% failed"
     return ""
 
 
@@ -127,23 +132,19 @@ def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
     if not measured:
         return "another centre, such as TR, which is not in this run"
     good = [row for row in measured if judge(row) == HOLDS]
-    texts = [
-        f"{label_of(row)} {with_error(*(row[name] for name in COVERAGE[2:]))}" for row in good or measured
-    ]
-    here = f"{' and '.join(texts)}, failures as misses"
+    here = " and ".join(f"{label_of(row)} {with_misses(row)}" for row in good or measured)
+    here += ", failures as misses"
     return f"another centre ({'here ' if good else 'none here is shown to hold its level: '}{here})"
 
 
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
-    """The settings that identify a cell, without nulls."""
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
 
 def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``columns`` are those declared in the summary, for a method that is not installed; ``vector``: theta has
-    several coordinates.
+    ``columns`` are those declared in the summary, for a method that is not installed.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
@@ -163,7 +164,6 @@ def failures(row: Mapping[str, Any]) -> str:
 
 
 def no_oracle(path: Simulator[Any, Any]) -> str:
-    """Why there is no oracle to compare lengths with."""
     law = limit_law(path)
     if law is None:
         return "There is no oracle: no limit law of the estimate is known here."
@@ -176,7 +176,6 @@ def no_oracle(path: Simulator[Any, Any]) -> str:
 
 
 def dominance(row: Mapping[str, Any]) -> str:
-    """A sentence for a cell in which one replicate decides the relative error of the standard errors."""
     value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
     if value is None or error is None:
         return ""
@@ -187,7 +186,6 @@ def dominance(row: Mapping[str, Any]) -> str:
 
 
 def extremes(row: Mapping[str, Any]) -> str:
-    """A sentence on paths that are finite, but have grown too large to be of use."""
     if not has_exploded(row):
         return ""
     return (

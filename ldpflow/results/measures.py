@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,26 +22,14 @@ Z95 = 1.959963984540054
 DOMINATES = 0.5  # share of a sum beyond which one replicate dominates it
 EXPLODED = 1e3  # mean over median length: with finite moments the ratio is small
 TINY = 4  # replicates: with so few, two of them may make all of a sum
-CHUNK = 2**14  # values of a sum at a time: they stay in a core's cache
-FEW = 512  # values up to which math.fsum alone is faster
-EXTRACTIONS = 3
-HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
 
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
-    """Performance measures of cells, with schema :func:`summary_schema`.
+    """Measures of cells, with schema :func:`summary_schema`. ``null``: theta whose rejection is power.
 
     If their formula says nothing else, measures are over finished rows (status ok or range_end), those of
     length over rows with status ok. Sums are exactly rounded, so that the result depends neither on the order
     of rows nor on the processor.
-
-    Parameters
-    ----------
-    keys : pyarrow.Table
-        Columns :func:`ldpflow.results.columns.group_keys`, a row for each cell.
-    cells : sequence of CellRows
-    null : float, optional
-        Value of theta whose rejection is power.
     """
     found = [measures(cell, null) for cell in cells]
     checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
@@ -57,12 +44,10 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """The value, or None if it is absent, infinite or not a number."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
-    """All measures of one cell and coordinate."""
     replicates = len(rows.ok)
     finished = rows.finished()
     count = len(finished.ok)
@@ -90,7 +75,6 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
 
 
 def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
-    """Coverage, misses and length."""
     truth, length = rows.truth, rows.lengths()
     count = len(length)
     centre = total(rows.estimate) / count
@@ -115,7 +99,6 @@ def length_measures(length: Floats) -> dict[str, float]:
 
 
 def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
-    """Diagnostics of the method, summarised as it declares."""
     result: dict[str, float] = {}
     for column, values in rows.diagnostics.items():
         known = values[~np.isnan(values)]
@@ -131,15 +114,12 @@ def summary_value(summary: Summary, values: Floats) -> float:
         return math.sqrt(variance / len(values)) if summary.error else mean
     if not summary.is_share:
         return float(np.median(values))
-    if summary.below is not None:
-        share = rate("share", int(np.sum(values < summary.below)), len(values))
-    else:
-        share = rate("share", int(np.sum(np.abs(values) > summary.beyond)), len(values))
+    hits = np.abs(values) > summary.beyond if summary.below is None else values < summary.below
+    share = rate("share", int(np.sum(hits)), len(values))
     return share["share_mcse" if summary.error else "share"]
 
 
 def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
-    """Bias, empirical SE, skewness and MSE."""
     count = len(estimate)
     mean, variance = moments(estimate)
     # Errors first: the mean of estimates far from 0 would lose the digits of a small bias.
@@ -199,8 +179,6 @@ def spread(left_out: Floats) -> float:
 def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
     """Model SE and its relative error; at least one row.
 
-    Notes
-    -----
     Table 6 of Morris et al. has an MCSE of M / S for normal estimates that are independent of se. Neither
     is safe here: estimates of short paths are skewed, and a path that strays has a large error and a
     large se. The delete-one jackknife assumes neither. It also holds if one replicate makes more than half of
@@ -234,7 +212,6 @@ def one_dominates(rows: CellRows) -> bool:
 
 
 def has_dominant(values: Floats) -> bool:
-    """Whether one of these nonnegative values is more than half of their finite sum."""
     return bool(DOMINATES * total(values) < values.max() < math.inf)
 
 
@@ -245,17 +222,10 @@ def has_exploded(row: Mapping[str, Any]) -> bool:
 
 
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:
-    """Delete-one standard error of M / S; at least three rows.
+    """Delete-one standard error of M / S, from squared standard errors and estimates; at least three rows.
 
     Without replicate r the sum of squared deviations is SS - R / (R - 1) (x_r - mean)^2. If r has most of a
     sum, the difference would lose most digits: the sums without r are computed directly.
-
-    Parameters
-    ----------
-    squares : ndarray
-        Squared standard errors, of mean ``mean_square``.
-    estimate : ndarray
-        Estimates, of mean ``mean`` and variance ``variance`` with divisor R - 1.
     """
     count = len(estimate)
     deviations = (estimate - mean) ** 2
@@ -298,29 +268,7 @@ def moments(values: Floats) -> tuple[float, float]:
 
 def total(values: Floats) -> float:
     """Exactly rounded sum, infinite if it leaves the range of a double."""
-    pieces = (values[at : at + CHUNK] for at in range(0, len(values), CHUNK))
     try:
-        return math.fsum(chain.from_iterable(map(same_sum, pieces)))
+        return math.fsum(values.data)
     except (OverflowError, ValueError):
         return math.inf
-
-
-def same_sum(values: Floats) -> list[float]:
-    """Numbers, mostly few, whose sum is exactly that of these at most CHUNK values.
-
-    Adding and subtracting a power of two, 2**HEADROOM times the largest value, cuts all values at one bit.
-    The upper parts are multiples of one unit, and with at most CHUNK of them no partial sum is rounded, in
-    any order (ExtractVector of Rump, Ogita and Oishi 2008, Accurate floating-point summation I). The lower
-    parts are cut again. Their remainders go to math.fsum.
-    """
-    found: list[float] = []
-    for _ in range(EXTRACTIONS if len(values) > FEW else 0):
-        largest = max(float(values.max()), -float(values.min()))
-        if not 2.0**-900 < largest < 2.0**900:
-            break
-        unit = 2.0 ** (math.frexp(largest)[1] + HEADROOM)
-        upper = (values + unit) - unit
-        found.append(float(upper.sum()))
-        values = values - upper
-    left: list[float] = (values[values != 0] if found else values).tolist()
-    return found + left

@@ -13,6 +13,7 @@ In the summary, the row of an n has the measures over all n up to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import count
 from typing import Any
 
@@ -62,11 +63,7 @@ def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float
 
 
 def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict[str, float]:
-    """Where replicates stop, and how often the interval covers there.
-
-    Flags of shape (R, G) at G increasing n; ``short``: shorter than the target. ``stopped_share`` is over all
-    replicates; the rest over those that have stopped.
-    """
+    """Where replicates stop, and how often the interval covers there; flags at G increasing n."""
     stopped: Flags = np.any(short, axis=1)
     count = int(stopped.sum())
     result = rate("stopped_share", count, len(stopped))
@@ -79,10 +76,7 @@ def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict
 
 
 class Watch:
-    """Collector of flags for the measures of monitoring, cell by cell: a byte per row.
-
-    ``target`` maps a row of keys to the length at which a replicate stops, or None.
-    """
+    """Collector of flags, a byte per row. ``target``: length at which a replicate stops, of a row of keys."""
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
         self.first_n = first_n
@@ -110,20 +104,15 @@ class Watch:
         return flags
 
     def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """The measures of a row of the summary."""
         found = self.families.get(self.family(row), {})
         wanted = sorted(n for n in found if n <= row["n"])
         if not wanted:
             return {}
-        shared = found[wanted[0]][0]
-        for n in wanted[1:]:
-            shared = np.intersect1d(shared, found[n][0], assume_unique=True)
+        shared = reduce(np.intersect1d, [found[n][0] for n in wanted])
         if not len(shared):
             return {}
-        columns = [
-            bits[np.searchsorted(replicates, shared)] for replicates, bits in map(found.__getitem__, wanted)
-        ]
-        flags = np.stack(columns, axis=1)
+        pairs = [found[n] for n in wanted]
+        flags = np.stack([bits[np.searchsorted(numbers, shared)] for numbers, bits in pairs], axis=1)
         covered, defined, short = ((flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT))
         result = {"looks": float(len(wanted))} | joint_coverage("coverage_all_n", covered, defined)
         result |= self.all_coordinates(row)

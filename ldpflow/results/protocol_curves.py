@@ -28,13 +28,6 @@ def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]
 
     S_qr = A_q (1 - A_r) ((e^eps + Q)/(e^eps - 1))^2 for q <= r, A_q = (q + tau_q (e^eps - 1))/(e^eps + Q):
     generalised randomised response over Q + 1 cells at the quantiles themselves. For Q = 1 it is S.
-
-    Parameters
-    ----------
-    taus : sequence of float
-        Levels in increasing order.
-    epsilon : float
-        Budget of the one report.
     """
     count = len(taus)
     with constants.workdps(constants.DIGITS):
@@ -78,17 +71,8 @@ def level_with_liars(
     With Q quantiles (``cells``) a user reports the number of a cell, and the moment of quantile q is
     (C - q/(e^eps + Q)) (e^eps + Q)/(e^eps - 1), C = 1 if the reported cell lies below it. A liar's C is 1
     or 0.
-    With Q = 1 it is the debiased bit of randomised response.
-
-    Parameters
-    ----------
-    tau, epsilon : float
-    liars : float in [0, 1)
-        Share of those who answer.
-    push : str
-        ``down``: they send 1, so that every quantile looks smaller; ``up``: they send 0.
-    place, quantiles : int
-        q and Q.
+    With Q = 1 it is the debiased bit of randomised response. ``liars``: share of those who answer, who send 1
+    to push ``down`` every quantile and 0 to push it ``up``. ``place`` is q and ``quantiles`` Q.
     """
     with constants.workdps(constants.DIGITS):
         level, share, odds = mpf(tau), mpf(liars), mp.exp(mpf(epsilon))

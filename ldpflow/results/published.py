@@ -35,8 +35,6 @@ from ldpflow.settings import closest
 Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 
-MEASURES: tuple[Measure, ...] = ("coverage", "length")
-
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 """Files of published tables by the name that `verify` takes."""
 
@@ -77,12 +75,6 @@ COMPARED: dict[Measure, tuple[str, str]] = {
 # Where a published number stands, in the order of Place.cell.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 
-# Columns of every summary. A setting has a column only if some path of the run has the setting.
-NEEDED = (
-    *("problem", "coordinate", "method", "n", "replicates"),
-    *(column for columns in COMPARED.values() for column in columns),
-)
-
 
 @dataclass(frozen=True)
 class Place:
@@ -97,38 +89,38 @@ class Place:
 
     @property
     def cell(self) -> tuple[int, str, float, int, str, int]:
-        """As a tuple, equal for coverage and length of one cell."""
+        """Equal for coverage and length of one cell."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
 @dataclass(frozen=True)
-class PublishedNumber(Place):
-    """One printed number, its printed standard error, and half a unit of its last digit."""
+class PublishedRow(Place):
+    """A printed number with half a unit of its last digit, and ours, which comes from ``path`` of the run."""
 
     measure: Measure
-    value: float
-    se: float
-    half_unit: float
+    path: str | None = None
+    replicates: int = 0
+    ours: float = math.nan
+    ours_se: float = math.nan
+    printed: float = math.nan
+    printed_se: float = math.nan
+    half_unit: float = math.nan
+    z: float = math.nan
+    p_value: float = math.nan
+    p_adjusted: float = math.nan
+
+    def spread(self) -> float:
+        """Standard error of the difference, rounding of the printed number included."""
+        return math.sqrt(self.ours_se**2 + self.printed_se**2 + self.half_unit**2 / 3.0)
 
 
-def load(name: str) -> list[PublishedNumber]:
-    """Published numbers, in the order of publication.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`NAMES`.
-
-    Raises
-    ------
-    InputError
-        If there are no tables of that name.
-    """
+def load(name: str) -> list[PublishedRow]:
+    """Published numbers of one of :data:`NAMES`, in the order of publication."""
     if name not in NAMES:
         raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), closest(name, NAMES))
     text = (files("ldpflow.results") / NAMES[name]).read_text(encoding="utf-8")
     return [
-        PublishedNumber(
+        PublishedRow(
             table=int(line["table"]),
             problem=line["problem"],
             tau=float(line["tau"]),
@@ -136,40 +128,18 @@ def load(name: str) -> list[PublishedNumber]:
             method=line["method"],
             n=int(line["n"]),
             measure=measure,
-            value=float(line[measure]),
-            se=float(line[f"{measure}_se"]),
+            printed=float(line[measure]),
+            printed_se=float(line[f"{measure}_se"]),
             half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"]),
         )
         for line in csv.DictReader(text.splitlines())
-        for measure in MEASURES
+        for measure in COMPARED
     ]
 
 
 @dataclass(frozen=True)
-class PublishedRow(Place):
-    """A published number and ours, which comes from ``path`` of the run."""
-
-    measure: Measure
-    path: str | None
-    replicates: int
-    ours: float
-    ours_se: float
-    printed: float
-    printed_se: float
-    half_unit: float
-    z: float
-    p_value: float
-    p_adjusted: float = math.nan
-
-
-@dataclass(frozen=True)
 class MissingCell(Place):
-    """A published cell that could not be compared, and why.
-
-    ``kind`` is ``absent`` (nothing like it in the run), ``other settings`` (in the run, but not
-    with the settings of the publication) or ``unusable`` (in the run, without a finite value or
-    standard error); ``reason`` is a sentence for people.
-    """
+    """A published cell that could not be compared: not in the run, or without a finite value and error."""
 
     kind: Literal["absent", "other settings", "unusable"]
     reason: str
@@ -177,19 +147,10 @@ class MissingCell(Place):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of :func:`compare`.
+    """Result of :func:`compare`, with the rows in the order of publication.
 
-    Parameters
-    ----------
-    name : str
-        Name of the published tables.
-    level_of_test : float
-        Error rate of the family of all compared numbers.
-    rows : list of PublishedRow
-        In the order of publication.
-    missing : list of MissingCell
-    findings : list of str
-        Sentences on a summary that does not follow from the run's rows.
+    ``level_of_test``: error rate of the family of all compared numbers. ``findings``: sentences on a summary
+    that does not follow from the run's rows.
     """
 
     name: str
@@ -222,7 +183,7 @@ class Comparison:
     def power(self) -> Iterator[str]:
         """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
-        for measure in MEASURES:
+        for measure in COMPARED:
             scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
             if (found := self.detectable(measure)) is not None:
                 middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
@@ -243,9 +204,7 @@ class Comparison:
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
         z += NormalDist().inv_cdf(power)
-        spreads = [math.sqrt(r.ours_se**2 + r.printed_se**2 + r.half_unit**2 / 3.0) for r in rows]
-        scales = [1.0 if measure == "coverage" else row.printed for row in rows]
-        found = [z * spread / scale for spread, scale in zip(spreads, scales, strict=True)]
+        found = [z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows]
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
@@ -259,32 +218,15 @@ class Comparison:
 def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Comparison:
     """Compare the summary of a run with published tables.
 
-    Parameters
-    ----------
-    summary : pyarrow.Table
-        One row per cell, as in a run's ``summary.parquet``.
-    name : str
-        Name of the published tables.
-    level_of_test : float
-        Probability that a correct run fails, over all numbers compared.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, or the summary lacks a column.
+    ``level_of_test``: probability that a correct run fails, over all numbers compared.
     """
-    published = load(name)
-    absent = [column for column in NEEDED if column not in summary.column_names]
-    if absent:
-        allowed = "a table with the columns of a run's summary"
-        raise InputError("summary", summary.column_names, allowed, f"It lacks {', '.join(absent)}.")
     at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
 
     rows: list[PublishedRow] = []
     missing: dict[tuple[Any, ...], MissingCell] = {}
-    for number in published:
+    for number in load(name):
         candidates = at_hand.get(number.cell[1:], [])
         matching = [row for row in candidates if not differences(number, row)]
         if not matching:
@@ -295,50 +237,42 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
                 reason = f"the run's {number.measure} or its standard error is not a number"
                 missing.setdefault(number.cell, MissingCell(*number.cell, "unusable", reason))
                 continue
-            z = (ours - number.value) / math.sqrt(se**2 + number.se**2 + number.half_unit**2 / 3.0)
-            place = *number.cell, number.measure, row.get("path"), row["replicates"]
-            printed = number.value, number.se, number.half_unit
-            rows.append(PublishedRow(*place, ours, se, *printed, z, two_sided_p(z)))
+            found = replace(number, path=row.get("path"), replicates=row["replicates"], ours=ours, ours_se=se)
+            z = (ours - number.printed) / found.spread()
+            rows.append(replace(found, z=z, p_value=float(2.0 * ndtr(-abs(z)))))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return Comparison(name, level_of_test, rows, list(missing.values()))
 
 
-def our_number(number: PublishedNumber, row: Columns) -> tuple[float, float]:
+def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
     value, se = (
         math.nan if row[column] is None else float(row[column]) for column in COMPARED[number.measure]
     )
     finished = row["replicates"] - (row.get("failures") or 0)
     if number.measure == "coverage" and finished > 0:
         if se == 0.0 or finished < PUBLISHED_REPLICATES:
-            se = max(se, math.sqrt(number.value * (1.0 - number.value) / finished))
+            se = max(se, math.sqrt(number.printed * (1.0 - number.printed) / finished))
     return value, se
 
 
-def differences(number: PublishedNumber, row: Columns) -> dict[str, tuple[Any, Any]]:
-    """Settings in which a row differs from the published cell: (in the run, in print) by name."""
+def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]]:
+    """Settings in which a row differs from the published cell: in the run and in print, by name."""
     asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
     defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
     result = {}
     for name, printed in (asked | defaults).items():
         value = row.get(name)
-        if (name in asked or value is not None) and not agree(value, printed):
+        if isinstance(printed, tuple) and value is not None:
+            value = tuple(json.loads(value))
+        if (name in asked or value is not None) and value != printed:
             result[name] = (value, printed)
     if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
         del result["M"]  # the default, floor(n^(1/4)), typed out
     return result
 
 
-def agree(value: Any, printed: Any) -> bool:
-    """Whether two settings are equal. Vectors may come as lists or as JSON."""
-    if isinstance(printed, tuple):
-        if isinstance(value, str):
-            value = json.loads(value)
-        return list(value) == list(printed)
-    return bool(value == printed)
-
-
-def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> MissingCell:
+def why_missing(number: PublishedRow, candidates: Sequence[Columns]) -> MissingCell:
     if not candidates:
         return MissingCell(*number.cell, "absent", "not in the run")
     nearest = min((differences(number, row) for row in candidates), key=len)
@@ -347,11 +281,6 @@ def why_missing(number: PublishedNumber, candidates: Sequence[Columns]) -> Missi
         for name, (value, printed) in nearest.items()
     )
     return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
-
-
-def two_sided_p(z: float) -> float:
-    """P(|Z| >= |z|), Z standard normal."""
-    return float(2.0 * ndtr(-abs(z)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

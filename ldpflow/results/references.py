@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_origin
 
 import jinja2
 import pyarrow as pa
@@ -20,19 +20,11 @@ from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.documents import Reference, label, read_bib, references
 from ldpflow.results.design import RunDesign
-from ldpflow.settings import Settings, is_vector
+from ldpflow.settings import bare_type
 from ldpflow.study import GROUPS
 
-MEASURES = "morris2019"
-"""Key of the paper on the measures and their errors."""
-
-TITLES = {
-    "problem": "problem",
-    "mechanism": "mechanism",
-    "algorithm": "algorithm",
-    "protocol": "protocol",
-    "method": "interval methods",
-}
+TITLES = {name: name for name in ("problem", "mechanism", "algorithm", "protocol")}
+TITLES |= {"method": "interval methods"}
 """Tables of a study file whose components follow papers, and their names in a text."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
@@ -51,7 +43,6 @@ def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
 
 
 def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
-    """Kinds in a table of a study file, each once, in the order of the file."""
     kinds: list[str] = []
     for entry in entries(study, table):
         kind = entry.get("kind", [])
@@ -72,7 +63,7 @@ def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
 
 
 def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
-    found = {MEASURES: references()[MEASURES]}
+    found = {"morris2019": references()["morris2019"]}  # on the measures and their errors
     for table in TITLES:
         for kind in kinds_of(study, table):
             found |= cites_of(table, kind) or {}
@@ -80,7 +71,6 @@ def references_of(study: Mapping[str, Any]) -> dict[str, Reference]:
 
 
 def kinds_without_reference(study: Mapping[str, Any]) -> list[str]:
-    """Kinds of a study, of plug-ins, whose references are not known."""
     return [kind for table in TITLES for kind in kinds_of(study, table) if cites_of(table, kind) is None]
 
 
@@ -94,10 +84,7 @@ def bibtex(study: Mapping[str, Any]) -> str:
 
 
 def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
-    """Papers that a study's kinds follow, as named by :func:`label`, by the kinds in words.
-
-    ``own``: papers that ldpflow's own kinds (:data:`OWN`) build on.
-    """
+    """Labels of the papers that a study's kinds follow, or ldpflow's own build on, by kinds in words."""
     found: dict[tuple[str, ...], list[str]] = {}
     for table in [*TITLES][1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
@@ -108,7 +95,6 @@ def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
 
 
 def own_variants(study: Mapping[str, Any]) -> list[str]:
-    """Variants of published methods in a study that are ldpflow's own, in words."""
     found = []
     for kinds, name, value, words in OWN_VARIANTS:
         for entry in entries(study, "method"):
@@ -129,10 +115,7 @@ MOST_VECTORS = 4
 
 
 def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
-    """The paragraph: design, sources, replicates and their errors, seed, streams and versions.
-
-    From the settings of the rows, a summary (no rows for a study of trajectories alone), and provenance.json.
-    """
+    """The paragraph: design, sources, replicates and their errors, seed, streams and versions."""
     study = design.study
     parts = [
         f"{title} {enumerate_words([entry_words(table, entry) for entry in entries(study, table)])}"
@@ -185,14 +168,12 @@ def own_n(summary: pa.Table) -> str | None:
 
 
 def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
-    """Numbers of cells, replicates and failures, and the largest Monte Carlo error of a coverage."""
     if summary.num_rows == 0:
         return {"cells": 0, "replicates": f"{study['replicates']:,}"}
     counts = pc.min_max(summary["replicates"]).as_py()
-    few, many = counts["min"], counts["max"]
     return {
         "cells": summary.num_rows,
-        "replicates": f"{few:,}" if few == many else f"{few:,} to {many:,}",
+        "replicates": " to ".join(dict.fromkeys(f"{count:,}" for count in counts.values())),
         "error": pc.max(summary["coverage_mcse"]).as_py(),
         "failures": pc.sum(summary["failures"]).as_py(),
         "rows": pc.sum(summary["replicates"]).as_py(),
@@ -200,28 +181,21 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
 
 
 def entry_words(table: str, entry: Mapping[str, Any]) -> str:
-    """Kind of an entry, and its settings that vary, are not at their default, or are in NAMED."""
     kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = []
     for name, value in entry.items():
-        if name not in UNNAMED and (name in NAMED or not at_default(name, value, classes)):
-            vector = any(is_vector(field.annotation) for field in fields_of(name, classes))
+        fields = [kind.model_fields[name] for kind in classes if kind and name in kind.model_fields]
+        if name in NAMED or (name not in UNNAMED and (None in classes or not at_default(value, fields))):
+            vector = any(get_origin(bare_type(field.annotation)[0]) is tuple for field in fields)
             settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
 
 
-def at_default(name: str, value: object, classes: Sequence[type[Settings] | None]) -> bool:
-    """Whether a setting has one value, the default of all its classes."""
-    if None in classes:
-        return False
+def at_default(value: object, fields: Sequence[FieldInfo]) -> bool:
     given = as_lists(value)
-    defaults = [as_lists(field.get_default()) for field in fields_of(name, classes)]
+    defaults = [as_lists(field.get_default()) for field in fields]
     return all(default in (given, [given]) or [default] == given for default in defaults)
-
-
-def fields_of(name: str, classes: Sequence[type[Settings] | None]) -> list[FieldInfo]:
-    return [kind.model_fields[name] for kind in classes if kind is not None and name in kind.model_fields]
 
 
 def as_lists(value: object) -> Any:

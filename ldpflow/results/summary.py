@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ldpflow.columns import Column
 from ldpflow.errors import LdpflowError
@@ -31,7 +30,6 @@ from ldpflow.results.columns import (
     VALUES,
     CellRows,
     Floats,
-    Measure,
     diagnostics_of,
     floats,
     group_keys,
@@ -53,11 +51,12 @@ HELD_ROWS = 5 * 2**20
 """Rows of several cells held at a time. One cell and coordinate may have more."""
 
 RELATIVE = {
-    "oracle_length": Measure("2 z sqrt(Sigma / steps)", "unit of theta", "Dette and Graw, Theorem 3.1"),
-    "length_relative": Measure("length_mean / oracle_length", "1", "-"),
-    "length_relative_mcse": Measure("length_mcse / oracle_length", "1", "-"),
+    "oracle_length": ("2 z sqrt(Sigma / steps)", "unit of theta"),
+    "length_relative": ("length_mean / oracle_length", "1"),
+    "length_relative_mcse": ("length_mcse / oracle_length", "1"),
 }
-"""Lengths next to that of the interval with the true asymptotic variance."""
+"""Formula and unit of lengths next to that of the interval with the true asymptotic variance (Dette and Graw,
+Theorem 3.1)."""
 
 Simulators = Mapping[str, Simulator[Any, Any]]
 
@@ -74,16 +73,10 @@ def stored_cells(
     *,
     damaged: Damaged,
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-    """Cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
+    """Keys and rows of the cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
 
-    ``wanted`` are ids of cells, by default all. ``damaged``: as in
-    :meth:`ldpflow.store.dataset.Dataset.scan`. A row that is stored twice with different values is refused.
-
-    Yields
-    ------
-    keys : pyarrow.Table
-        Columns :func:`group_keys`, a row per cell and coordinate, sorted among those with equal replicates.
-    cells : list of CellRows
+    ``wanted`` are ids of cells, by default all. The columns of the keys are :func:`group_keys`. A row that is
+    stored twice with different values is refused.
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
@@ -142,19 +135,18 @@ class PathReader:
         units = list(zip(map(cell_id, heads), keys["coordinate"].to_pylist(), strict=True))
         names = {cell for cell, _ in units}
         parts = [part for part in self.parts if names & set(self.cells[part.name])]
+        numbers = np.concatenate([np.arange(first, last) for first, last in ranges])
         shape = (len(units), size)
         present, ok = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
         values: dict[str, Floats] = {name: np.empty(shape) for name in VALUES if name != "truth"}
         truths = np.full(len(units), np.nan)
         checks: dict[Column, dict[int, Floats]] = {}
-        starts = dict(zip(ranges, np.cumsum([0, *(b - a for a, b in ranges)]).tolist(), strict=False))
         for part, table in self.rows(parts):
-            inside = next(span for span in ranges if span[0] <= part.first < span[1])
-            first = starts[inside] + part.first - inside[0]
+            first = int(np.searchsorted(numbers, part.first))
             here = slice(first, first + part.last - part.first)
             place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = as_slice([at for at, (cell, _) in enumerate(units) if cell in place])
-            columns = as_slice([place[cell] + coordinate for cell, coordinate in units if cell in place])
+            to = [at for at, (cell, _) in enumerate(units) if cell in place]
+            columns = [place[cell] + coordinate for cell, coordinate in units if cell in place]
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
@@ -167,27 +159,26 @@ class PathReader:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
                     new = floats(table[check.name]).reshape(-1, width)[:, columns]
                     known = checks.setdefault(check, {})
-                    for at in np.flatnonzero(~np.isnan(new).all(axis=0)).tolist():
-                        unit = at + to.start if isinstance(to, slice) else to[at]
-                        if unit not in known:
+                    for unit, own in zip(to, new.T, strict=True):
+                        if unit not in known and not np.isnan(own).all():
                             known[unit] = np.full(size, np.nan)
-                        known[unit][here] = new[:, at]
+                        if unit in known:
+                            known[unit][here] = own
             fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
             ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
         # Broadcast: a value that all replicates share takes no memory.
         absent = np.broadcast_to(np.nan, size)
-        held = values | {"ok": ok, "replicate": np.broadcast_to(replicate_numbers(ranges), shape)}
+        held = values | {"ok": ok, "replicate": np.broadcast_to(numbers, shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
         # Rows of a part are absent if only its footer can be read.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some).tolist():
             kept = slice(None) if present[at].all() else present[at]
-            own = {name: found[at][kept] for name, found in held.items()}
+            rows = {name: found[at][kept] for name, found in held.items()}
             said = {check: known.get(at, absent)[kept] for check, known in checks.items()}
-            runs = self.runs.get(units[at][0], 1)
-            cells.append(CellRows(**own, diagnostics=said, runs=runs))
+            cells.append(CellRows(**rows, diagnostics=said, runs=self.runs.get(units[at][0], 1)))
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
@@ -220,36 +211,6 @@ def fault(table: pa.Table, part: Part) -> str | None:
     return "the truth of a cell differs between replicates" if np.any(truth != truth[:1]) else None
 
 
-def replicate_numbers(ranges: Ranges) -> NDArray[np.int64]:
-    return np.concatenate([np.arange(first, last) for first, last in ranges])
-
-
-def as_slice(indices: list[int]) -> list[int] | slice:
-    first, last = indices[0], indices[-1]
-    return slice(first, last + 1) if indices == list(range(first, last + 1)) else indices
-
-
-def trajectory_summary_of(rows: pa.Table, paths: Simulators) -> pa.Table:
-    """Trajectories over replicates, with the parameters of their path and theory's lines.
-
-    One row per path, n, step and stat (see :data:`ldpflow.results.trajectories.SUMMARY_COLUMNS`).
-    """
-    measured = trajectories.summarise(rows)
-    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
-    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
-    for name, path in paths.items():
-        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
-        for column, found in theory_curves(path, own).items():
-            for stat, line in found.items():
-                for k, value in zip(own, line.tolist(), strict=True):
-                    theory[column][(name, k, stat)] = value
-    table, _ = with_parameters(measured, paths)
-    for column, by_place in theory.items():
-        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
-        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
-    return table
-
-
 def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
     """Names of a summary's columns for these paths, without settings and diagnostics of methods."""
     settings = {name for path in paths for name in path.columns()}
@@ -257,9 +218,9 @@ def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
 
 
 def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, list[str]]:
-    """Insert the parameters of each row's path after ``path``. Returns the table and the new names.
+    """Insert the parameters of each row's path after ``path``: well-known ones, then settings, then derived.
 
-    Well-known parameters come first, then further settings, then numbers that follow from settings.
+    Returns the table and the new names.
     """
     described = {name: path.columns() for name, path in paths.items()}
     derived = {name: None for path in paths.values() for name in path.derived()}
@@ -270,42 +231,37 @@ def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, li
     per_row = [described[name] for name in measured["path"].to_pylist()]
     table = measured.select(["path"])
     for name in names:
-        values = [row.get(name) for row in per_row]
-        kind = None
-        if name in {"privacy_unit", "neighbouring"}:
-            kind = pa.string()
+        column = pa.array([row.get(name) for row in per_row], PARAMETERS.get(name))
         # A column of nulls has no type of its own, and readers would each choose another.
-        elif name in {"epsilon", "mu", "delta"} or all(value is None for value in values):
-            kind = pa.float64()
-        table = table.append_column(name, pa.array(values, type=kind))
-    for name in measured.column_names:
-        if name != "path":
-            table = table.append_column(measured.schema.field(name), measured[name])
+        table = table.append_column(name, column.cast(pa.float64()) if column.type == pa.null() else column)
+    for field in measured.schema:
+        if field.name != "path":
+            table = table.append_column(field, measured[field.name])
     return table, names
+
+
+PARAMETERS = dict.fromkeys(("privacy_unit", "neighbouring"), pa.string())
+PARAMETERS |= dict.fromkeys(("epsilon", "mu", "delta"), pa.float64())
+"""Types of columns that may be all null."""
 
 
 def summary_of(
     cells: Iterable[tuple[pa.Table, Sequence[CellRows]]], paths: Simulators, null: float | None = None
 ) -> pa.Table:
-    """Measures and diagnosis of every cell, with the parameters of its path.
+    """Measures and diagnosis of every cell of :func:`stored_cells`, with the parameters of its path.
 
     The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
-    :data:`RELATIVE` and the diagnosis. ``cells`` are those of :func:`stored_cells`, each once. Rows are
-    released before the next are read. ``null`` is a value of theta whose rejection is power.
+    :data:`RELATIVE` and the diagnosis. Rows are released before the next are read. ``null`` is a value of
+    theta whose rejection is power.
     """
-    pieces = [SUMMARY.empty_table()]
-    derived: list[dict[str, float | str | None]] = []
-    for piece, more in map(partial(measure_cells, paths=paths, null=null), cells):
-        pieces.append(piece)
-        derived += more
+    nothing = SUMMARY.empty_table().select(group_keys(SUMMARY)), ()
+    # By map: no name holds the rows while the next are read.
+    pieces = map(partial(measure_cells, paths=paths, null=null), chain([nothing], cells))
     # A further column that a group of cells lacks is null.
     measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
     keys = group_keys(measured.schema)
-    measured = measured.select([*keys, *(name for name in measured.column_names if name not in keys)])
-    table, names = with_parameters(measured, paths)
-    for name in DERIVED:
-        kind = pa.string() if name == "main_cause" else pa.float64()
-        table = table.append_column(name, pa.array([row[name] for row in derived], kind))
+    own = [name for name in measured.column_names if name not in (*keys, *DERIVED)]
+    table, names = with_parameters(measured.select([*keys, *own, *DERIVED]), paths)
     # By the settings that people read, not by the hash that names a path.
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order: list[str] = [n for n in leading if n in names]
@@ -315,14 +271,17 @@ def summary_of(
 
 def measure_cells(
     cells: tuple[pa.Table, Sequence[CellRows]], paths: Simulators, null: float | None
-) -> tuple[pa.Table, list[dict[str, float | str | None]]]:
-    """Measures of some cells, and the columns :data:`DERIVED` that follow from them, a row per cell."""
+) -> pa.Table:
     keys, rows = cells
     measured = summarise_cells(keys, rows, null)
-    return measured, [
+    derived = [
         relative_length(limit_law(paths[row["path"]]), row) | decompose(cell, row["level"]).columns()
         for row, cell in zip(measured.to_pylist(), rows, strict=True)
     ]
+    for name in DERIVED:
+        kind = pa.string() if name == "main_cause" else pa.float64()
+        measured = measured.append_column(name, pa.array([row[name] for row in derived], kind))
+    return measured
 
 
 def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
@@ -352,48 +311,43 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
             continue
         try:
             path = described_simulator(part.meta)
-            reason = (
-                None if path.key == part.path_key else f"the settings in it are those of path p{path.key}"
-            )
         except (LdpflowError, KeyError, ValueError, TypeError, AttributeError) as error:
             reason = f"its path settings cannot be read: {error}"
-        if reason is None:
-            found[name] = path
         else:
-            dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+            if path.key == part.path_key:
+                found[name] = path
+                continue
+            reason = f"the settings in it are those of path p{path.key}"
+        dataset.leave_out(UnreadablePart(part.name, reason), damaged)
+    return found
+
+
+def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
+    found: dict[str, Simulator[Any, Any]] = {}
+    for dataset in store.datasets():
+        found |= stored_paths(dataset, damaged=damaged)
     return found
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """Settings of the paths that have rows: the columns of a path in the summary, one row per path."""
-    paths: dict[str, Simulator[Any, Any]] = {}
-    for dataset in store.datasets():
-        paths |= stored_paths(dataset, damaged=damaged)
+    """Columns of a path in the summary, one row per path that has rows."""
+    paths = every_path(store, damaged=damaged)
     return with_parameters(pa.table({"path": pa.array(sorted(paths), pa.string())}), paths)[0]
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run, computed from its stored rows, some cells at a time.
-
-    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`. Memory does not grow with the number of
-    cells (:data:`HELD_ROWS`).
-    """
     # Keys first: a running sweep may add a path meanwhile.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
-    bad: Damaged = damaged if damaged == "refuse" else []
-    found = (stored_cells(store, key, damaged=bad) for key in keys if f"p{key}" in paths)
+    found = (stored_cells(store, key, damaged=damaged) for key in keys if f"p{key}" in paths)
     rows = chain.from_iterable(found)
     watch = watch_of(store, paths)
-    summary = summary_of(rows if watch is None else watch.observed(rows), paths, null)
-    if damaged != "refuse" and bad != "refuse":
-        known = {part.name for part in damaged}
-        damaged.extend(part for part in bad if part.name not in known)
-    return summary if watch is None else watch.append_to(summary)
+    if watch is None:
+        return summary_of(rows, paths, null)
+    return watch.append_to(summary_of(watch.observed(rows), paths, null))
 
 
 def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
-    """Collector of the measures of the run's [monitor], or None."""
     table = (stored_mapping(store) or {}).get("monitor")
     if not isinstance(table, Mapping) or "first_n" not in table:
         return None
@@ -410,7 +364,19 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """The summary of a run's stored trajectories."""
-    rows = trajectories.read_trajectories(store, damaged=damaged)
+    """Summary of a run's stored trajectories, with the parameters of their path and theory's lines."""
+    measured = trajectories.summarise(trajectories.read_trajectories(store, damaged=damaged))
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
-    return trajectory_summary_of(rows, paths)
+    keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
+    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    for name, path in paths.items():
+        own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
+        for column, found in theory_curves(path, own).items():
+            for stat, line in found.items():
+                for k, value in zip(own, line.tolist(), strict=True):
+                    theory[column][(name, k, stat)] = value
+    table, _ = with_parameters(measured, paths)
+    for column, by_place in theory.items():
+        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
+        table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
+    return table

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ldpflow.columns import Column
 from ldpflow.errors import InputError
+from ldpflow.results.measures import total
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import ARROW, MEANS, MEASURED, declared_columns, key_codes
@@ -55,7 +56,6 @@ def statistics_of(schema: pa.Schema) -> dict[str, Column]:
 
 
 def meanings(schema: pa.Schema) -> dict[str, str]:
-    """Meaning of every statistic in the summary of trajectories."""
     along = "along a path, over its checkpoints but the last"
     return {name: column.meaning for name, column in statistics_of(schema).items()} | {
         name: f"mean of {stat} {along}" for name, stat in MEANS.items()
@@ -63,18 +63,10 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """All rows, each once: a column ``path`` (``p<key>``), then those of the parts; sorted by path and n.
-
-    Refuses a row that is stored twice with different values, also under two lists of checkpoints.
-    ``damaged``: as in :meth:`ldpflow.store.dataset.Dataset.scan`.
-    """
+    """All rows, each once, sorted by path and n. Refuses a row that is stored twice with different values."""
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
-    fresh = np.zeros(table.num_rows, dtype=bool)
-    fresh[:1] = True
-    for name in KEYS:
-        codes = key_codes(table[name])
-        fresh[1:] |= codes[1:] != codes[:-1]
+    fresh = changes(*(key_codes(table[name]) for name in KEYS))
     again = np.flatnonzero(~fresh)
     for name in statistics_of(table.schema):
         codes = key_codes(table[name])
@@ -93,29 +85,38 @@ def summarise(rows: pa.Table) -> pa.Table:
 
     One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums are exactly rounded.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
     n, step = rows["n"].to_numpy(), rows["step"].to_numpy()
     ok = np.asarray(rows["status"].to_pylist(), dtype=object) == "ok"
     statistics = list(statistics_of(rows.schema))
     values = {name: rows[name].cast(pa.float64()).to_numpy() for name in statistics}
     known = {name: rows[name].is_valid().to_numpy() for name in statistics}
+
+    def add(first: int, end: int, stat: str, x: np.ndarray, good: np.ndarray) -> None:
+        row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": end, "stat": stat}
+        row |= {"replicates": len(x), "failures": int((~good).sum())}
+        found.append(row | moments(x[good]))
+
     for first, last in runs_of(paths, n, step):
-        good = ok[first:last]
         for stat in statistics:
-            if not known[stat][first:last].any():
-                continue
-            x = values[stat][first:last][good]
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(step[first])}
-            row |= {"stat": stat, "replicates": int(last - first), "failures": int((~good).sum())}
-            found.append(row | moments(x))
-    found += means_along(paths, n, step, rows["replicate"].to_numpy(), ok, values, known)
+            if known[stat][first:last].any():
+                add(first, int(step[first]), stat, values[stat][first:last], ok[first:last])
+    replicate = rows["replicate"].to_numpy()
+    for first, last in runs_of(paths, n):
+        end = int(step[last - 1])
+        inside = np.arange(first, last)[step[first:last] < end]
+        for name, stat in MEANS.items():
+            if len(inside) and known[stat][inside].all():
+                _, at = np.unique(replicate[inside], return_inverse=True)
+                counts = np.bincount(at)
+                means = np.bincount(at, weights=values[stat][inside]) / counts
+                add(first, end, name, means, np.bincount(at, weights=ok[inside]) == counts)
     found.sort(key=lambda row: (row["path"], row["n"], row["step"]))
     return pa.Table.from_pylist(found, schema=SUMMARY)
 
 
 def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a summary of trajectories at the last step of their path."""
     last: dict[str, int] = {}
     for row in rows:
         last[row["path"]] = max(last.get(row["path"], 0), row["step"])
@@ -124,46 +125,23 @@ def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
     """First and last place (exclusive) of equal consecutive rows."""
-    count = len(columns[0])
-    fresh = np.ones(count, dtype=bool)
+    return pairwise([*np.flatnonzero(changes(*columns)).tolist(), len(columns[0])])
+
+
+def changes(*columns: np.ndarray) -> np.ndarray:
+    """Mask of the rows that differ from the row before."""
+    fresh = np.ones(len(columns[0]), dtype=bool)
     fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
-    return pairwise([*np.flatnonzero(fresh).tolist(), count])
+    return fresh
 
 
 def moments(x: np.ndarray) -> dict[str, float]:
     if not len(x) or not np.isfinite(x).all():
         return {}
-    mean = math.fsum(x.tolist()) / len(x)
+    mean = total(x) / len(x)
     row = {"mean": mean}
     if len(x) > 1:
-        variance = math.fsum(((x - mean) ** 2).tolist()) / (len(x) - 1)
+        variance = total((x - mean) ** 2) / (len(x) - 1)
         row["mcse"] = math.sqrt(variance / len(x))
     low, middle, high = np.quantile(x, [0.05, 0.5, 0.95]).tolist()
     return row | {"q05": low, "q50": middle, "q95": high, "max": float(x.max())}
-
-
-def means_along(
-    paths: np.ndarray,
-    n: np.ndarray,
-    step: np.ndarray,
-    replicate: np.ndarray,
-    ok: np.ndarray,
-    values: dict[str, np.ndarray],
-    known: dict[str, np.ndarray],
-) -> list[dict[str, Any]]:
-    """Rows of :data:`MEANS`, for every path and n with several steps, from sorted input."""
-    found = []
-    for first, last in runs_of(paths, n):
-        end = step[last - 1]
-        inside = np.arange(first, last)[step[first:last] < end]
-        for name, stat in MEANS.items():
-            if not len(inside) or not known[stat][inside].all():
-                continue
-            who, at = np.unique(replicate[inside], return_inverse=True)
-            counts = np.bincount(at)
-            means = np.bincount(at, weights=values[stat][inside]) / counts
-            good = np.bincount(at, weights=ok[inside]) == counts
-            row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": int(end)}
-            row |= {"stat": name, "replicates": len(who), "failures": int((~good).sum())}
-            found.append(row | moments(means[good]))
-    return found

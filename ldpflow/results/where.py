@@ -38,18 +38,8 @@ OPERATORS: dict[type[ast.AST], Any] = {
 def condition(text: str, schema: pa.Schema) -> pc.Expression:
     """The condition as a filter expression.
 
-    Parameters
-    ----------
-    text : str
-        Comparisons (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``) of a column with a
-        value, or with ``None`` for a null, joined by ``and``, ``or`` and ``not``.
-    schema : pyarrow.Schema
-        Schema of the filtered table, which names the columns.
-
-    Raises
-    ------
-    InputError
-        Naming ``where``.
+    Comparisons (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``) of a column with a value,
+    or with ``None`` for a null, joined by ``and``, ``or`` and ``not``.
     """
     try:
         return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
@@ -58,7 +48,6 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
 
 
 def columns_named(where: str | None) -> list[str]:
-    """Names of columns in a condition that can be read."""
     return [node.id for node in ast.walk(ast.parse((where or "0").strip())) if isinstance(node, ast.Name)]
 
 
@@ -68,22 +57,7 @@ def select_rows(
     sort: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows that meet a condition, in an order, with some of the columns.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    where : str, optional
-        See :func:`condition`.
-    sort : str or sequence of str, optional
-        Names of columns, the most important first; ``-name`` for the largest first.
-    columns : str or sequence of str, optional
-
-    Raises
-    ------
-    InputError
-        Naming ``where``, ``sort`` or ``columns``; also if no row meets the condition.
-    """
+    """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns."""
     if where is not None:
         found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:
@@ -140,9 +114,8 @@ def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expressi
 
 def to_column_type(value: Any, kind: pa.DataType) -> Any:
     """Convert 1e5, as people write integers, for a column of integers."""
-    if pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+    whole = pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
 
 
 def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
@@ -196,29 +169,19 @@ def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
     from ldpflow.results.summary import stored_settings  # imports SciPy, which `summary` does not need
 
     paths = stored_settings(store, damaged="refuse")
-    settings = {row["path"]: row for row in paths.to_pylist()}
-    shared: dict[tuple[str, str], pa.Array] = {}
-
-    def repeat(field: pa.Field, value: Any, count: int) -> pa.Array:
-        # Parts share the memory of equal settings, which are constants of a path.
-        known = shared.get((field.name, repr(value)))
-        if known is None or len(known) < count:
-            known = shared[field.name, repr(value)] = pa.repeat(pa.scalar(value, field.type), count)
-        return known.slice(0, count)
-
+    places = {path: at for at, path in enumerate(paths["path"].to_pylist())}
     for rows in store.replicates.iterate(damaged="refuse"):
         if rows.num_rows:
-            own = settings[rows["path"][0].as_py()]
+            at = places[rows["path"][0].as_py()]
             rows = rows.drop_columns("path")
-            columns = [repeat(field, own[field.name], rows.num_rows) for field in paths.schema]
+            settings = [pa.repeat(column[at], rows.num_rows) for column in paths.columns]
             schema = pa.schema([*paths.schema, *rows.schema])
-            yield pa.Table.from_arrays([*columns, *rows.columns], schema=schema)
+            yield pa.Table.from_arrays([*settings, *rows.columns], schema=schema)
 
 
 def stored_rows(
     store: RunStore, where: str | None, columns: str | Sequence[str] | None, settings: Mapping[str, Any]
 ) -> pa.Table:
-    """Rows of single replicates, with their settings, that meet a condition and have these values."""
     found = []
     for table in iterate_rows(store):
         chosen = None if where is None else condition(where, table.schema)

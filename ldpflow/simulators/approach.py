@@ -25,8 +25,7 @@ Matrix = tuple[tuple[float, ...], ...]
 class LimitLaw:
     """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step), or ``most_steps``.
 
-    ``variances`` is the diagonal of Sigma in the unit of rows (by the delta method, if the problem has a
-    scale), NaN if unknown. A path with ``most_steps`` omits users.
+    ``variances`` is the diagonal of Sigma in the unit of rows, NaN if unknown.
     """
 
     variances: tuple[float, ...]
@@ -64,8 +63,7 @@ class Approach:
 class LinearApproach:
     """Path of any other problem near theta*: its mean gradient is G (theta - theta*).
 
-    ``curvature`` is G, ``distance`` theta0 - theta*, ``variances`` the diagonal of the asymptotic covariance
-    per step.
+    ``curvature`` is G, ``distance`` theta0 - theta*, ``variances`` the asymptotic ones per step.
     """
 
     curvature: Matrix
@@ -96,9 +94,8 @@ def limit_law_of_path(path: OnePass) -> LimitLaw | None:
 def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float, ...]:
     """Variances of T^-1 of estimates on the scale T of a problem, by the delta method."""
     scale = problem.own_scale()
-    if scale is None:
-        return tuple(variances)
-    return tuple((np.array(variances) * slope(scale, problem.truth()) ** 2).tolist())
+    factor = 1.0 if scale is None else slope(scale, problem.truth()) ** 2
+    return tuple((np.array(variances) * factor).tolist())
 
 
 @limit_law.register
@@ -123,18 +120,10 @@ def approach(simulator: Any, n: int) -> Approach | None:
     if target is None:
         return None
     tau, law = target
-    records = algorithm.records_per_step()
+    records, c, gamma = algorithm.records_per_step(), algorithm.step_constant(), algorithm.step_exponent()
     ((variance,),) = algorithm.step_covariance(simulator.problem, simulator.randomiser)
-    return Approach(
-        law,
-        tau,
-        records * variance - tau * (1.0 - tau),
-        algorithm.step_constant(),
-        algorithm.step_exponent(),
-        algorithm.theta0,
-        simulator.steps(n),
-        records,
-    )
+    noise = records * variance - tau * (1.0 - tau)
+    return Approach(law, tau, noise, c, gamma, algorithm.theta0, simulator.steps(n), records)
 
 
 def linear_approach(simulator: Any, n: int) -> LinearApproach | None:

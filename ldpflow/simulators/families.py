@@ -43,13 +43,7 @@ def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
 
 
 def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Simulator from its settings, the inverse of Simulator.settings.
-
-    Raises
-    ------
-    KeyError, ValueError
-        If there is no such kind, or a setting is not valid.
-    """
+    """Simulator from its settings (Simulator.settings); KeyError or ValueError if there is none."""
     given = {"mechanism": {"kind": "none"}, **settings}
     parts = {
         table: kinds[given[table]["kind"]].model_validate(given[table])
@@ -66,14 +60,9 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 @dataclass(frozen=True)
 class Described:
-    """Simulator described by metadata of its rows, for readers without the code of its components.
+    """Simulator described by the settings and facts (:func:`description`) that are stored with its rows.
 
-    Parameters
-    ----------
-    stored_settings : mapping
-        Settings of its parts, by table.
-    facts : mapping
-        See :func:`description`.
+    For readers without the code of its components.
     """
 
     stored_settings: Mapping[str, Any]
@@ -127,12 +116,7 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 def described_simulator(meta: Mapping[str, Any]) -> Any:
     """Simulator from a part's metadata, or its description if a kind is unknown or a setting names a file.
 
-    No plug-in is imported, and no data file is opened.
-
-    Raises
-    ------
-    KeyError, ValueError
-        If the metadata have neither.
+    No plug-in is imported, and no data file is opened. KeyError or ValueError if the metadata have neither.
     """
     settings = meta["path_settings"]
     if unknown_kinds(settings) or names_file(settings):
@@ -147,33 +131,23 @@ def names_file(settings: Mapping[str, Any]) -> bool:
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Runnable simulator from its settings.
+    """Runnable simulator from its settings, or an InputError.
 
-    Raises
-    ------
-    InputError
-        Naming ``plugin``, if a kind comes from a plug-in that is not loaded.
+    A data file needs its digest, and is only read to compare digests: settings of unknown origin reveal
+    nothing of it.
     """
     try:
         if unknown := unknown_kinds(settings):
             raise InputError("plugin", None, "the plug-in of the run", f"It defines {', '.join(unknown)}.")
-        check_digests(settings)
+        for table, part in settings.items():
+            if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
+                raise InputError(f"{table}.file", part["file"], "a data file with its sha256 in a stored run")
         return simulator_from_settings(settings)
     except InputError:
         raise
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError("run", message, "settings of a path that this version knows") from None
-
-
-def check_digests(settings: Mapping[str, Any]) -> None:
-    """Refuse stored settings that name a data file without its digest.
-
-    The file is only read to compare digests: settings of unknown origin reveal nothing of it.
-    """
-    for table, part in settings.items():
-        if isinstance(part, Mapping) and part.get("file") is not None and not part.get("sha256"):
-            raise InputError(f"{table}.file", part["file"], "a data file with its sha256 in a stored run")
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:

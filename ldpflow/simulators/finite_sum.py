@@ -1,7 +1,4 @@
-"""Simulators of empirical risk minimisation on a fixed data set over many epochs.
-
-Records of the data set, the empirical risk F and its gradient, and the minimum of a convex F.
-"""
+"""Simulators of empirical risk minimisation on a fixed data set over many epochs."""
 
 from __future__ import annotations
 
@@ -113,23 +110,17 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> NDArray[
 
 
 @dataclass(frozen=True)
-class ErmRecord:
-    """Record of the paths of R replicates.
+class RiskRecord(Record):
+    """Record of the paths of R replicates, and their data sets.
 
-    Parameters
-    ----------
-    times : ndarray, shape (K,)
-    iterates, estimates, momenta : ndarray, shape (K, d, R)
-        w_t, the private momentum mhat_t and the secret m_t.
-    last : ndarray, shape (d, R)
-        The iterate after the last step.
-    chosen_times : ndarray, shape (R,)
-        tau, uniform on 1..T.
-    chosen : ndarray, shape (d, R)
-        The output w_tau.
+    ``iterates``, ``estimates`` and ``momenta`` are w_t, the private momentum mhat_t and the secret m_t at K
+    times, shape (K, d, R). ``last`` is the iterate after the last step, ``chosen`` the output w_tau, tau
+    uniform on 1..T.
     """
 
-    plan: RunPlan
+    seed: int
+    replicates: NDArray[np.int64]
+    data: Records
     times: NDArray[np.int64]
     iterates: Array
     estimates: Array
@@ -138,31 +129,17 @@ class ErmRecord:
     chosen_times: NDArray[np.int64]
     chosen: Array
 
-
-@dataclass(frozen=True)
-class RiskRecord(Record):
-    """Record of an algorithm of many epochs, and its data sets."""
-
-    seed: int
-    replicates: NDArray[np.int64]
-    data: Records
-    run: ErmRecord
-
     @property
     def truth(self) -> Array:
-        return np.full(self.run.last.shape[0], np.nan)
+        return np.full(self.last.shape[0], np.nan)
 
     def finite(self, n: int) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(self.run.last).all(axis=0))
+        return np.asarray(np.isfinite(self.last).all(axis=0))
 
 
 @dataclass(frozen=True)
 class FiniteSum(Simulator[Request, RiskRecord]):
-    """Private algorithm over many epochs on a fixed data set of n = ``horizon`` records.
-
-    There is no true parameter and no interval: results are the risk and its gradient along the path.
-    Checkpoints count steps.
-    """
+    """Private algorithm over many epochs on n = ``horizon`` records. Checkpoints count steps."""
 
     family: ClassVar[str] = "finite_sum"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
@@ -239,35 +216,34 @@ class FiniteSum(Simulator[Request, RiskRecord]):
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
         data = draw_records(self.problem, seed, self.horizon, replicates)
-        run = run_erm(
+        return run_erm(
             self.problem, self.algorithm, self.plan, data, seed, self.key, replicates, request.checkpoints
         )
-        return RiskRecord(seed, np.asarray(replicates, dtype=np.int64), data, run)
 
     def trajectories(self, record: RiskRecord, checkpoints: tuple[int, ...]) -> pa.Table:
         """The empirical risk and its gradient along a path and, at the last step, of its output w_tau.
 
         Excess risk needs the minimum, which is computed if the risk is convex.
         """
-        run, steps = record.run, np.array(checkpoints, dtype=np.int64)
-        at = np.searchsorted(run.times, steps)
-        points = np.concatenate([run.iterates[at], run.chosen[None]])
+        steps = np.array(checkpoints, dtype=np.int64)
+        at = np.searchsorted(record.times, steps)
+        points = np.concatenate([record.iterates[at], record.chosen[None]])
         losses, gradients = risk(self.problem, record.data, points)
         norms = np.sqrt(squared_norms(gradients))
-        noise = np.sqrt(squared_norms(run.estimates[at] - run.momenta[at]))
+        noise = np.sqrt(squared_norms(record.estimates[at] - record.momenta[at]))
         output = np.full((2, *noise.shape), np.nan)
         output[:, -1] = losses[-1], norms[-1]
         columns: dict[str, Array | None] = {
             "loss": losses[:-1],
             "gradient_norm": norms[:-1],
-            "error_norm": np.sqrt(squared_norms(run.estimates[at] - gradients[:-1])),
+            "error_norm": np.sqrt(squared_norms(record.estimates[at] - gradients[:-1])),
             "noise_norm": noise,
             "output_loss": output[0],
             "output_gradient_norm": output[1],
         }
         if self.problem.convex():
             columns["last_exc"] = losses[:-1] - minimum(self.problem, record.data, points.shape[-1])
-        finite = np.isfinite(squared_norms(run.iterates[at]))
+        finite = np.isfinite(squared_norms(record.iterates[at]))
         return trajectory_table(record.replicates, np.full_like(steps, self.horizon), steps, columns, finite)
 
 
@@ -282,21 +258,8 @@ def run_erm(
     times: Sequence[int],
     start: Sequence[float] | None = None,
     **parts: Any,
-) -> ErmRecord:
-    """Run one algorithm on up to LANES replicates.
-
-    Parameters
-    ----------
-    problem, algorithm, plan, records, seed, replicates
-    key : str
-        The path's key: roles ``tree``, ``order`` and ``output``.
-    times : sequence of int
-        Steps to record, in addition to T.
-    start : sequence of float, optional
-        w_1. Default: the algorithm's ``theta0`` in all coordinates.
-    **parts
-        Functions to replace in the kernel, see ldpflow.simulators.finite_sum_kernel.
-    """
+) -> RiskRecord:
+    """Run up to LANES replicates, recorded at ``times`` and T; ``start`` is w_1, ``parts`` the kernel's."""
     settings = algorithm.kernel_settings(plan)
     kernel = finite_sum_kernel.finite_sum_kernel(problem, algorithm, tuple(settings), **parts)
     d = problem.dimension
@@ -333,7 +296,15 @@ def run_erm(
     def shaped(values: Array) -> Array:
         return values.reshape(*values.shape[:-1], d, LANES)[..., :count]
 
-    return ErmRecord(
-        plan, grid, shaped(iterates)[:-1], shaped(estimates), shaped(momenta),
-        shaped(iterates)[-1], tau[:count], shaped(chosen),
-    )  # fmt: skip
+    return RiskRecord(
+        seed=seed,
+        replicates=np.asarray(replicates, dtype=np.int64),
+        data=records,
+        times=grid,
+        iterates=shaped(iterates)[:-1],
+        estimates=shaped(estimates),
+        momenta=shaped(momenta),
+        last=shaped(iterates)[-1],
+        chosen_times=tau[:count],
+        chosen=shaped(chosen),
+    )

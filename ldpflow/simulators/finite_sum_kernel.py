@@ -82,7 +82,9 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    values["recursion"] = KernelPart(values["recursion"], inlining="written")
+    # Written into `run`, where LLVM sees that no two of their arrays overlap.
+    for name in ("recursion", "add_gradient"):
+        values[name] = KernelPart(values[name], inlining="written")
     case = problem_case(problem).with_values(values)
     return case.with_layout("settings", layout_of(dict.fromkeys(settings, 0.0)))
 
@@ -91,11 +93,7 @@ def steps_case(
 def finite_sum_kernel(
     problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...], **others: Any
 ) -> Callable[..., None]:
-    """The compiled kernel of an algorithm on a problem.
-
-    ``settings`` are names of the algorithm's settings in their order, ``others`` functions for parts of the
-    kernel: ``node_noise``, ``draw_order``, ``recursion``, ...
-    """
+    """The compiled kernel of an algorithm with these names of settings; ``others`` replace parts of it."""
     return compile_kernel(run, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS)
 
 
@@ -105,7 +103,9 @@ def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
     return compile_kernel(risk, problem_case(problem), RISK)
 
 
-def records_case(problem: FiniteSumProblem) -> Case:
+@lru_cache(maxsize=256)
+def records_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
+    """The compiled kernel that draws synthetic records."""
     variates = problem.variates()
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -113,13 +113,8 @@ def records_case(problem: FiniteSumProblem) -> Case:
         "draw_data": draw_part(variates),
         "record": getattr(synthetic, f"{problem.labels}_record"),
     }
-    return Case(tuple(values.items()), (("law", layout_of(problem.data_parameters())),))
-
-
-@lru_cache(maxsize=256)
-def records_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
-    """The compiled kernel that draws synthetic records."""
-    return compile_kernel(synthetic.all_records, records_case(problem), DATA)
+    case = Case(tuple(values.items()), (("law", layout_of(problem.data_parameters())),))
+    return compile_kernel(synthetic.all_records, case, DATA)
 
 
 def run(  # type: ignore[no-untyped-def]

@@ -56,50 +56,23 @@ SHARE_OF_SUM = 0.25
 
 
 def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension: int) -> None:
-    """Refuse a path whose record is too large, naming the setting with most recorded times.
-
-    Parameters
-    ----------
-    total : int
-        Number of times to record.
-    largest : tuple of int, int, IntervalMethod
-        Times, steps and method of the largest part.
-    dimension : int
-    """
+    """Refuse a path whose record is too large, naming the setting of its largest part."""
     fit = BUDGET // (BYTES_PER_TIME * dimension)
     if total <= fit:
         return
     count, steps, method = largest
-    what = f"{method.kind} makes {count:,} of the {total:,} times to be recorded"
     value: object = method.kind
     field, hint = "method.kind", "Fewer n or fewer methods would fit."
     if isinstance(method, BlockBootstrap):
-        field, value = "method.beta", method.beta
-        what = f"BB with beta = {method.beta} makes {count:,} blocks of the {total:,} times needed"
+        field, value, hint = "method.beta", method.beta, "Fewer values of n or beta in one study would fit."
         least = math.ceil(100 * (1 - math.log(fit) / math.log(steps))) / 100
-        hint = "Fewer values of n or beta in one study would fit."
         if least > method.beta:
             hint = f"At this n, beta >= {least:.2f} would fit."
     elif isinstance(method, BatchMeans):
         field, value, hint = "method.M", repr(method.M), f"M <= {fit - 1:,} would fit."
-    coordinates = "coordinate" if dimension == 1 else "coordinates"
-    size = format_bytes(total * dimension * BYTES_PER_TIME)
-    raise InputError(
-        field,
-        value,
-        f"at most {fit:,} recorded times on a path with {dimension} {coordinates}",
-        f"{what} with {steps:,} steps: {size} for {LANES} replicates; the budget is {format_bytes(BUDGET)}. "
-        f"{hint}",
-    )
-
-
-def format_bytes(size: float) -> str:
-    """Format bytes with a unit."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.4g} PiB"
+    allowed = f"at most {fit:,} recorded times ({BUDGET // 2**20} MiB for {LANES} replicates)"
+    reason = f"{method.kind} makes {count:,} of the {total:,} times needed with {steps:,} steps."
+    raise InputError(field, value, allowed, f"{reason} {hint}")
 
 
 @dataclass(frozen=True)
@@ -149,17 +122,7 @@ def find_recorded_times(
 
 @dataclass(frozen=True)
 class OnePass(Simulator[PathRequest, PathRecord]):
-    """Problem, mechanism and one-pass algorithm, which determine the iterates of a replicate.
-
-    Parameters
-    ----------
-    problem, mechanism, algorithm : Problem, Mechanism, Algorithm
-    horizon : int, optional
-        n, if paths of different n differ: ``independent_n``, or an algorithm whose settings depend on the
-        horizon.
-    units : Units, optional
-        Unit in which the study gives steps and start.
-    """
+    """Problem, mechanism and one-pass algorithm, which determine the iterates of a replicate."""
 
     family: ClassVar[str] = "one_pass"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
@@ -298,7 +261,26 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         )
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        return path_trajectories(self, record, checkpoints)
+        """Distances to theta* and excess losses, and the algorithm's own numbers."""
+        steps = np.array([self.steps(at) for at in checkpoints], dtype=np.int64)
+        last = record.iterates[np.searchsorted(record.times, steps)]
+        counts = steps[:, None, None].astype(float)
+        centre = record.origin[None, :, None]
+        average = centre + record.sums_at(steps) / counts
+        start = np.array(self.algorithm.start(self.dimension))[:, None]
+        earlier = average - (last - start) / counts
+        finite = np.isfinite(squared_norms(last - centre)) & np.isfinite(squared_norms(average - centre))
+        columns: dict[str, Array | None] = {
+            "last_sq": squared_norms(last - centre),
+            "avg_sq": squared_norms(average - centre),
+            "avg_pre_sq": squared_norms(earlier - centre),
+            "last_exc": excess_loss(self.problem, last),
+            "avg_exc": excess_loss(self.problem, average),
+            "tail_exc": tail_excess(self, record, steps) if self.algorithm.averages_tail else None,
+        }
+        columns |= {name: measure_values(self, record, name, steps) for name in record.extras}
+        users = np.array(checkpoints, dtype=np.int64)
+        return trajectory_table(record.replicates, users, steps, columns, finite, self.measures())
 
 
 def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algorithm) -> None:
@@ -322,15 +304,10 @@ def kernel_of(path: OnePass, sums: tuple[str, ...], perturbed: bool = False) -> 
     return one_pass_kernel.one_pass_kernel(path, sums, perturbed)
 
 
-@lru_cache(maxsize=8)  # shared by the batches of a path
-def noise_roles(path: OnePass) -> list[str | None]:
-    return roles_of(path.randomiser.variates(path.problem))
-
-
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
     """States of the streams that the mechanism draws from, one role after the other."""
     states = []
-    for role in noise_roles(path):
+    for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
             states.append(lane_states(seed, "mechanism", key, replicates))
         elif role == "position":
@@ -392,23 +369,11 @@ def run_path(
     users: NDArray[np.uint64] | None = None,
     origin: NDArray[np.float64] | None = None,
 ) -> PathRecord:
-    """Run the path of up to LANES replicates and keep its record.
+    """Run the path of up to LANES replicates to the last of sorted ``times``, and keep its record.
 
-    Parameters
-    ----------
-    path, seed, replicates
-    times : sequence of int
-        Sorted distinct steps to record. The last one is the length of the run.
-    marked : sequence of int
-        Subset of ``times`` at which running sums are recorded too.
-    sums : sequence of str
-        Names in :data:`ldpflow.numerics.running_sums.RUNNING_SUMS`, or PERTURBED.
-    perturbation : int
-        k for the k-th perturbed path, with equal users and its own stream. 0 for the path itself.
-    users : ndarray, optional
-        State of the data streams. Default: from seed and replicates.
-    origin : ndarray, shape (d,), optional
-        Centre of the sums. Default: theta*.
+    ``sums``, names in RUNNING_SUMS or PERTURBED, are recorded at the ``marked`` times. ``perturbation`` is k
+    for the k-th perturbed path, with equal users and its own stream. ``users`` replaces the state of the data
+    streams, ``origin`` the centre of the sums, which is theta*.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]
@@ -422,7 +387,7 @@ def run_path(
     kernel = kernel_of(path, tuple(sums), perturbed)
     mechanism_key = f"{path.key}/perturbed={perturbation}" if perturbed else path.key
     d = path.problem.dimension
-    count = sum(RUNNING_SUMS[name].count(d) for name in sums)
+    counts = [RUNNING_SUMS[name].count(d) for name in sums]
     grid = np.asarray(times, dtype=np.int64)
     rows = np.full(len(grid), -1, dtype=np.int64)
     marks = np.asarray(marked if sums else (), dtype=np.int64)
@@ -430,7 +395,7 @@ def run_path(
     prefix_sums = np.empty((len(grid), d * LANES))
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
-    kept = np.empty((len(marks), count * d * LANES))
+    kept = np.empty((len(marks), sum(counts) * d * LANES))
     *parameters, truth = kernel_parameters(path, perturbed)
     origin = truth if origin is None else origin
     run_kernel(
@@ -447,6 +412,9 @@ def run_path(
         extras,
     )
     lanes = len(replicates)
+    # By name, shaped (numbers per coordinate, marked times, coordinates, replicates).
+    shaped = kept.reshape(len(marks), sum(counts), d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
+    running_sums = dict(zip(sums, np.split(shaped, np.cumsum(counts)[:-1]), strict=True)) if sums else {}
     return PathRecord(
         seed=seed,
         replicates=np.asarray(replicates, dtype=np.int64),
@@ -455,43 +423,10 @@ def run_path(
         origin=origin,
         prefix_sums=prefix_sums.reshape(len(grid), d, LANES)[..., :lanes],
         iterates=iterates.reshape(len(grid), d, LANES)[..., :lanes],
-        running_sums=split_sums(kept, sums, d, lanes),
+        running_sums=running_sums,
         marked_times=marks,
         extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
     )
-
-
-def split_sums(
-    kept: NDArray[np.float64], sums: Sequence[str], dimension: int, lanes: int
-) -> dict[str, NDArray[np.float64]]:
-    """Running sums by name, shaped (numbers per coordinate, marked times, coordinates, replicates)."""
-    counts = [RUNNING_SUMS[name].count(dimension) for name in sums]
-    shaped = kept.reshape(len(kept), sum(counts), dimension, LANES)[..., :lanes].transpose(1, 0, 2, 3)
-    ends = np.cumsum(counts)
-    return {name: shaped[end - count : end] for name, count, end in zip(sums, counts, ends, strict=True)}
-
-
-def path_trajectories(path: OnePass, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-    """Distances to theta* and excess losses of a path, and the algorithm's own numbers."""
-    steps = np.array([path.steps(at) for at in checkpoints], dtype=np.int64)
-    last = record.iterates[np.searchsorted(record.times, steps)]
-    counts = steps[:, None, None].astype(float)
-    centre = record.origin[None, :, None]
-    average = centre + record.sums_at(steps) / counts
-    start = np.array(path.algorithm.start(path.dimension))[:, None]
-    earlier = average - (last - start) / counts
-    finite = np.isfinite(squared_norms(last - centre)) & np.isfinite(squared_norms(average - centre))
-    columns: dict[str, Array | None] = {
-        "last_sq": squared_norms(last - centre),
-        "avg_sq": squared_norms(average - centre),
-        "avg_pre_sq": squared_norms(earlier - centre),
-        "last_exc": excess_loss(path.problem, last),
-        "avg_exc": excess_loss(path.problem, average),
-        "tail_exc": tail_excess(path, record, steps) if path.algorithm.averages_tail else None,
-    }
-    columns |= {name: measure_values(path, record, name, steps) for name in record.extras}
-    users = np.array(checkpoints, dtype=np.int64)
-    return trajectory_table(record.replicates, users, steps, columns, finite, path.measures())
 
 
 def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
@@ -515,15 +450,13 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Upper bound of the number of recorded times, and times, steps and method of its largest part.
+    """About the number of recorded times, and times, steps and method of its largest part.
 
-    Times that two methods share count twice, except for equal sets of times.
+    Times that two methods share count twice, but those of methods of one kind with as many times.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
-        # BB has equal times for every B.
-        key = (steps, method.kind, method.times_settings())
-        if key not in counts:
-            counts[key] = (method.count_times(steps, algorithm), steps, method)
+        count = method.count_times(steps, algorithm)
+        counts.setdefault((steps, method.kind, count), (count, steps, method))  # BB has its times for every B
     parts = counts.values()
     return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])

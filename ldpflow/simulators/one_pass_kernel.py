@@ -10,14 +10,9 @@ record of the path, and calls ``kernel.recursion(users, noises, problem, mechani
 
 After step i a recursion calls ``kernel.add_iterate`` in every lane, and where i is ``record.times[t]``
 ``kernel.keep_path``; one whose private gradients may be summed up calls ``keep_step``, ``end_step`` and
-``restart`` of :mod:`ldpflow.numerics.running_sums` too. Arrays are flat over (coordinate, lane).
-
-A recursion takes what its loops use out of the record first, and counts the times reached itself. With a
-record for an argument in the loop over the lanes, kernels of many coordinates take up to twice the time, and
-a step of the paper's quantile half as long again if a called function counts.
-
-Each function is plain Python in the file of its component (ldpflow.components.problems, .mechanisms,
-.algorithms, or a plug-in's). The case says which of them go together, and which numbers are known beforehand.
+``restart`` of :mod:`ldpflow.numerics.running_sums` too. Arrays are flat over (coordinate, lane). It takes
+what its loops use out of the record first: with a record in the loop over the lanes, a kernel takes up to
+twice the time. Each function is plain Python in the file of its component.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import budget_split
 from ldpflow.components.problems import file_rows, tables
-from ldpflow.components.problems.laws import Law, Variate
+from ldpflow.components.problems.laws import Variate
 from ldpflow.numerics import fill_uniform, private_bit, register_array, running_sums
 from ldpflow.numerics.kernel_functions import check_parameters, layout_of, part_of, size_of
 from ldpflow.numerics.kernels import cache_folder, compile_kernel, read_private, write_private
@@ -54,8 +49,7 @@ class KernelRecord(NamedTuple):
     """State of a running path, and its record at ``times``.
 
     prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), iterates[t] = theta_{times[t]};
-    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. What the algorithm or its
-    mechanism measures goes to extras[t]; ``counts`` is what the mechanism counts, per lane.
+    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. Measures go to extras[t].
     """
 
     times: Any
@@ -143,49 +137,29 @@ def roles_of(variates: Sequence[Variate]) -> list[str | None]:
 def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
     """Kernel part that fills one plane per variate, each from the stream of its role."""
     roles = roles_of(variates)
-    places = places_of(variates)
-    groups = sampler_groups(variates)
+    kinds = [(sampler_of(variate), variate.role) for variate in variates]
+    # One loop draws neighbours of equal kind that have no tables.
+    firsts = [
+        v for v, variate in enumerate(variates) if v == 0 or kinds[v] != kinds[v - 1] or is_tabulated(variate)
+    ]
+    places = np.cumsum([len(variates), *(len(table_of(variate)) for variate in variates)]).tolist()
     values = {
-        "GROUPS": len(groups),
-        "FIRST": tuple(first for first, _ in groups),
-        "LAST": tuple(last for _, last in groups),
-        "ROLES": tuple(roles.index(variates[first].role) for first, _ in groups),
-        "samplers": tuple(sampler_of(variates[first]) for first, _ in groups),
-        "TABULATED": tuple(is_tabulated(variates[first]) for first, _ in groups),
-        "STARTS": tuple(places[first][0] for first, _ in groups),
-        "ENDS": tuple(places[first][1] for first, _ in groups),
+        "GROUPS": len(firsts),
+        "FIRST": tuple(firsts),
+        "LAST": (*firsts, len(variates))[1:],
+        "ROLES": tuple(roles.index(variates[v].role) for v in firsts),
+        "samplers": tuple(kinds[v][0] for v in firsts),
+        "TABULATED": tuple(is_tabulated(variates[v]) for v in firsts),
+        "STARTS": tuple(places[v] for v in firsts),
+        "ENDS": tuple(places[v + 1] for v in firsts),
     }
     return KernelPart(draw, Case(tuple(values.items()), unrolled=frozenset({"GROUPS"})), inlining)
 
 
-def sampler_groups(variates: Sequence[Variate]) -> list[tuple[int, int]]:
-    """Ranges (first, last + 1) of variates with equal sampler and no table, which one loop draws."""
-    groups: list[tuple[int, int]] = []
-    previous: object = None
-    for v, variate in enumerate(variates):
-        found = sampler_of(variate), variate.role
-        if found == previous and not is_tabulated(variate):
-            groups[-1] = groups[-1][0], v + 1
-        else:
-            groups.append((v, v + 1))
-        previous = found
-    return groups
-
-
-def places_of(variates: Sequence[Variate]) -> list[tuple[int, int]]:
-    """Start and end of the table of each variate in the parameters."""
-    places = []
-    end = len(variates)
-    for variate in variates:
-        start, end = end, end + (len(table_of(variate)) if is_tabulated(variate) else 0)
-        places.append((start, end))
-    return places
-
-
-def drawing_parameters(variates: Sequence[Variate]) -> NDArray[np.float64]:
+def drawing_parameters(variates: Sequence[Variate]) -> Floats:
     """Argument ``parameters`` of :func:`draw`: a number of every variate, then the tables."""
-    tables = [table_of(variate) for variate in variates if is_tabulated(variate)]
-    return np.concatenate([np.array([v.parameter for v in variates], dtype=np.float64), *tables])
+    tables = map(table_of, variates)
+    return np.concatenate([[v.parameter for v in variates], *tables], dtype=np.float64)
 
 
 def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
@@ -217,12 +191,13 @@ def sampler_of(variate: Variate) -> object:
         own = variate.law.own
         values = {"fill_base": SAMPLERS[own.base], "sample": part_of(own, "sample")}
         return KernelPart(fill_own, Case(tuple(values.items())))
-    variates = [law.variate for law in components(variate)]
-    starts = np.cumsum([0, *(3 + len(numbers_of(v)) for v in variates)]).tolist()
+    assert variate.law is not None
+    parts = [part.law.variate for part in variate.law.components]
+    starts = np.cumsum([0, *(3 + len(numbers_of(part)) for part in parts)]).tolist()
     values = {
-        "COMPONENTS": len(variates),
-        "samplers": tuple(sampler_of(v) for v in variates),
-        "TABULATED": tuple(is_tabulated(v) for v in variates),
+        "COMPONENTS": len(parts),
+        "samplers": tuple(sampler_of(part) for part in parts),
+        "TABULATED": tuple(is_tabulated(part) for part in parts),
         "STARTS": tuple(starts[:-1]),
         "ENDS": tuple(starts[1:]),
     }
@@ -236,30 +211,27 @@ def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
         out[i] = kernel.sample(out[i], parameter)
 
 
-def components(variate: Variate) -> list[Law]:
-    assert variate.law is not None
-    return [part.law for part in variate.law.components]
-
-
 def table_of(variate: Variate) -> Floats:
+    """Table of a variate's sampler, empty if it takes one number."""
+    law = variate.law
     if variate.name == "gamma":
         return gamma_table(variate.parameter)
-    law = variate.law
-    assert law is not None
+    if law is None or not is_tabulated(variate):
+        return np.empty(0)
     if law.table is not None:
         return law.table.sampling_table()
     total = sum(mpf(part.weight) for part in law.components)
-    parts: list[Floats] = []
+    parts: list[Any] = []
     below = mpf(0)
     for part in law.components:
         below += mpf(part.weight)
-        head = [float(below / total), part.law.location, part.law.scale]
-        parts += [np.array(head), numbers_of(part.law.variate)]
+        parts.append([float(below / total), part.law.location, part.law.scale])
+        parts.append(numbers_of(part.law.variate))
     return np.concatenate(parts)
 
 
 def numbers_of(variate: Variate) -> Floats:
-    """Parameters of the sampler of one component of a mixture: a table, or one number."""
+    """Table of a component of a mixture, or its one number."""
     return table_of(variate) if is_tabulated(variate) else np.array([variate.parameter])
 
 
@@ -333,7 +305,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
     law = problem.bit_law()
     shaped = "shape" in problem.kernel_parameters()
     parts = {"cdf": getattr(distributions, f"cdf_{law}"), "SHAPED": shaped}
-    third = sys.modules[type(mechanism).__module__].THIRD_DERIVATIVES.get(law)
+    third = getattr(sys.modules[type(mechanism).__module__], "THIRD_DERIVATIVES", {}).get(law)
     # A second projection would cost more than the expansion saves.
     if third is None or path.algorithm.kind != "ldp_sgd" or path.algorithm.projects():
         return parts | {
@@ -354,7 +326,6 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 
 
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
-    """Case of the kernel of such paths that keeps these sums."""
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
     sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
@@ -362,6 +333,9 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     check_parameters(recursion, "recursion")
     data = path.data_variates()
     noise = noise_variates(path, perturbed)
+    draw_data: Any = file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
+    if not path.problem.stored_records():
+        draw_data = draw_part(data, inlining)
     layouts = {
         "problem": layout_of(path.problem.kernel_parameters()),
         "mechanism": layout_of(path.randomiser.kernel_parameters(path.problem)),
@@ -379,7 +353,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "ORDERED": d > 1 and path.problem.levels() is not None,
         "DATA_PLANES": len(data),
         "NOISE_PLANES": len(noise),
-        "draw_data": data_part(path, data, inlining),
+        "draw_data": draw_data,
         "draw_noise": draw_part(noise, inlining),
         # Written into each other, not called: that compiles sooner, and is optimised as one.
         "add_iterate": KernelPart(add_iterate, inlining="written"),
@@ -390,13 +364,6 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
     }
     unrolled = frozenset({"D"}) | running_sums.UNROLLED
     return Case(tuple(values.items()), tuple(layouts.items()), unrolled, inlining)
-
-
-def data_part(path: Any, data: tuple[Variate, ...], inlining: str) -> Any:
-    """Function that fills the planes of records: variates, or a file's rows in order or with replacement."""
-    if not path.problem.stored_records():
-        return draw_part(data, inlining)
-    return file_rows.draw_rows if path.problem.with_replacement() else tables.draw_data
 
 
 @lru_cache(maxsize=1024)

@@ -48,8 +48,7 @@ def keep_rows(  # type: ignore[no-untyped-def]
 ):
     """Simulate the next users of lane 0: the question to each, and the private gradient A of each.
 
-    ``steps`` holds c, gamma and batch_size, the reports per step. ``counters`` holds the finished steps and
-    the reports of the current one.
+    ``counters`` holds the finished steps and the reports of the current one.
     """
     c, gamma, size = steps.c, steps.gamma, int(steps.batch_size)
     i = counters[0]
@@ -118,20 +117,8 @@ def reports_of(
 ) -> Iterator[tuple[int, Floats, Floats, Floats]]:
     """Questions to the users of one replicate and their private gradients, window by window.
 
-    Parameters
-    ----------
-    path : OnePass
-        LDP-SGD or mini-batch SGD with noise on every record, not projected.
-    seed, replicate, n : int
-
-    Yields
-    ------
-    first : int
-        Number of the window's first row, from 1.
-    thetas, gradients : ndarray, shape (m, d)
-        Question to each user, and A of each.
-    after : ndarray, shape (d,)
-        theta after the window's last complete step.
+    For LDP-SGD or mini-batch SGD with noise on every record, not projected. Yields the number of the
+    window's first row, from 1, thetas and gradients of shape (m, d), and theta after the last complete step.
     """
     d = path.problem.dimension
     algorithm = path.algorithm

@@ -97,7 +97,7 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
     for (n, method), group in methods_of(cells):
         levels = [cell.level for cell in group]
         try:
-            result = method.intervals_once(record if method.reads_truth() else without_truth, n, levels)
+            result = method.intervals(record if method.reads_truth() else without_truth, n, levels)
         except TruthRefused as error:
             raise LdpflowError(f"{place_of(method)}: {error}") from None
         if (fault := fault_in(method, result, (len(group), d, count))) is not None:
@@ -169,36 +169,31 @@ def table_of(
         return np.ascontiguousarray(values.transpose(2, 0, 1)).reshape(-1)
 
     cell_of_row = pa.array(flat(np.broadcast_to(np.arange(len(cells))[:, None, None], diverged.shape)))
-    coordinate = flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape))
-    replicate = flat(np.broadcast_to(rows[None, None, :], diverged.shape))
     names = pa.array(["ok", "undefined", "diverged", "range_end"])
     given = ("estimate", "lower", "upper")
     optional = {name: flat(values) for name, values in columns.items() if name not in given}
-    data = {
-        "replicate": pa.array(replicate),
-        "coordinate": pa.array(coordinate),
-        "truth": pa.array(flat(theta)),
-        "estimate": pa.array(flat(columns["estimate"])),
+    data: dict[str, Any] = {
+        "replicate": flat(np.broadcast_to(rows[None, None, :], diverged.shape)),
+        "coordinate": flat(np.broadcast_to(np.arange(diverged.shape[1])[None, :, None], diverged.shape)),
+        "truth": flat(theta),
+        **{name: flat(columns[name]) for name in given},
         **{name: pa.array(v, mask=~np.isfinite(v)) for name, v in optional.items()},
-        "lower": pa.array(flat(lower)),
-        "upper": pa.array(flat(upper)),
         "covered": pa.array(flat(covered), mask=flat(failed)),
-        "length": pa.array(flat(length)),
+        "length": flat(length),
         "status": names.take(pa.array(flat(status))),
     }
     schema = rows_schema(tuple(cells))
     others = tuple(name for name in schema.names if name not in data)
     settings = settings_of(tuple(cells), others).take(cell_of_row)
     data |= {name: settings.column(name) for name in others}
-    return pa.Table.from_arrays([data[field.name].cast(field.type) for field in schema], schema=schema)
+    return pa.table({name: data[name] for name in schema.names}, schema=schema)
 
 
 @dataclass(frozen=True)
 class Batch:
     """Rows ``first`` to ``last`` (exclusive) of a simulator, each of :attr:`runs` replicates.
 
-    ``cells`` or ``checkpoints`` may be empty. The rows of ``witnesses`` are stored already and computed again
-    for comparison.
+    The rows of ``witnesses`` are stored already and computed again for comparison.
     """
 
     simulator: Simulator[Any, Any]

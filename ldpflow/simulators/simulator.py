@@ -46,8 +46,7 @@ class Cell:
 
     def columns(self) -> dict[str, Any]:
         """Key columns of the cell's rows."""
-        settings = self.method.setting_values()
-        return {"n": self.n, "method": self.method.kind, **settings, "level": self.level}
+        return {"n": self.n, "method": self.method.kind, **self.method.setting_values(), "level": self.level}
 
 
 def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
@@ -78,17 +77,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a request.
-
-    Parameters
-    ----------
-    steps : int
-        Steps over all replicates, the unit of progress.
-    seconds : float
-        Rough CPU time of all replicates, before any measurement.
-    bytes : int
-        Upper bound of the memory of the record of LANES replicates.
-    """
+    """Steps and rough CPU time of all replicates, and bytes of the record of LANES replicates at most."""
 
     steps: int
     seconds: float
@@ -102,9 +91,7 @@ RecordT = TypeVar("RecordT", bound=Record)
 class Simulator(ABC, Generic[RequestT, RecordT]):
     """Simulator of a problem with its mechanism, algorithm or protocol: runs replicates.
 
-    A family of simulators is a frozen dataclass that extends this class. Its fields are its components, by
-    their tables, and ``horizon``. :data:`ldpflow.simulators.families.FAMILIES` has it under its ``family``,
-    which a kind of algorithm or protocol names.
+    A family extends this class by a frozen dataclass of its components, by their tables, and ``horizon``.
     """
 
     family: ClassVar[str]
@@ -118,7 +105,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     """n, if replicates depend on n. None if one simulator serves all n."""
 
     units: Units | None = None
-    """Unit of steps and start in the study, if not that of the data. Here they are in units of the data."""
+    """Unit of steps and start in the study, if not that of the data."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
@@ -187,13 +174,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     def of_study(
         cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
-        """Simulators of one combination of parts, each with its numbers of users.
-
-        Raises
-        ------
-        InputError
-            If the parts are incompatible, or a number of users is impossible.
-        """
+        """Simulators of one combination of parts, each with its numbers of users; or an InputError."""
 
     def interval_record(self) -> type[Record] | None:
         """Class of the record for interval methods, or None."""
@@ -214,7 +195,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         """Cost of a request."""
 
     def prepare(self, request: RequestT) -> None:
-        """Compile the kernels of a request, or load them, so that no step is timed with compilation."""
+        """Compile or load the kernels of a request, so that no step is timed with compilation."""
 
     @abstractmethod
     def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
@@ -241,6 +222,5 @@ class PathPlan:
     cells: tuple[Cell, ...]
     checkpoints: tuple[int, ...] = ()
 
-    def request(self) -> Request:
-        request: Request = self.simulator.needs(self.cells, self.checkpoints)
-        return request
+    def request(self) -> Any:
+        return self.simulator.needs(self.cells, self.checkpoints)

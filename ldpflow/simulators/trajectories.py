@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mpmath import mp, mpf
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpflow.columns import Column
 from ldpflow.components.problems import Problem
-from ldpflow.numerics import constants, register_array
+from ldpflow.numerics import constants, fill_normal, register_array
 from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
@@ -43,16 +43,12 @@ def evaluation_set(problem: Problem) -> Array:
     """Covariates, shape (E, d): N(0, I), or one record if x is fixed."""
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
-    from ldpflow.numerics.samplers import fill_normal
-
     d = problem.dimension
     state = lane_states(0, "evaluation", f"normal/{d}", range(LANES))
-    planes = []
-    for _ in range(-(-EVALUATION * d // PLANE)):
-        plane = np.empty(PLANE)
+    planes = np.empty((-(-EVALUATION * d // PLANE), PLANE))
+    for plane in planes:
         fill_normal(state, 0.0, plane)
-        planes.append(plane)
-    return np.concatenate(planes)[: EVALUATION * d].reshape(EVALUATION, d)
+    return planes.reshape(-1)[: EVALUATION * d].reshape(EVALUATION, d)
 
 
 def excess_loss(problem: Problem, theta: Array) -> Array | None:
@@ -67,20 +63,14 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
                 if h != 0.0:
                     result += 0.5 * h * (distance[:, j] * distance[:, k])
         return result
-    kernel = loss_gap_kernel(problem)
-    if kernel is None:
+    if loss_gap_of(problem) is None:
         return None
     lanes = np.zeros((points, d, LANES))
     lanes[..., :count] = theta
     out = np.empty((points, LANES))
-    run_kernel(
-        kernel,
-        lanes.reshape(points, d * LANES),
-        evaluation_set(problem),
-        np.array(problem.truth()),
-        flat(problem.kernel_parameters()),
-        out,
-    )
+    points_of_lanes, truth = lanes.reshape(points, d * LANES), np.array(problem.truth())
+    parameters = flat(problem.kernel_parameters())
+    run_kernel(loss_gap_kernel(problem), points_of_lanes, evaluation_set(problem), truth, parameters, out)
     return out[:, :count]
 
 
@@ -90,14 +80,10 @@ def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
 
 
 @lru_cache(maxsize=256)
-def loss_gap_kernel(problem: Problem) -> Callable[..., None] | None:
-    loss_gap = loss_gap_of(problem)
-    if loss_gap is None:
-        return None
+def loss_gap_kernel(problem: Problem) -> Callable[..., None]:
+    values = (("D", problem.dimension), ("loss_gap", loss_gap_of(problem)))
     layouts = (("problem", layout_of(problem.kernel_parameters())),)
-    return compile_kernel(
-        mean_gap, Case((("D", problem.dimension), ("loss_gap", loss_gap)), layouts), SIGNATURE
-    )
+    return compile_kernel(mean_gap, Case(values, layouts), SIGNATURE)
 
 
 def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no-untyped-def]
@@ -144,40 +130,28 @@ def trajectory_table(
 ) -> pa.Table:
     """Table of trajectories, schema TRAJECTORIES: one row per replicate and checkpoint, in this order.
 
-    Parameters
-    ----------
-    replicates : ndarray, shape (R,)
-    users, steps : ndarray, shape (points,)
-    columns : mapping of str to ndarray, shape (points, R)
-        Statistics by name. A row of NaN becomes null.
-    finite : ndarray, shape (points, R)
-        False for a diverged replicate.
-    measures : sequence of Column
-        Further statistics.
+    ``columns`` are statistics, ``finite`` is False for a diverged replicate: shape (points, R). A row of NaN
+    becomes null. ``measures`` are further columns of the schema.
     """
     import pyarrow as pa
 
     from ldpflow.store.schema import MEASURED, schema_of
 
     count = len(replicates)
-    data = {
-        "replicate": pa.array(np.repeat(replicates, len(steps))),
-        "n": pa.array(np.tile(users, count)),
-        "step": pa.array(np.tile(steps, count)),
-        "status": pa.array(["ok" if f else "diverged" for f in finite.T.reshape(-1)]),
+    data: dict[str, Any] = {
+        "replicate": np.repeat(replicates, len(steps)),
+        "n": np.tile(users, count),
+        "step": np.tile(steps, count),
+        "status": np.where(finite, "ok", "diverged").T.reshape(-1),
     }
-    schema = schema_of(measures, MEASURED)
-    for name in schema.names:
-        if name in data:
-            continue
-        values = columns.get(name)
-        if values is None:
-            data[name] = pa.nulls(len(steps) * count, pa.float64())
-        else:
-            known = np.broadcast_to(~np.isnan(values).all(axis=1, keepdims=True), values.shape)
+    for name, values in columns.items():
+        if values is not None:
+            unknown = np.broadcast_to(np.isnan(values).all(axis=1, keepdims=True), values.shape)
             column = np.where(finite, values, np.nan).T.reshape(-1)
-            data[name] = pa.array(column, mask=~known.T.reshape(-1))
-    return pa.Table.from_arrays([data[name] for name in schema.names], schema=schema)
+            data[name] = pa.array(column, mask=unknown.T.reshape(-1))
+    schema = schema_of(measures, MEASURED)
+    nothing = pa.nulls(len(steps) * count, pa.float64())
+    return pa.table({name: data.get(name, nothing) for name in schema.names}, schema=schema)
 
 
 def squared_norms(distance: Array) -> Array:

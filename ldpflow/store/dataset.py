@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,9 @@ from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.files import LARGEST, RunFiles, map_parallel, read_ahead
+from ldpflow.store.files import LARGEST, read_ahead
 from ldpflow.store.part import (
+    LARGEST_FOOTER,
     MOST_ROWS,
     CompleteRows,
     Part,
@@ -37,10 +38,14 @@ from ldpflow.store.part import (
     intersect,
     parse_footer,
     parse_rows,
+    sealed_length,
     serialise,
     union,
 )
 from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform, further_columns, key_codes
+
+if TYPE_CHECKING:
+    from ldpflow.store.run_store import RunStore
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
@@ -58,56 +63,27 @@ MANY, SMALL = 32, 100_000
 Damaged = Literal["refuse"] | list[UnreadablePart]
 """Treatment of unusable parts by a reader: refuse, or leave out and list them."""
 
-Expected = Callable[[Kind, str | None, Sequence[Part], Sequence[UnreadablePart]], Iterator[UnreadablePart]]
-"""Generator of unusable, contradictory and missing parts and paths."""
-
 
 class Dataset:
     """The parts of one kind of rows of a run.
 
     Names of parts follow from their content, so it does no harm if two processes write one part.
-
-    Parameters
-    ----------
-    files : RunFiles
-    kind : Kind
-    expected : callable
-        Compares parts with the rest of the run.
-
-    Attributes
-    ----------
-    further : tuple of Column
-        Columns of new parts after the frozen ones, see :meth:`declare`.
     """
 
-    def __init__(self, files: RunFiles, kind: Kind, expected: Expected) -> None:
-        self.files = files
+    def __init__(self, store: RunStore, kind: Kind) -> None:
+        self.store = store
         self.kind = kind
-        self.expected = expected
         self.further: tuple[Column, ...] = ()
+        """Columns of new parts after the frozen ones."""
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
         """Common schema of several parts, or of the next part."""
         return self.kind.schema((part.schema for part in parts), self.further)
 
-    # Writing
-
     def declare(self, columns: Iterable[Column], parts: Sequence[Part]) -> None:
-        """Add columns to all parts of the run, future and stored.
+        """Add columns to all parts of the run, future and stored. The caller holds the run's lock.
 
-        Plain readers take a run's columns from one of its parts, so all parts have equal columns. Parts that
-        lack some are written again under their name, with nulls.
-
-        Parameters
-        ----------
-        columns : iterable of Column
-        parts : sequence of Part
-            All stored parts. The caller holds the run's lock.
-
-        Raises
-        ------
-        ValueError
-            If a column is declared differently by two components, or by the run.
+        Plain readers take a run's columns from one of its parts, so all parts have equal columns.
         """
         stored = further_columns(self.schema(parts), self.kind.frozen)
         wanted = self.kind.schema(further=[*stored, *columns])
@@ -123,24 +99,17 @@ class Dataset:
     def write(
         self, path_key: str, rows: pa.Table, meta: PartMeta, cells: Sequence[Mapping[str, Any]] | None = None
     ) -> str:
-        """Publish complete rows of one path, in any order, as a part. Returns its relative name.
-
-        Raises
-        ------
-        ValueError
-            If a replicate of the range lacks a row or has one twice.
-        """
+        """Publish complete rows of one path, in any order, as a part. Returns its relative name."""
         return self.publish(path_key, arrange(self.kind, rows, cells), meta)
 
     def publish(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
-        """Publish arranged rows, see :meth:`write`."""
         schema = self.kind.schema([rows.table.schema], self.further)
         name = f"{self.kind.folder}/{PARTITION}{path_key}/{rows.name}"
         table = conform(rows.table, schema)
         data = serialise(replace(rows, table=table), path_key, meta)
         if data.size > LARGEST or table.num_rows > MOST_ROWS:
             raise ValueError(f"{name} is too large for a part: {table.num_rows:,} rows, {data.size:,} bytes")
-        self.files.publish(name, data)
+        self.store.publish(name, data)
         return name
 
     def compact(self, path_keys: Iterable[str]) -> None:
@@ -148,11 +117,6 @@ class Dataset:
 
         New parts are published before old ones are deleted. A reader in between, or after a kill, may find
         a row twice but misses none.
-
-        Raises
-        ------
-        InputError
-            If a part is unusable, or two parts differ on a row.
         """
         for key in path_keys:
             # A path may have fewer rows than the summary counts while it is repaired.
@@ -161,54 +125,44 @@ class Dataset:
             pieces = tiles(parts)
             existing = {(part.first, part.last, cell_ids(part.cells)): part.name for part in parts}
             kept = {existing.get((first, last, cell_ids(cells)), "") for first, last, cells in pieces}
-            if "" in kept:
-                runs = {cell: count for part in parts for cell, count in part.runs.items()}
-                origin = replace(parts[0].origin(), runs=runs)
-            for first, last, cells in pieces if "" in kept or len(kept) < len(parts) else ():
+            if "" not in kept and len(kept) == len(parts):
+                continue
+            runs = {cell: count for part in parts for cell, count in part.runs.items()}
+            origin = replace(parts[0].origin(), runs=runs)
+            for first, last, cells in pieces:
                 rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
                 for bad in damaged:
                     raise self.unusable(bad)
                 if (first, last, cell_ids(cells)) not in existing:
-                    kept.add(self.publish(key, arrange(self.kind, of_cells(rows, cells)), origin))
+                    kept.add(self.publish(key, arrange(self.kind, rows), origin))
             for part in parts:
                 if part.name not in kept:
-                    self.files.filesystem.delete_file(self.files.full(part.name))
-
-    # Finding
+                    self.store.filesystem.delete_file(self.store.full(part.name))
 
     def path_keys(self) -> list[str]:
         """Keys of the paths that have parts, sorted."""
         return sorted({key for key, _ in self._names(None)})
 
     def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
-        """Read the footers of all parts, sorted by path and first replicate.
+        """Read the footers of all parts, or of those of one path, sorted by path and first replicate.
 
-        Parameters
-        ----------
-        path_key : str, optional
-            Default: all paths.
-        damaged : "refuse" or list
-            A list receives the unusable parts, and the others are returned. ``"refuse"`` is for results. It
-            also requires all rows that the summary counts, one seed, and one origin per path.
-
-        Raises
-        ------
-        InputError
-            If ``damaged`` is "refuse". Names the part or path.
+        A list ``damaged`` receives the unusable parts. ``"refuse"`` is for results: it also requires all rows
+        that the summary counts, one seed, and one origin per path.
         """
-        found = map_parallel(self._footer, self._names(path_key))
+        found = [footer for _, footer in read_ahead(self._footer, self._names(path_key))]
         parts = [part for part in found if isinstance(part, Part)]
         parts.sort(key=lambda part: (part.path_key, part.first, part.name))
         bad = [part for part in found if isinstance(part, UnreadablePart)]
-        for one in self.expected(self.kind, path_key, parts, bad) if damaged == "refuse" else bad:
+        for one in self.store.contradictions(self.kind, path_key, parts, bad) if damaged == "refuse" else bad:
             self.leave_out(one, damaged)
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
-        """List an unusable part, or raise its error."""
+        """List an unusable part once, or raise its error."""
         if damaged == "refuse":
             raise self.unusable(bad)
-        damaged.append(bad)
+        if all(bad.name != known.name for known in damaged):
+            damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
         """Stored replicates by cell id, from footers: sorted disjoint half-open ranges.
@@ -218,10 +172,8 @@ class Dataset:
         unreadable: list[UnreadablePart] = []
         parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
-            warnings.warn(f"{self.files.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
+            warnings.warn(f"{self.store.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
         return replicates_by_cell(parts)
-
-    # Reading
 
     def read(
         self,
@@ -246,29 +198,9 @@ class Dataset:
         *,
         damaged: Damaged,
     ) -> Iterator[pa.Table]:
-        """Iterate over the rows of one path or all, each once, part by part.
+        """Iterate over the rows of one path or all, part by part: ``path`` (``p<key>``), then the columns.
 
-        Parameters
-        ----------
-        path_key : str, optional
-            Default: all paths.
-        columns : sequence of str, optional
-            Default: all.
-        within : (int, int), optional
-            Half-open range of replicates. Default: all.
-        damaged : "refuse" or list
-            See :meth:`scan`.
-
-        Yields
-        ------
-        pyarrow.Table
-            A string column ``path`` (``p<key>``, as in the partition), then the columns, sorted by path and
-            first replicate of the part.
-
-        Raises
-        ------
-        InputError
-            If a part is unusable and ``damaged`` is "refuse", or two parts differ on a row (names both).
+        Each row comes once. Parts that differ on a row are refused. ``within``: a range of replicates.
         """
         parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
@@ -306,7 +238,7 @@ class Dataset:
 
     def _read(self, part: Part) -> pa.Buffer | UnreadablePart:
         try:
-            data = self.files.read(part.name)
+            data = self.store.read(part.name)
         except InputError as error:
             return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
         return UnreadablePart(part.name, REMOVED) if data is None else data
@@ -316,7 +248,7 @@ class Dataset:
         hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
         if part.reason == REMOVED:
             hint = "A sweep has merged parts: run the command again."
-        return DamagedRun(self.files.full(part.name), part.reason, "a readable part", hint)
+        return DamagedRun(self.store.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """Path key and name of every part, or of the parts of one path."""
@@ -338,32 +270,31 @@ class Dataset:
 
     def _list(self, wanted: str | None) -> list[tuple[str, bool]]:
         """Names below the folder of the kind, or one partition, and whether each is a regular file."""
-        if self.files.local:
-            return list(list_local(Path(self.files.full(self.kind.folder)), wanted))
-        below = self.files.full(self.kind.folder if wanted is None else f"{self.kind.folder}/{wanted}")
+        folder = self.store.full(self.kind.folder)
+        if self.store.local:
+            return list(list_local(Path(folder), wanted))
+        below = folder if wanted is None else f"{folder}/{wanted}"
         selector = fs.FileSelector(below, allow_not_found=True, recursive=True)
-        infos = self.files.filesystem.get_file_info(selector)
-        start = self.files.full(self.kind.folder) + "/"
+        infos = self.store.filesystem.get_file_info(selector)
+        start = f"{folder}/"
         return [(info.path.removeprefix(start), True) for info in infos if info.type == fs.FileType.File]
 
     def _footer(self, file: tuple[str, str]) -> Part | UnreadablePart:
         path_key, name = file
         try:
-            source = self.files.open(name)
+            source = self.store.open(name)
         except InputError:
             return UnreadablePart(name, "it is no regular file")
         except FileNotFoundError:
             return UnreadablePart(name, REMOVED)
         with source:
+            # By offset: network errors surface here, not in the parser.
             size = source.size()
-            want = min(size, FOOTER_GUESS)
-            while True:
-                # By offset: network errors surface here, not in the parser.
-                tail = source.read_at(want, size - want)
-                found = parse_footer(self.kind, tail, size, name, path_key)
-                if not isinstance(found, int):
-                    return found
-                want = found
+            tail = source.read_at(min(size, FOOTER_GUESS), max(size - FOOTER_GUESS, 0))
+            length = sealed_length(tail)
+            if len(tail) < length <= min(size, LARGEST_FOOTER):
+                tail = source.read_at(length, size - length)
+        return parse_footer(self.kind, tail, size, name, path_key)
 
 
 def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
@@ -430,14 +361,9 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
 
 
 def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
-    """Iterate over the parts of one path without the rows of earlier parts.
+    """Iterate over the parts of one path without the rows of earlier parts, which must be equal.
 
-    Two parts are in memory at a time. ``load`` reads an earlier part again for the comparison.
-
-    Raises
-    ------
-    InputError
-        If two parts differ on a row. Names both.
+    Two parts are in memory at a time: ``load`` reads an earlier one again.
     """
     before: list[Part] = []
     for part, table in parts:
@@ -475,13 +401,7 @@ def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
-    """Refuse two named tables that differ in a row. Both are sorted by the keys of their rows.
-
-    Raises
-    ------
-    InputError
-        Naming both and the first row that differs.
-    """
+    """Refuse two named tables, sorted by the keys of their rows, that differ in a row."""
     schema = kind.schema([one[1].schema, other[1].schema])
     tables = [conform(table, schema) for _, table in (one, other)]
     count = tables[0].num_rows
@@ -493,12 +413,8 @@ def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Tabl
         row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
         keys = kind.row_keys(schema)
         key = ", ".join(f"{name} = {row[name]}" for name in keys if row[name] is not None)
-        raise InputError(
-            kind.folder,
-            f"{one[0]} and {other[0]}",
-            "parts that agree on the rows they share",
-            f"They differ at {key}.",
-        )
+        allowed = "parts that agree on the rows they share"
+        raise InputError(kind.folder, f"{one[0]} and {other[0]}", allowed, f"They differ at {key}.")
 
 
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:

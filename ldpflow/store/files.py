@@ -43,18 +43,11 @@ LARGEST = 2**29
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems without folders."""
 
-
 PLACES = "a directory, or an s3:// or gs:// address"
 
 
 def address_of(root: object) -> str:
-    """Text of a directory or URI.
-
-    Raises
-    ------
-    InputError
-        If it is no path, or not in UTF-8.
-    """
+    """Text of a directory or URI."""
     if not isinstance(root, (str, os.PathLike)):
         raise InputError("out", root, PLACES)
     address = os.fsdecode(root)
@@ -65,9 +58,9 @@ def address_of(root: object) -> str:
     return address
 
 
-def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
+def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
-    address = address_of(root)
+    address = root
     if not address.strip() or "\0" in address:
         raise InputError("out", address, PLACES)
     if "://" not in address:
@@ -82,9 +75,9 @@ def open_filesystem(root: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     try:
         filesystem, base = fs.FileSystem.from_uri(address)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError("out", os.fspath(root), PLACES, str(error)) from error
+        raise InputError("out", root, PLACES, str(error)) from error
     if not base:
-        raise InputError("out", os.fspath(root), "an address with a bucket", "s3://bucket/run")
+        raise InputError("out", root, "an address with a bucket", "s3://bucket/run")
     return filesystem, base
 
 
@@ -110,38 +103,19 @@ class LocalFile(io.FileIO):
 
 
 class RunFiles:
-    """The files of a run, by names relative to its root.
+    """The files of a run, by names relative to its root: a directory, or a URI of :mod:`pyarrow.fs`.
 
-    Parameters
-    ----------
-    root : str or path
-        A directory (created by the first write) or a URI that :mod:`pyarrow.fs` understands.
-    filesystem : pyarrow.fs.FileSystem, optional
-        Default: that of ``root``.
-
-    Attributes
-    ----------
-    address : str
-        ``root`` as given, to open the run. It may contain credentials.
-    root : str
-        ``root`` without credentials, for messages and records.
-
-    Raises
-    ------
-    InputError
-        If ``root`` names no usable place.
-
-    Notes
-    -----
     A local file is written to RUN/tmp, synced and renamed. An object is serialised in memory and put at
     once. Either way a reader sees the whole old file or the whole new one.
     """
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         self.address = address_of(root)
+        """Root as given, to open the run. It may contain credentials."""
         self.root = redact(self.address)
+        """Root without credentials, for messages and records."""
         if filesystem is None:
-            self.filesystem, base = open_filesystem(root)
+            self.filesystem, base = open_filesystem(self.address)
         else:
             self.filesystem, base = filesystem, self.address
         self.base = base.rstrip("/")
@@ -154,13 +128,7 @@ class RunFiles:
         return f"{self.base}/{name}"
 
     def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
-        """Read a file of the run; None if there is none.
-
-        Raises
-        ------
-        InputError
-            If it is no regular file of the run, such as a link, or has more than ``most`` bytes.
-        """
+        """Read a file of the run of at most so many bytes; None if there is none."""
         try:
             with self.open(name) as file:
                 size = file.size()
@@ -208,15 +176,7 @@ class RunFiles:
         )
 
     def publish(self, name: str, data: pa.Buffer | bytes) -> None:
-        """Write or replace a file of the run atomically.
-
-        Raises
-        ------
-        InputError
-            If this user can never write to the place.
-        StorageError
-            For temporary failures such as a full disk. An old file stays intact.
-        """
+        """Write or replace a file of the run atomically; if it fails, an old file stays intact."""
         with self.named_errors():
             if self.local:
                 self._publish_local(Path(self.full(name)), data)
@@ -225,24 +185,15 @@ class RunFiles:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Convert OSErrors into errors that name the run.
-
-        Raises
-        ------
-        InputError
-            If this user can never use the place.
-        StorageError
-            For temporary failures.
-        """
+        """Convert OSErrors: InputError for a place that cannot be used, StorageError for a full disk."""
         try:
             yield
         except StorageError:
             raise
         except OSError as error:
             if error.errno in UNUSABLE:
-                raise InputError(
-                    "out", self.root, "a place that can be read and written", str(error)
-                ) from error
+                allowed = "a place that can be read and written"
+                raise InputError("out", self.root, allowed, str(error)) from error
             raise StorageError(self.root, str(error)) from error
 
     def clear_unfinished(self) -> None:
@@ -305,24 +256,6 @@ STALE_SECONDS = 60.0
 class RunLock:
     """Exclusive lock on writing to a run, as a context manager.
 
-    Parameters
-    ----------
-    store : RunFiles
-    command : str, optional
-        Command line of the holder. Default: that of this process.
-
-    Attributes
-    ----------
-    took_over : dict or None
-        Earlier holder (host, pid, started, command) that died without releasing the lock.
-
-    Raises
-    ------
-    InputError
-        On entering, if another process holds the lock. Names its host and pid.
-
-    Notes
-    -----
     On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
     On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
     counts as dead 60 s after its last beat by the hosts' clocks. Two processes that acquire it at one instant
@@ -332,6 +265,7 @@ class RunLock:
     def __init__(self, store: RunFiles, command: str | None = None) -> None:
         self.store = store
         self.took_over: dict[str, Any] | None = None
+        """Earlier holder that died without releasing the lock."""
         self.holder: dict[str, Any] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -411,13 +345,9 @@ class RunLock:
                 self._beat()
 
     def _lock_error(self, holder: dict[str, Any]) -> InputError:
-        return InputError(
-            "out",
-            self.store.root,
-            "a run that no other sweep is writing to",
-            f"Host {holder.get('host', 'unknown')}, process {holder.get('pid', 'unknown')} has "
-            f"held it since {holder.get('started', 'unknown')}: {holder.get('command', '')}",
-        )
+        host, pid, started = (holder.get(name, "unknown") for name in ("host", "pid", "started"))
+        hint = f"Host {host}, process {pid} has held it since {started}: {holder.get('command', '')}"
+        return InputError("out", self.store.root, "a run that no other sweep is writing to", hint)
 
 
 def dead(holder: dict[str, Any]) -> bool:
@@ -436,24 +366,15 @@ def parse_holder(text: bytes) -> dict[str, Any] | None:
 
 
 READERS = 8
-AHEAD = 4
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_parallel(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Map a function over items in threads, results in order."""
-    items = list(items)
-    if len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(function, items))
-
-
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
     """Iterate over items and results in order. A few results are computed at a time, in threads."""
     items = list(items)
-    for start in range(0, len(items), AHEAD):
-        few = items[start : start + AHEAD]
-        yield from zip(few, map_parallel(function, few), strict=True)
+    with ThreadPoolExecutor(READERS) as pool:
+        for start in range(0, len(items), READERS):
+            few = items[start : start + READERS]
+            yield from zip(few, list(pool.map(function, few)), strict=True)

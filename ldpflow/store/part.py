@@ -34,6 +34,8 @@ DIGITS = 64
 SEAL = 2 * DIGITS
 """Length of both sums in hexadecimal digits."""
 
+LARGEST_FOOTER = 2**24
+
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
     """Encode a table as a Parquet file with page checksums and a seal."""
@@ -47,7 +49,7 @@ def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
         write_statistics=False,
     )
     data = memoryview(sink.getvalue())
-    start = len(data) - footer_length(data[-8:])
+    start = len(data) - (sealed_length(data) - SEAL)
     body = digest(data[:start])
     return pa.py_buffer(b"".join((data[:start], body, digest(body, data[start:]), data[start:])))
 
@@ -59,23 +61,19 @@ def digest(*pieces: memoryview | bytes) -> bytes:
     return total.hexdigest().encode()
 
 
-def footer_length(end: memoryview | bytes) -> int:
-    """Length of a footer with its length field and magic, from the last eight bytes of a file."""
-    return int.from_bytes(end[:4], "little") + 8
+def sealed_length(tail: memoryview | bytes) -> int:
+    """Length of the seal and the footer with its length field and magic, from the last bytes of a file."""
+    return SEAL + int.from_bytes(tail[-8:-4], "little") + 8
 
 
-def sealed_length(tail: bytes, size: int) -> int:
-    """Length of the seal and the footer, from the last bytes of a file and its size."""
-    if size < SEAL + 12 or tail[-4:] != MAGIC:
+def read_footer(tail: memoryview | bytes, size: int) -> tuple[bytes, pq.FileMetaData]:
+    """Verify and parse the footer of a file of this size; the checksum of its pages comes with it."""
+    length = sealed_length(tail)
+    if bytes(tail[-4:]) != MAGIC or length + len(MAGIC) > size:
         raise ValueError("not a whole Parquet file (truncated or overwritten)")
-    length = footer_length(tail[-8:]) + SEAL
-    if length + len(MAGIC) > size:
-        raise ValueError("the Parquet footer is longer than the file")
-    return length
-
-
-def read_footer(sealed: bytes) -> pq.FileMetaData:
-    """Verify and parse a footer from the last :func:`sealed_length` bytes of a file."""
+    if size > LARGEST or length > LARGEST_FOOTER:
+        raise ValueError(f"{size:,} bytes, or {length:,} of its footer, are more than a sweep writes")
+    sealed = bytes(tail[-length:])
     body, own, footer = sealed[:DIGITS], sealed[DIGITS:SEAL], sealed[SEAL:]
     if digest(body, footer) != own:
         authors = "another program or a version before 0.3"
@@ -86,22 +84,14 @@ def read_footer(sealed: bytes) -> pq.FileMetaData:
         rows = found.row_group(group)
         if any(rows.column(at).is_stats_set for at in range(rows.num_columns)):
             raise ValueError("it has statistics, by which readers would skip rows")
-    return found
+    return body, found
 
 
 def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
-    """Verify all checksums of a Parquet file and open it.
-
-    Raises
-    ------
-    ValueError
-        If it is truncated or a checksum fails.
-    """
+    """Verify all checksums of a Parquet file and open it."""
     view = memoryview(data)
-    length = sealed_length(bytes(view[-12:]), len(view))
-    sealed = bytes(view[-length:])
-    read_footer(sealed)
-    if digest(view[:-length]) != sealed[:DIGITS]:
+    body, _ = read_footer(view, len(view))
+    if digest(view[: -sealed_length(view)]) != body:
         raise ValueError("its checksum does not hold")
     return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
 
@@ -112,38 +102,23 @@ NAME = re.compile(r"part-(\d+)-(\d+)-([0-9a-f]{12})\.parquet")
 MOST_ROWS = 2**24
 """Maximum rows of a part."""
 
-LARGEST_FOOTER = 2**24
-
 PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError)
 """Errors of pyarrow and json for bytes that are no part. I/O precedes parsing."""
 
 
 @dataclass(frozen=True)
 class PartMeta:
-    """Origin of a part's rows, stored in its footer.
-
-    Parameters
-    ----------
-    seed : int
-        The study's seed.
-    stream_version : int
-        Version of the random streams.
-    path_settings : mapping
-        Settings that determine the path key.
-    versions : mapping of str to str
-        Package versions, and the digests of plug-ins.
-    described : mapping, optional
-        Description of the path, for readers without the code of a plug-in.
-    runs : mapping of str to int
-        Replicates per row, by cell id. Default: 1.
-    """
+    """Origin of a part's rows, stored in its footer."""
 
     seed: int
     stream_version: int
     path_settings: Mapping[str, Any]
     versions: Mapping[str, str]
+    """Versions of packages, and the digests of plug-ins."""
     described: Mapping[str, Any] | None = None
+    """Description of the path, for readers without the code of a plug-in."""
     runs: Mapping[str, int] = field(default_factory=dict)
+    """Replicates per row, by cell id, where they are not 1."""
 
 
 @dataclass(frozen=True)
@@ -214,21 +189,7 @@ def cell_ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
-    """Sort the rows and check that they are complete.
-
-    Parameters
-    ----------
-    kind : Kind
-    rows : pyarrow.Table
-        In any order. Further columns carry their declaration.
-    cells : sequence of mappings, optional
-        Cells of every replicate, for a kind whose rows do not name them.
-
-    Raises
-    ------
-    ValueError
-        If a replicate of the range lacks a row or has one twice.
-    """
+    """Sort the rows and check that they are complete. ``cells``: those of rows that do not name them."""
     rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
     return check_complete(kind, rows.sort_by(keys).combine_chunks(), cells)
@@ -237,7 +198,7 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
 def check_complete(
     kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None
 ) -> CompleteRows:
-    """Check that sorted rows are complete, see :func:`arrange`."""
+    """Refuse sorted rows of which a replicate of the range lacks one or has one twice."""
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in kind.required:
@@ -277,62 +238,42 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
     return encode(table, rows.kind.compression_level)
 
 
-def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart | int:
-    """Parse the footer of a part from ``tail``, the last bytes of its file.
-
-    If the tail is too short, the length that is needed is returned.
-
-    Raises
-    ------
-    InputError
-        If a newer version of ldpflow wrote the part.
-    """
+def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart:
+    """Parse the footer of a part from the last bytes of its file. Refuses a newer version of ldpflow."""
     try:
-        needed = sealed_length(tail, size)
-        if size > LARGEST or needed > LARGEST_FOOTER:
-            raise ValueError(f"{size:,} bytes, or {needed:,} of its footer, are more than a sweep writes")
-        if needed > len(tail):
-            return needed
-        parsed = read_footer(tail[-needed:])
+        _, parsed = read_footer(tail, size)
         meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_FOOTER)
         version = int(meta[kind.version_name])
         if version <= kind.version:
             return check_part(kind, name, path_key, meta, parsed)
     except PARSE_ERRORS as error:
         return UnreadablePart(name, f"not a part of ldpflow: {error or type(error).__name__}")
-    raise InputError(
-        name, f"{kind.version_name} {version}", f"at most {kind.version}", "Update ldpflow to read it."
-    )
+    found = f"{kind.version_name} {version}"
+    raise InputError(name, found, f"at most {kind.version}", "Update ldpflow to read it.")
 
 
-def check_part(
-    kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData
-) -> Part | UnreadablePart:
+def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData) -> Part:
     """Check name, place, metadata and columns of a part against each other."""
-    if meta["path"] != path_key:
-        return UnreadablePart(name, f"belongs to path {meta['path']}")
     match = NAME.fullmatch(name.rsplit("/", 1)[-1])
     named, rows_per_cell = kind.named(meta)
     cells = parse_cells(json.dumps(named))
-    if match is None or match[3] != kind.hash_of(cells):
-        return UnreadablePart(name, "its name does not follow from its content")
+    if meta["path"] != path_key or match is None or match[3] != kind.hash_of(cells):
+        raise ValueError("its name does not follow from its content")
     first, last = int(match[1]), int(match[2])
-    if not (first < last and cells and 0 < rows_per_cell and parsed.num_rows <= MOST_ROWS):
-        return UnreadablePart(name, "it has no rows, or more than a part has")
+    if (meta.get("first", first), meta.get("last", last)) != (first, last):
+        raise ValueError("its name does not follow from its content")
     runs = meta.get("runs", [1] * len(cells))
     if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):
-        return UnreadablePart(name, "it does not say of how many replicates a row of each cell is made")
-    if (meta.get("first", first), meta.get("last", last)) != (first, last):
-        return UnreadablePart(name, "its name does not follow from its content")
+        raise ValueError("it does not say of how many replicates a row of each cell is made")
     found = parsed.schema.to_arrow_schema()
     known = declared_columns(found, kind.frozen)
     schema = kind.schema([found])
-    part = Part(kind, name, path_key, first, last, cells, rows_per_cell, meta, schema)
-    if parsed.num_rows != part.num_rows:
-        return UnreadablePart(name, f"{parsed.num_rows} rows do not make it complete")
     for column in found:
         if column.name not in known or column.type != schema.field(column.name).type:
-            return UnreadablePart(name, f"column {column.name} ({column.type}) is not in the schema")
+            raise ValueError(f"column {column.name} ({column.type}) is not in the schema")
+    part = Part(kind, name, path_key, first, last, cells, rows_per_cell, meta, schema)
+    if not (0 < rows_per_cell and 0 < parsed.num_rows == part.num_rows <= MOST_ROWS):
+        raise ValueError(f"{parsed.num_rows} rows do not make it complete")
     return part
 
 
@@ -345,10 +286,7 @@ def parse_cells(text: str) -> tuple[dict[str, Any], ...]:
 def parse_rows(
     data: pa.Buffer | UnreadablePart, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Parse the rows of a part, or some of its columns, and verify the checksums.
-
-    If all columns are read, range and cells are compared with the footer.
-    """
+    """Verify and parse the rows of a part: all columns, compared with its footer, or some of them."""
     if isinstance(data, UnreadablePart):
         return data
     try:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from ldpflow import __version__
@@ -41,6 +42,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}
@@ -77,16 +79,7 @@ def now() -> str:
 
 
 class Session:
-    """One invocation that writes to a run.
-
-    Parameters
-    ----------
-    store : RunFiles
-    seed : int
-        The study's seed.
-    command : str, optional
-        Default: command line of this process.
-    """
+    """One invocation that writes to a run, by default that of this process's command line."""
 
     def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
         self.store = store
@@ -121,13 +114,7 @@ class Session:
 
 
 def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
-    """Read the sessions, in the order of their starts.
-
-    Raises
-    ------
-    InputError
-        If provenance.json is not a list of sessions.
-    """
+    """Read and verify the sessions, in the order of their starts."""
     data = store.read(FILE, LARGEST)
     if data is None:
         return []

@@ -16,7 +16,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -62,25 +63,22 @@ ORIGIN = b"ldpflow"
 
 Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
 
-Expected = Callable[[pa.DataType], bool]
+Expected = Mapping[Callable[[pa.DataType], bool], Sequence[str]]
+"""Columns of a summary, by their kind of type."""
 
-SUMMARY_COLUMNS: dict[str, Expected] = {
-    **dict.fromkeys(("path", "method"), pa.types.is_string),
-    **dict.fromkeys(("n", "coordinate", "replicates", "failures"), pa.types.is_integer),
-    **dict.fromkeys(
-        (
-            "level", "truth", "coverage", "coverage_mcse", "coverage_failures_as_misses", "length_mean",
-            "length_mcse", "bias", "bias_mcse", "empirical_se",
-        ),
-        pa.types.is_floating,
+SUMMARY_COLUMNS: Expected = {
+    pa.types.is_string: ("path", "method"),
+    pa.types.is_integer: ("n", "coordinate", "replicates", "failures"),
+    pa.types.is_floating: (
+        "level", "truth", "coverage", "coverage_mcse", "coverage_failures_as_misses", "length_mean",
+        "length_mcse", "bias", "bias_mcse", "empirical_se",
     ),
 }  # fmt: skip
-"""Columns that every summary.parquet has had since version 0.1.0."""
 
-TRAJECTORY_COLUMNS: dict[str, Expected] = {
-    **dict.fromkeys(("path", "stat"), pa.types.is_string),
-    **dict.fromkeys(("n", "step", "replicates"), pa.types.is_integer),
-    **dict.fromkeys(("mean", "mcse"), pa.types.is_floating),
+TRAJECTORY_COLUMNS: Expected = {
+    pa.types.is_string: ("path", "stat"),
+    pa.types.is_integer: ("n", "step", "replicates"),
+    pa.types.is_floating: ("mean", "mcse"),
 }
 
 
@@ -89,21 +87,15 @@ class RunStore(RunFiles):
 
     def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         super().__init__(root, filesystem)
-        self.replicates = Dataset(self, REPLICATE_ROWS, self.contradictions)
-        self.trajectories = Dataset(self, TRAJECTORY_ROWS, self.contradictions)
+        self.replicates = Dataset(self, REPLICATE_ROWS)
+        self.trajectories = Dataset(self, TRAJECTORY_ROWS)
         self._promised: tuple[object, Promised] | None = None
 
     def datasets(self) -> tuple[Dataset, Dataset]:
         return self.replicates, self.trajectories
 
     def read_study(self) -> str | None:
-        """Text of study.toml; None for a new run.
-
-        Raises
-        ------
-        InputError
-            If it is no text with a valid checksum.
-        """
+        """Text of study.toml, its checksum verified; None for a new run."""
         data = self.read("study.toml", LARGEST)
         if data is None:
             return None
@@ -111,18 +103,10 @@ class RunStore(RunFiles):
         return verify_checksum(decode_text(data.to_pybytes(), "run", place, "a study.toml"), place)
 
     def write_study(self, text: str) -> None:
-        """Write study.toml with its checksum in the last line."""
         self.publish("study.toml", append_checksum(text).encode())
 
-    def read_table(self, name: str, expected: Mapping[str, Expected], *datasets: Dataset) -> pa.Table | None:
-        """Read and verify a summary of the run; None if there is none.
-
-        Raises
-        ------
-        InputError
-            If it is damaged, lacks a column, was made from another study or session, or has paths without
-            rows.
-        """
+    def read_table(self, name: str, expected: Expected, *datasets: Dataset) -> pa.Table | None:
+        """Read and verify a summary of the run, whose paths have rows; None if there is none."""
         sessions = read_sessions(self)
         data = self.read(name)
         if data is None:
@@ -135,15 +119,13 @@ class RunStore(RunFiles):
             table = file.read()
             origin = json.loads((table.schema.metadata or {})[ORIGIN])
             self.check_origin(sessions, origin["study"], origin["session"])
+            for fits, columns in expected.items():
+                for found in map(table.schema.field, columns):
+                    if not (fits(found.type) or pa.types.is_null(found.type)):
+                        raise ValueError(f"column {found.name}: {found.type}")
         except PARSE_ERRORS as error:
-            raise DamagedRun(
-                self.full(name), str(error), "a Parquet file as a sweep writes it", again
-            ) from None
-        for column, fits in expected.items():
-            found = table.schema.field(column).type if column in table.column_names else None
-            if found is None or not (fits(found) or pa.types.is_null(found)):
-                column_text = f"column {column}: {found or 'absent'}"
-                raise DamagedRun(self.full(name), column_text, "the columns of a summary", again)
+            allowed = "a Parquet file as a sweep writes it"
+            raise DamagedRun(self.full(name), str(error), allowed, again) from None
         stored = {f"p{key}" for dataset in datasets for key in dataset.path_keys()}
         if stored and (unknown := sorted({*table["path"].unique().to_pylist()} - stored, key=str)):
             raise DamagedRun(self.full(name), f"path {unknown[0]}", "paths that have rows", again)
@@ -154,38 +136,29 @@ class RunStore(RunFiles):
     ) -> None:
         """Raise ValueError for a summary of another study or session, or older than an ended session."""
         text = self.read_study()
-        if not sessions and (session is not None and (text is not None or self.replicates.path_keys())):
-            raise ValueError("the session that made it is not in provenance.json")
         own = [entry.get("session") for entry in sessions]
-        if sessions and session not in own:
-            raise ValueError("the session that made it is none of those in provenance.json")
+        alone = not sessions and text is None and not self.replicates.path_keys()
+        if session not in own and not alone and (sessions or session is not None):
+            raise ValueError("the session that made it is not in provenance.json")
         later = sessions[own.index(session) + 1 :] if sessions else []
         if any(entry.get("ended") is not None for entry in later):
             raise ValueError("it was made by an earlier session than the last one")
         if sessions and not later and study != study_digest(text):
             raise ValueError("it was made from another study than study.toml")
 
-    def sealed_summary(self, table: pa.Table) -> pa.Buffer:
-        """Encode a summary with the study and session that it is computed from."""
+    def write_summary(self, table: pa.Table, name: str = "summary.parquet") -> None:
+        """Write a summary with the study and session that it is computed from."""
         sessions = read_sessions(self)
-        origin = {
-            "study": study_digest(self.read_study()),
-            "session": sessions[-1].get("session") if sessions else None,
-        }
-        return encode(table.replace_schema_metadata({ORIGIN: json.dumps(origin).encode()}))
+        session = sessions[-1].get("session") if sessions else None
+        origin = {"study": study_digest(self.read_study()), "session": session}
+        self.publish(name, encode(table.replace_schema_metadata({ORIGIN: json.dumps(origin).encode()})))
 
     def read_summary(self) -> pa.Table | None:
         return self.read_table("summary.parquet", SUMMARY_COLUMNS, self.replicates)
 
-    def write_summary(self, table: pa.Table) -> None:
-        self.publish("summary.parquet", self.sealed_summary(table))
-
     def read_paths(self) -> pa.Table | None:
         """Settings by path, as plain readers join them with the rows; None if there is no such file."""
-        return self.read_table("paths.parquet", {"path": pa.types.is_string}, *self.datasets())
-
-    def write_paths(self, table: pa.Table) -> None:
-        self.publish("paths.parquet", self.sealed_summary(table))
+        return self.read_table("paths.parquet", {pa.types.is_string: ("path",)}, *self.datasets())
 
     def read_trajectory_summary(self) -> pa.Table | None:
         table = self.read_table("trajectories.parquet", TRAJECTORY_COLUMNS, self.trajectories)
@@ -199,9 +172,6 @@ class RunStore(RunFiles):
             raise DamagedRun(file, f"statistic {min(map(str, unknown))}", "statistics that have rows")
         return table
 
-    def write_trajectory_summary(self, table: pa.Table) -> None:
-        self.publish("trajectories.parquet", self.sealed_summary(table))
-
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
@@ -209,9 +179,9 @@ class RunStore(RunFiles):
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
-        origins: dict[str, Part] = {}
+        by_path = {key: list(group) for key, group in groupby(parts, key=lambda part: part.path_key)}
         for part in parts:
-            first = origins.setdefault(part.path_key, part)
+            first = by_path[part.path_key][0]
             if seed is not None and part.meta["seed"] != seed:
                 yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
             for name in ("stream_version", "path_settings", "described"):
@@ -219,12 +189,10 @@ class RunStore(RunFiles):
                 # Only parts with rows of plug-in components describe their path.
                 if own != other and None not in (own, other):
                     yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
-        by_path: dict[str, list[Part]] = {}
-        for part in parts:
-            by_path.setdefault(part.path_key, []).append(part)
+        by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
-                ranges = replicates_by_cell(by_path.get(key, []))
+                ranges = by_cell.get(key, {})
                 found = ranges.get(cell, []) if cell else union(s for own in ranges.values() for s in own)
                 count = sum(last - first for first, last in found)
                 if count < wanted:
@@ -265,16 +233,14 @@ class RunStore(RunFiles):
         self.filesystem.move(self.full(part.name), self.full(name))
         return name
 
-    def check_place(self) -> None:
-        """Refuse a place that holds anything but a run.
+    def inside(self) -> set[str]:
+        """Names of the files and folders at the place of the run."""
+        selector = fs.FileSelector(self.base, allow_not_found=True)
+        return {info.base_name for info in self.filesystem.get_file_info(selector)}
 
-        Raises
-        ------
-        InputError
-            Naming ``out``.
-        """
-        inside = fs.FileSelector(self.base, allow_not_found=True)
-        names = {info.base_name for info in self.filesystem.get_file_info(inside)}
+    def check_place(self) -> None:
+        """Refuse a place that holds anything but a run."""
+        names = self.inside()
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
         hint = "Choose a folder of its own for the run, e.g. runs/NAME."
@@ -282,35 +248,24 @@ class RunStore(RunFiles):
         if study is not None and not study.to_pybytes().startswith(RESOLVED.encode()):
             given = "study.toml there was not written by a sweep and would be overwritten"
             raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
-        if other := sorted(
-            names - {"study.toml", "summary.parquet", "lock", "tmp", "plugins", "report.html"}
-        ):
+        own = {"study.toml", "summary.parquet", "lock", "tmp", "plugins", "report.html"}
+        if other := sorted(names - own):
             shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
             allowed = "a run directory, an empty folder or a new name"
             raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
 
     def holds_run(self) -> bool:
         """Whether the place holds files of a run."""
-        names = ("study.toml", "provenance.json", "summary.parquet", self.replicates.kind.folder)
-        infos = self.filesystem.get_file_info([self.full(name) for name in names])
-        return any(info.type != fs.FileType.NotFound for info in infos)
+        return bool(self.inside() & {"study.toml", "provenance.json", "summary.parquet", "replicates"})
 
     def move_aside(self) -> str | None:
-        """Move the run to a free name. Returns that name, or None if there is no run.
-
-        Raises
-        ------
-        InputError
-            If the place holds something that is not a run.
-        """
-        inside = fs.FileSelector(self.base, allow_not_found=True)
+        """Move the run to a free name. Returns that name, or None if there is no run."""
         if not self.holds_run():
-            names = {info.base_name for info in self.filesystem.get_file_info(inside)}
-            if names - {"lock", "tmp"}:
+            if self.inside() - {"lock", "tmp"}:
                 raise InputError("fresh", self.root, "a run directory", "What lies there is not a run.")
             return None
         number = 1
-        while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != (fs.FileType.NotFound):
+        while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != fs.FileType.NotFound:
             number += 1
         target = f"{self.base}.old-{number}"
         if self.filesystem.type_name not in OBJECT_STORES:
@@ -340,102 +295,61 @@ class Published(NamedTuple):
 class Pending:
     """Batch of rows that is not published yet."""
 
+    place: Published
     rows: CompleteRows
     meta: PartMeta
     since: float
-    cell_set: str
-
-
-@dataclass
-class PathState:
-    """Replicates of a path that are published, by cell, and batches that are not."""
-
-    published: dict[str, Ranges]
-    pending: list[Pending] = field(default_factory=list)
 
 
 COUNTS = ("replicates", "failures", "covered")
+
+MAX_AGE = 5.0
+"""Seconds after which a batch is published by the next call."""
 
 
 class Aggregator:
     """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
 
-    Parameters
-    ----------
-    store : RunStore
-    max_rows : int
-        Rows that are enough for a part.
-    max_age : float
-        Maximum age of a batch in seconds. An older batch is published by the next call.
-    clock : callable
-        Clock with monotonic seconds.
-
-    Attributes
-    ----------
-    statistics : pyarrow.Table or None
-        COUNTS by path, cell and coordinate, of stored and pending rows: ``replicates`` includes failures,
-        ``covered`` does not. They are for progress. The summary is computed from the stored rows.
-
-    Notes
-    -----
-    A batch that is added twice is counted and published once. This holds for a new aggregator too: the first
-    batch of a path reads the stored rows. Rows that are added again must equal the stored ones.
+    Rows may come twice, and to another aggregator. They are counted and published once, and must be equal.
     """
 
     def __init__(
-        self,
-        store: RunStore,
-        max_rows: int = 200_000,
-        max_age: float = 5.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, store: RunStore, max_rows: int = 200_000, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.store = store
         self.max_rows = max_rows
-        self.max_age = max_age
+        """Rows that are enough for a part."""
         self.clock = clock
-        self.paths: dict[str, PathState] = {}
+        self.pending: list[Pending] = []
+        self.published: dict[str, dict[str, Ranges]] = {}
+        """Replicates by path and cell."""
         self.statistics: pa.Table | None = None
+        """For progress: COUNTS by path, cell and coordinate. ``replicates`` includes failures."""
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
         """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
 
-        ``last`` is exclusive. A stored batch counts as published now.
-
-        Raises
-        ------
-        ValueError
-            If the rows are not complete, or not of these replicates.
-        InputError
-            If rows differ from the stored ones. Nothing of this batch is added.
-        StorageError
-            If a part cannot be written. The next call tries its batches again.
+        After a StorageError the next call tries the batches again.
         """
         rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
-        state = self._state(path_key)
-        fresh = [c for c in rows.cells if subtract(first, last, state.published.get(cell_id(c), []))]
-        stored = [cell for cell in rows.cells if cell not in fresh]
-        if stored:
+        if path_key not in self.published:
+            self.published[path_key] = self.store.replicates.finished(path_key)
+            for table in self.store.replicates.iterate(path_key, damaged=[]):
+                self._count(path_key, table)
+        there = self.published[path_key]
+        fresh = [cell for cell in rows.cells if subtract(first, last, there.get(cell_id(cell), []))]
+        if stored := [cell for cell in rows.cells if cell not in fresh]:
             self._compare(path_key, rows, stored)
         if not fresh:
             return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
-        rows = replace(rows, table=of_cells(rows.table, fresh), cells=tuple(fresh))
-        batch = Pending(rows, meta, self.clock(), cell_set_hash(fresh))
-        known = {(other.cell_set, other.rows.first, other.rows.last) for other in state.pending}
-        if (batch.cell_set, first, last) not in known:
+        place = Published(path_key, first, last, cell_set_hash(fresh))
+        if place not in [batch.place for batch in self.pending]:
+            rows = replace(rows, table=of_cells(rows.table, fresh), cells=tuple(fresh))
             self._count(path_key, rows.table)
-            state.pending.append(batch)
+            self.pending.append(Pending(place, rows, meta, self.clock()))
         return self.publish()
-
-    def _state(self, path_key: str) -> PathState:
-        if path_key not in self.paths:
-            state = PathState(self.store.replicates.finished(path_key))
-            if state.published:
-                for stored in self.store.replicates.iterate(path_key, damaged=[]):
-                    self._count(path_key, stored)
-            self.paths[path_key] = state
-        return self.paths[path_key]
 
     def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
         """Refuse rows of these cells that differ from the stored ones."""
@@ -446,7 +360,7 @@ class Aggregator:
         check_equal(REPLICATE_ROWS, ("stored rows", before), again)
 
     def _count(self, path_key: str, rows: pa.Table) -> None:
-        """Add rows of new batches to the statistics."""
+        """Add rows to the statistics."""
         ok = pc.is_in(rows["status"], pa.array(FINISHED))
         columns = {"path": pa.repeat(f"p{path_key}", rows.num_rows)}
         columns |= {name: rows[name] for name in (*cell_keys(rows.schema), "coordinate")}
@@ -464,29 +378,29 @@ class Aggregator:
         """Publish pending batches that are old or many enough for a part, or all."""
         now = self.clock()
         published = []
-        for path_key, state in self.paths.items():
-            for run in group_adjacent(state.pending):
-                size = sum(batch.rows.table.num_rows for batch in run)
-                age = now - min(batch.since for batch in run)
-                if not everything and size < self.max_rows and age < self.max_age:
-                    continue
-                rows = CompleteRows.concatenate([batch.rows for batch in run])
-                self.store.replicates.publish(path_key, rows, run[0].meta)
-                # After the write: a failed write must leave the batches pending.
-                state.pending = [batch for batch in state.pending if batch not in run]
-                span = (rows.first, rows.last)
-                for cell in map(cell_id, rows.cells):
-                    state.published[cell] = union([*state.published.get(cell, []), span])
-                published.append(Published(path_key, *span, run[0].cell_set))
+        for run in group_adjacent(self.pending):
+            size = sum(batch.rows.table.num_rows for batch in run)
+            age = now - min(batch.since for batch in run)
+            if not everything and size < self.max_rows and age < MAX_AGE:
+                continue
+            rows = CompleteRows.concatenate([batch.rows for batch in run])
+            place = run[0].place._replace(last=rows.last)
+            self.store.replicates.publish(place.path_key, rows, run[0].meta)
+            # After the write: a failed write must leave the batches pending.
+            self.pending = [batch for batch in self.pending if batch not in run]
+            there = self.published[place.path_key]
+            for cell in map(cell_id, rows.cells):
+                there[cell] = union([*there.get(cell, []), (rows.first, rows.last)])
+            published.append(place)
         return published
 
 
 def group_adjacent(pending: list[Pending]) -> list[list[Pending]]:
-    """Group batches of one cell set with consecutive replicates."""
+    """Group batches of one path and cell set with consecutive replicates."""
     runs: list[list[Pending]] = []
-    for batch in sorted(pending, key=lambda batch: (batch.cell_set, batch.rows.first)):
-        before = runs[-1][-1] if runs else None
-        if before and (before.cell_set, before.rows.last) == (batch.cell_set, batch.rows.first):
+    for batch in sorted(pending, key=lambda batch: (batch.place.cell_set, batch.place)):
+        before = runs[-1][-1].place if runs else None
+        if before and before._replace(first=before.last, last=batch.place.last) == batch.place:
             runs[-1].append(batch)
         else:
             runs.append([batch])

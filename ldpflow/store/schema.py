@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.columns import Column, index_columns
+from ldpflow.columns import TYPES, Column, index_columns
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
@@ -89,19 +89,9 @@ TRAJECTORY_CORE = (
 )
 """Columns of the rows of all trajectories. A column that does not apply to a path is null."""
 
-TRAJECTORY_FROZEN = (
-    "replicate", "n", "step", "last_sq", "avg_sq", "avg_pre_sq", "last_exc", "avg_exc", "tail_exc", "loss",
-    "gradient_norm", "error_norm", "noise_norm", "output_loss", "output_gradient_norm", "clipped",
-    "threshold", "status",
-)  # fmt: skip
+TRAJECTORY_FROZEN = (*(column.name for column in TRAJECTORY_CORE[:-1]), "clipped", "threshold", "status")
 
-ARROW = {
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "bool": pa.bool_(),
-}
+ARROW = {name: pa.type_for_alias(name) for name in TYPES}
 
 DECLARATION = b"ldpflow"
 """Metadata key of an Arrow field for the declaration of a further column."""
@@ -138,14 +128,7 @@ def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
 
 
 def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Schema:
-    """Schema of parts with further columns.
-
-    Raises
-    ------
-    ValueError
-        If two components declare a column differently, or one has the name of a frozen column and another
-        type.
-    """
+    """Schema of parts with further columns."""
     return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
@@ -167,13 +150,7 @@ CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if c
 
 
 def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
-    """Declared columns of stored rows or of a summary, by name.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a field's metadata is no declaration, or has another name or type.
-    """
+    """Declared columns of stored rows or of a summary, by name."""
     found = {}
     for field in schema:
         declaration = (field.metadata or {}).get(DECLARATION)
@@ -197,17 +174,8 @@ def cell_keys(schema: pa.Schema) -> tuple[str, ...]:
     return (*CELL_KEYS, *(column.name for column in further_columns(schema) if column.identifies))
 
 
-PYTHON: dict[str, type] = {"double": float, "int64": int, "int32": int, "string": str, "bool": bool}
-
-
 def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Key columns of a cell without nulls, in their stored types and order.
-
-    Raises
-    ------
-    ValueError
-        For a frozen column that does not identify a cell.
-    """
+    """Key columns of a cell without nulls, in their stored types and order."""
     if wrong := [name for name in cell if name in BUNDLED and name not in CELL_KEYS]:
         raise ValueError(f"not key columns of a cell: {sorted(wrong)}")
     columns = {}
@@ -215,7 +183,7 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
         value = cell.get(name)
         if name in CELL_KEYS and value is not None:
             # An integer beta and its stored float must have equal ids.
-            columns[name] = PYTHON[BUNDLED[name].type](value)
+            columns[name] = TYPES[BUNDLED[name].type](value)
         elif value is not None:
             columns[name] = tuple(value) if isinstance(value, list) else value
     return columns
@@ -243,13 +211,7 @@ def short_hash(text: str) -> str:
 
 
 def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
-    """Convert a table to a schema: columns in its order, absent ones null.
-
-    Raises
-    ------
-    ValueError
-        If a column is unknown or cannot be cast without loss.
-    """
+    """Convert a table to a schema without loss: columns in its order, absent ones null."""
     if unknown := set(table.column_names) - set(schema.names):
         raise ValueError(f"columns that are not in the schema: {sorted(unknown)}")
     if table.schema.equals(schema, check_metadata=True):
@@ -274,26 +236,15 @@ Cell = Mapping[str, Any]
 
 
 class Kind:
-    """Kind of rows. This base class: one row per replicate, cell and coordinate.
-
-    Attributes
-    ----------
-    folder : str
-        Folder of the parts, below the run directory.
-    frozen : mapping of str to Column
-        Columns of all parts.
-    required : tuple of str
-        Columns without nulls.
-    version_name, version : str, int
-        Name of the columns' version in the footer, and its newest value.
-    compression_level : int or None
-        Level of zstd.
-    """
+    """Kind of rows, in a folder of the run. This base class: one row per replicate, cell and coordinate."""
 
     folder = "replicates"
     frozen = BUNDLED
+    """Columns of all parts."""
     required: tuple[str, ...] = ("replicate", "n", "method", "level", "coordinate", "status")
+    """Columns without nulls."""
     version_name, version = "schema_version", 2
+    """Name of the columns' version in the footer, and its newest value."""
     compression_level: int | None = 3
 
     def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
@@ -335,7 +286,6 @@ class Kind:
         return meta["cells"], int(meta["coordinates"])
 
     def text(self, footer: dict[str, Any]) -> str:
-        """JSON of a footer."""
         return canonical_json(footer)
 
 

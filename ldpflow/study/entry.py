@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_origin
@@ -20,14 +21,14 @@ MAX_VALUES = 100_000
 """Values on one axis; no design may have more cells."""
 
 
-def parse_number(text: str) -> int | float | str:
-    """The number that a text says, as in ``1e6`` or ``1_000_000``, or else the text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
+def parse_number(value: Any) -> Any:
+    """The number that a text says, as in ``1e6`` or ``1_000_000``, or else the value; in a list, of each."""
+    if isinstance(value, (list, tuple)):
+        return [parse_number(item) for item in value]
+    for kind in (int, float) if isinstance(value, str) else ():
+        with suppress(ValueError):
+            return kind(value)
+    return value
 
 
 def check_plain(value: object, where: str) -> None:
@@ -208,12 +209,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            raise InputError(
-                f"{group}.{name}",
-                values,
-                f"a setting of {' or '.join(axes)}",
-                nearest(name, known) if known else "There is none.",
-            )
+            hint = nearest(name, known) if known else "There is none."
+            raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
             if setting in axes[kind] or (setting != name and setting in table):

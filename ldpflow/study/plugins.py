@@ -21,14 +21,14 @@ import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
+from ldpflow.documents import read_text
 from ldpflow.errors import InputError
 from ldpflow.numerics.kernel_functions import check_parameters, kernel_function
 from ldpflow.settings import Settings
@@ -55,8 +55,6 @@ COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod
 
 BUDGET = {"epsilon", "mu", "delta"}
 """Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
-
-LARGEST_FILE = 2**20
 
 NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}
 
@@ -231,10 +229,8 @@ class Plugin:
             return
         here = plugin_of(loaded)
         if here is not None and here.sha256 != self.sha256:
-            raise InputError(
-                f"plugins.{self.name}", here.sha256[:12], f"the source with SHA-256 {self.sha256[:12]}",
-                "Start a new process to use the changed file.",
-            )  # fmt: skip
+            allowed, hint = f"SHA-256 {self.sha256[:12]}", "Start a new process to use the changed file."
+            raise InputError(f"plugins.{self.name}", here.sha256[:12], allowed, hint)
 
     def is_installed(self) -> bool:
         """Whether this process would import the same sources by itself."""
@@ -262,34 +258,20 @@ def write_sources(plugin: Plugin) -> Path:
     return folder
 
 
-class SourceLoader(SourceFileLoader):
-    """Ignores .pyc files: their mtime misses edits within a second."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
-        return code
-
-
 def load_file(file: Path, name: str | None = None) -> ModuleType:
     """Import a file under its own name, or return the module that it is already."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
-        there = sys.modules[name]
-        text = "\n".join(text for _, text in (plugin_of(there) or Plugin(name, ())).files)
-        if text != file.read_text(encoding="utf-8"):
-            raise InputError(
-                "plugins", str(file), "one version of a plug-in in a process",
-                f"Another file {file.name}, or an earlier version of it, is loaded.",
-            )  # fmt: skip
-        return there
-    spec = importlib.util.spec_from_file_location(name, file, loader=SourceLoader(name, str(file)))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+        if plugin_of(sys.modules[name]) != sources_at(name, file):
+            hint = f"Another file {file.name}, or an earlier version of it, is loaded."
+            raise InputError("plugins", str(file), "one version of a plug-in in a process", hint)
+        return sys.modules[name]
+    sys.modules[name] = module = ModuleType(name)
+    module.__file__ = str(file)
     before = registered_components()
     try:
-        spec.loader.exec_module(module)
+        # No import: it would take kept bytecode, whose time stamp misses edits within a second.
+        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
@@ -305,10 +287,8 @@ def import_error(where: str, error: BaseException) -> BaseException:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    return InputError(
-        "plugins", where, "a Python file or module that can be imported",
-        f"{type(error).__name__}{line}: {error}",
-    )  # fmt: skip
+    reason = f"{type(error).__name__}{line}: {error}"
+    return InputError("plugins", where, "a Python file or module that can be imported", reason)
 
 
 def load_plugin(source: str) -> ModuleType:
@@ -325,14 +305,8 @@ def load_plugin(source: str) -> ModuleType:
         If there is none, it cannot be imported, or it registers nothing usable.
     """
     if source.endswith(".py") or "/" in source:
-        file = Path(source)
-        try:
-            regular, size = file.is_file(), file.stat().st_size
-        except OSError as error:
-            raise InputError("plugins", source, "a Python file", f"{error.strerror}.") from None
-        if not regular or size > LARGEST_FILE:
-            raise InputError("plugins", source, f"a regular file of at most {LARGEST_FILE:,} bytes")
-        return load_file(file.resolve())
+        read_text(source, "plugins", "a Python file")  # refuses what is no text of limited size
+        return load_file(Path(source).resolve())
     there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
@@ -369,8 +343,9 @@ SOURCES: dict[str, Plugin | None] = {}
 """Plug-ins by module, as they were when first asked for: the file may be edited later."""
 
 
-def loaded_names() -> set[str]:
-    return {plugin.name for plugin in SOURCES.values() if plugin is not None}
+def loaded_plugins() -> dict[str, str]:
+    """Digests of the sources of plug-ins that are loaded, by name."""
+    return {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
 
 
 def plugin_of(module: ModuleType) -> Plugin | None:
@@ -457,16 +432,10 @@ def check_kind(component: type[Settings], where: str) -> str:
     """The kind of a component, a name that its own annotation allows."""
     field = component.model_fields["kind"]
     kind = field.default
-    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier():
-        raise InputError(
-            f"{where}.kind", kind, "a name with its default", 'Write: kind: Literal["mine"] = "mine"'
-        )
-    if get_origin(field.annotation) is Literal and kind not in get_args(field.annotation):
-        named = ", ".join(map(repr, get_args(field.annotation)))
-        raise InputError(
-            f"{where}.kind", kind, f"the name in its annotation, {named}",
-            f'Write: kind: Literal["{kind}"] = "{kind}"',
-        )  # fmt: skip
+    named = get_args(field.annotation) if get_origin(field.annotation) is Literal else (kind,)
+    if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier() or kind not in named:
+        allowed = f"a name, that of its annotation: {', '.join(map(repr, named))}"
+        raise InputError(f"{where}.kind", kind, allowed, 'Write: kind: Literal["mine"] = "mine"')
     return kind
 
 
@@ -532,28 +501,21 @@ def contents(component: Any) -> list[tuple[str, str]]:
     return found + [(summary.name, SUMMARY) for column in columns for summary in column.summaries]
 
 
-KERNEL_FUNCTIONS = {
-    "problem": "gradient",
-    "mechanism": "randomise",
-    "algorithm": "recursion",
-    "law": "sample",
-}
+KERNEL_FUNCTION = {"problem": "gradient", "mechanism": "randomise", "algorithm": "recursion", "law": "sample"}
 """Kernel function in the file of a component, by group."""
 
 
 def check_kernel_function(component: Any) -> None:
     """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded."""
-    name = KERNEL_FUNCTIONS.get(component.group)
+    name = KERNEL_FUNCTION.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
     function = kernel_function(component, name)
     if inspect.isfunction(function):
         check_parameters(function, name)
     elif component.group in ("mechanism", "law"):  # a problem may have others instead
-        raise InputError(
-            f"{source_file(component)}: {component.__name__}", f"no function {name}",
-            f"the kernel function {name} in the file of the class",
-        )  # fmt: skip
+        where = f"{source_file(component)}: {component.__name__}"
+        raise InputError(where, f"no function {name}", f"the kernel function {name} in the file of the class")
 
 
 def registered_components() -> set[type[Settings]]:
@@ -574,6 +536,5 @@ def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -
     for component in every - before:
         check_kernel_function(component)
     if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
-        raise InputError(
-            "plugins", source, "a plug-in that registers components", "Write @lf.register above its classes."
-        )
+        hint = "Write @lf.register above its classes."
+        raise InputError("plugins", source, "a plug-in that registers components", hint)

@@ -25,7 +25,7 @@ from ldpflow.study.entry import (
     read_value,
     read_values,
 )
-from ldpflow.study.plugins import SOURCES, load_plugins
+from ldpflow.study.plugins import load_plugins, loaded_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "collection", "plugins")
 AXES = ("n", "level")
@@ -128,7 +128,7 @@ class CollectionFacts(BaseModel):
     """
 
     unit: Annotated[
-        str | None, Field(min_length=1, max_length=40, description="a text of 1 to 40 characters")
+        str | None, Field(pattern=r"\A\P{C}{1,40}\z", description="a text of 1 to 40 characters")
     ] = None
     reports: Annotated[int, Field(ge=1, le=1280)] = 1
 
@@ -163,7 +163,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
 
 
 def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
-    """Values of all settings of a table that has no kind, in increasing order where there are several."""
+    """Values of all settings of a table that has no kind."""
     known = list(model.model_fields)
     listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
     needed = {key for key, field in model.model_fields.items() if field.is_required()} if name else set()
@@ -177,12 +177,15 @@ def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str,
         if key not in table and not field.is_required():
             found[key] = (field.default,) if key in AXES else field.default
             continue
-        where = f"{name}.{key}" if name else key
-        if key in AXES:
-            found[key] = tuple(sorted(read_values(model, key, table.get(key), where)))
-        else:
-            found[key] = read_value(model, key, table.get(key), where)
+        found[key] = read_setting(model, key, table.get(key), f"{name}.{key}" if name else key)
     return found
+
+
+def read_setting(model: type[BaseModel], key: str, raw: object, where: str) -> Any:
+    """A value of a table that has no kind, or the values of an axis in increasing order."""
+    if key in AXES:
+        return tuple(sorted(read_values(model, key, raw, where)))
+    return read_value(model, key, raw, where)
 
 
 def read_table(model: type[Table], table: object, name: str) -> Table | None:
@@ -302,16 +305,8 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
 
 
 def check_plugins(store: RunStore, readable: bool) -> None:
-    """Compare a run's plug-ins with those that are loaded.
-
-    Parameters
-    ----------
-    store : RunStore
-        The run.
-    readable : bool
-        Whether all components of its study are known here.
-    """
-    here = {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
+    """Compare a run's plug-ins with those that are loaded. ``readable``: all components are known."""
+    here = loaded_plugins()
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
         if name not in here and not readable:

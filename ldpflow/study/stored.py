@@ -16,7 +16,7 @@ from ldpflow.simulators.families import names_file
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import check_plugins, stored_mapping, toml_text
-from ldpflow.study.study import Study, hash_of
+from ldpflow.study.study import Study
 
 
 def without_pilot(value: Any) -> Any:
@@ -47,9 +47,8 @@ def study_to_run(store: RunStore) -> Study:
     """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
-        raise InputError(
-            "run", store.root, "a run with a study.toml", "A sweep with its study file writes it."
-        )
+        hint = "A sweep with its study file writes it."
+        raise InputError("run", store.root, "a run with a study.toml", hint)
     check_plugins(store, readable=stored_study(store) is not None)
     return build_study(store, mapping, to_run=True)
 
@@ -82,20 +81,6 @@ def stored_cautions(store: RunStore) -> list[str]:
     """Lines on parts that the stored study leaves out and on broken assumptions."""
     study = stored_study(store)
     return [] if study is None else [*study.left_out(), *study.warnings()]
-
-
-def header_matches(store: RunStore, study: Study) -> bool:
-    """Whether the hash in the first line of RUN/study.toml is that of its content."""
-    text = store.read_study() or ""
-    settings, mapping = study.settings(), stored_mapping(store) or {}
-    if isinstance(stored := mapping.get("plugins"), dict) and "plugins" in settings:
-        # The sources that the run was made with, not those that are loaded now.
-        settings["plugins"] = {k: v if isinstance(v, list) else [v] for k, v in stored.items()}
-    given = problem_tables(mapping)
-    for table, before in zip(problem_tables(settings), given, strict=False):
-        if "sha256" not in before and before.get("file") is not None:
-            table.pop("sha256", None)
-    return text.partition("\n")[0] == f"# Resolved study, hash {hash_of(settings)}"
 
 
 def uses_files(mapping: dict[str, Any]) -> bool:

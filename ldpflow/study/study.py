@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ldpflow
 from ldpflow.columns import short
@@ -28,7 +28,6 @@ from ldpflow.study.entry import (
     check_plain,
     parse_number,
     read_group,
-    read_value,
     read_values,
     unknown_kind,
 )
@@ -40,7 +39,7 @@ from ldpflow.study.reading import (
     Monitor,
     Trajectory,
     check_plugins,
-    read_plugins,
+    read_setting,
     read_study,
     toml_text,
 )
@@ -80,7 +79,7 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     if "method" in given:
         changed["method"] = select_methods(entries["method"], given.pop("method"))
     for name, raw in given.items():
-        value = parse_numbers(raw)
+        value = parse_number(raw)
         check_plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
         group, _, setting = name.partition(".")
         if name in SHORT_NAMES:
@@ -92,28 +91,19 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
         elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
-            if axis == "independent_n":
-                changed[axis] = read_value(Grid, axis, value, f"grid.{axis}")
-            else:
-                changed[axis] = tuple(sorted(read_values(Grid, axis, value, f"grid.{axis}")))
-        elif name in ("replicates", "seed", "name"):
-            changed[name] = read_value(Heading, name, value, name)
+            changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
+        elif name in Heading.model_fields:
+            changed[name] = read_setting(Heading, name, value, name)
         else:
             if name in GROUPS:
                 raise InputError(name, raw, wanted(name))
-            known = ["method", *SHORT_NAMES, *Grid.model_fields, "replicates", "seed", "name"]
+            known = ["method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields]
             raise InputError(name, raw, "a setting of a study", nearest(name, known))
     return changed
 
 
 def items_of(raw: object) -> list[Any]:
     return list(raw) if isinstance(raw, (list, tuple)) else [raw]
-
-
-def parse_numbers(raw: object) -> object:
-    if isinstance(raw, (list, tuple)):
-        return [parse_numbers(item) for item in raw]
-    return parse_number(raw) if isinstance(raw, str) else raw
 
 
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
@@ -320,11 +310,7 @@ class Study:
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""
         given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
-        given |= {
-            "methods": items_text(self.method),
-            "n": items_text(self.n),
-            "level": items_text(self.level),
-        }
+        given.update(methods=items_text(self.method), n=items_text(self.n), level=items_text(self.level))
         given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
         given |= {"independent_n": "True"} if self.independent_n else {}
         for name in ("trajectory", "monitor", "collection"):
@@ -332,14 +318,6 @@ class Study:
             given |= {name: repr(table.model_dump(exclude_none=True))} if table else {}
         given |= {"plugins": repr([*self.plugins])} if self.plugins else {}
         return "Study(\n" + "".join(f"    {name}={text},\n" for name, text in given.items()) + ")"
-
-    if not TYPE_CHECKING:  # a type checker knows the attributes
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_") or hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # the error of a property itself
-            hint = closest(name, [own.name for own in fields(self)])
-            raise AttributeError(f"a study has no attribute {name!r}. {hint}".strip(), name=name, obj=self)
 
     def _repr_html_(self) -> str:
         """The design as a table, for notebooks."""
@@ -366,11 +344,8 @@ class Study:
         """Refuse to follow replicates over n where they do not share a path, or have no intervals."""
         if not self.method:
             raise InputError("monitor", given, "a study with interval methods")
-        for simulator in self.simulators():
-            if simulator.horizon is not None:
-                hint = "Replicates cannot be followed where every n has paths of its own."
-                shared = "a study whose n share their paths"
-                raise InputError("monitor", given, shared, hint)
+        if any(simulator.horizon is not None for simulator in self.simulators()):
+            raise InputError("monitor", given, "a study whose n share their paths")
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
@@ -588,7 +563,7 @@ class Study:
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
-        return hash_of(self.settings())
+        return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
         """The resolved study as a study file, every default written out."""
@@ -605,11 +580,6 @@ def values_text(values: Iterable[Any]) -> str:
 
 def combinations(entries: tuple[Entry, ...]) -> list[Any]:
     return list(dict.fromkeys(settings for entry in entries for settings in entry.combinations()))
-
-
-def hash_of(settings: Mapping[str, Any]) -> str:
-    """First 16 hex digits of SHA-256 over the canonical JSON of a study's settings."""
-    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
 
 
 def name_of(simulator: Any) -> str:
@@ -638,20 +608,7 @@ def bundled_studies() -> dict[str, Path]:
 
 
 def load_study(source: str, is_path: bool = False) -> Study:
-    """Read a study.
-
-    Parameters
-    ----------
-    source : str
-        Path of a .toml file, or the name of a bundled study.
-    is_path : bool
-        Whether it is a path whatever it is called.
-
-    Raises
-    ------
-    InputError
-        If there is no such study, or it cannot be used.
-    """
+    """Read a bundled study, by its name, or a study file. ``is_path``: a path whatever it is called."""
     bundled = bundled_studies()
     if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
@@ -668,11 +625,9 @@ def load_study(source: str, is_path: bool = False) -> Study:
     if stored:
         verify_checksum(text, source)
     mapping = parse_toml(text, "study", source)
-    if stored:
-        read_plugins(mapping.get("plugins", {}), stored=True)
     try:
         # A study without a name is called like its file.
-        return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping)
+        return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping, stored)
     except InputError as error:
         if type(error) is not InputError or (source in bundled and not is_path):
             raise

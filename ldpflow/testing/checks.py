@@ -9,6 +9,7 @@ A check is a function of a component that returns a remark or nothing, and raise
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import os
@@ -22,51 +23,46 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.record import join_records
-from ldpflow.components.mechanisms import Mechanism
+from ldpflow.components.intervals.variance import Oracle
+from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
+from ldpflow.components.problems.problem import Matrix
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.standard_laws import DataLaw
 from ldpflow.components.protocols import Protocol
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import constants
+from ldpflow.numerics.constants import normal_quantile
 from ldpflow.numerics.distributions import TABLE_SAMPLERS
 from ldpflow.numerics.kernel_functions import part_of
+from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import SAMPLERS
-from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE, lane_states
 from ldpflow.practice.audit.bundled import audit_mechanism
 from ldpflow.practice.audit.distinguishing import claim_of
-from ldpflow.settings import Settings
+from ldpflow.settings import Parameters, Settings
+from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.one_pass_kernel import table_of
 from ldpflow.simulators.rows import fault_in
+from ldpflow.simulators.rows import rows_of as build_rows
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.plugins import REGISTRIES, load_plugin
-from ldpflow.testing.running import (
-    ERROR_RATE,
-    SEED,
-    STEPS,
-    Wrong,
-    digest,
-    gradients,
-    lanes_agree,
-    near,
-    path_of,
-    quantile_of,
-    runs,
-)
 
 Array = NDArray[np.float64]
 
@@ -148,6 +144,146 @@ def planes(
         columns = [plane(state, variate) for variate in variates]
         chunks.append(np.stack(columns, axis=1) if columns else np.empty((CHUNK, 0)))
     return np.concatenate(chunks)[:count]
+
+
+STEPS = 1000
+SEED = 20240520
+ERROR_RATE = 1e-4
+
+
+class Wrong(Exception):
+    """Failed check, with its finding."""
+
+
+def path_of(
+    problem: Problem | None = None, mechanism: Mechanism | None = None, algorithm: Algorithm | None = None
+) -> Any:
+    simple = problem or Quantile()
+    chosen = algorithm or LdpSgd()
+    return OnePass(simple, mechanism or NoMechanism(), chosen.resolved(simple, None))
+
+
+def quantile_of(law: DataLaw, tau: float = 0.5) -> Quantile:
+    return Quantile(tau=tau, law=law.kind, shape=getattr(law, "shape", None))
+
+
+def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
+    """A simulator with the component, and the interval methods to compute."""
+    if isinstance(component, IntervalMethod):
+        return path_of(), [component]
+    if isinstance(component, Protocol):
+        simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
+        return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
+    if isinstance(component, DataLaw):
+        component = quantile_of(component)
+    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
+    parts: dict[str, Any] = {role: component for role, kind in roles.items() if isinstance(component, kind)}
+    return path_of(**parts), []
+
+
+def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
+    """Rows with these numbers at two numbers of users, each of as many replicates as the method takes."""
+    simulator, methods = with_others(component)
+    users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
+    cells = tuple(Cell(n, method, 0.9) for n in users for method in methods or [Oracle()])
+    runs = cells[0].runs
+    replicates = range(numbers.start * runs, numbers.stop * runs)
+    record = simulator.run(SEED, replicates, simulator.needs(cells, ()))
+    with np.errstate(all="ignore"):
+        rows: list[dict[str, Any]] = build_rows(record, cells).to_pylist()
+    return rows
+
+
+def bits(rows: list[dict[str, Any]]) -> str:
+    text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
+    return hashlib.sha256(repr(text).encode()).hexdigest()
+
+
+def digest(component: Any) -> str:
+    return bits(rows_of(component, range(8)))
+
+
+def runs(component: Any) -> str:
+    rows = rows_of(component, range(8))
+    failed = sum(row["status"] == "diverged" for row in rows)
+    if failed:
+        raise Wrong(f"{failed} of {len(rows)} rows diverged within {STEPS} users")
+    return f"{STEPS} users, 8 replicates"
+
+
+def lanes_agree(component: Any) -> None:
+    """Check that row 5 is equal alone and among many."""
+    alone = rows_of(component, range(5, 6))
+    among = [row for row in rows_of(component, range(LANES)) if row["replicate"] == 5]
+    if bits(alone) != bits(among):
+        advice = "; sum by ldpflow.components.intervals.in_order(terms), not by NumPy"
+        method = isinstance(component, IntervalMethod)
+        raise Wrong(f"a replicate's rows depend on which others run beside it{advice if method else ''}")
+
+
+def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) -> Array:
+    """Private gradients of STEPS users in LANES replicates at one point, shape (users, d)."""
+    simulator = OnePass(problem, mechanism, Probe(point=point))
+    record = run_path(simulator, SEED, range(LANES), list(range(1, STEPS + 1)))
+    return np.asarray(record.iterates.transpose(0, 2, 1).reshape(-1, problem.dimension))
+
+
+def near(sample: Array, what: str) -> str:
+    """Test that the means of a sample are 0, at ERROR_RATE over the coordinates."""
+    count, d = sample.shape
+    mean = sample.mean(axis=0)
+    error = sample.std(axis=0, ddof=1) / math.sqrt(count)
+    wrong = np.abs(mean) > normal_quantile(1 - ERROR_RATE / (2 * d)) * error + 1e-12
+    if wrong.any():
+        j = int(np.argmax(np.abs(mean) / np.maximum(error, 1e-300)))
+        raise Wrong(f"{what} in coordinate {j}: {mean[j]:.4g} with a standard error of {error[j]:.2g}")
+    return f"{count:,} users"
+
+
+class Probe(DecayingSteps):
+    """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point))."""
+
+    kind: Literal["probe"] = "probe"
+    point: tuple[float, ...] = (0.0,)
+
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        return {"point": self.point}
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+
+def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
+    """The private gradients at one point, in LANES replicates."""
+    times, centre, total, sums, counts = record.times, record.centre, record.total, record.sums, record.counts
+    data = np.empty(kernel.DATA_PLANES * STRIDE)
+    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
+    theta = register_array(kernel.STATE)
+    g = register_array(kernel.STATE)
+    for j in range(kernel.D):
+        for lane in range(LANES):
+            theta[j * LANES + lane] = settings.point[j]
+    i = 0
+    t = 0
+    while t < times.shape[0]:
+        kernel.draw_data(*users, data)
+        kernel.draw_noise(*noises, noise)
+        for k in range(CHUNK):
+            i += 1
+            step = float(i)
+            for lane in range(LANES):
+                at = k * LANES + lane
+                kernel.gradient(g, theta, data, at, lane, problem)
+                kernel.randomise(g, noise, at, lane, mechanism, counts)
+                kernel.add_iterate(total, centre, sums, g, step, lane)
+            if i == times[t]:
+                kernel.keep_path(record, g, t)
+                t += 1
+                if t == times.shape[0]:
+                    break
 
 
 Check = Callable[[Any], str | None]

@@ -65,19 +65,22 @@ def literal(path, k, replicate, n):
 
 @pytest.mark.parametrize(
     ("name", "run"),
-    [*((name, uncompiled.run_path) for name in PATHS), ("quantile-rr", run_path)],
+    [
+        *((name, uncompiled.run_path) for name in PATHS),
+        pytest.param("quantile-rr", run_path, marks=pytest.mark.thorough),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.__module__.rpartition(".")[2],
 )
 def test_every_path_against_the_literal_recursion(name, run):
     path = PATHS[name]
-    times = [1, CHUNK, 300]
-    record = run(path, SEED, [5, 9], times, [CHUNK, 300], [PERTURBED, "self_normalization"])
+    times = [1, CHUNK, 150]
+    record = run(path, SEED, [5, 9], times, [CHUNK, 150], [PERTURBED, "self_normalization"])
     for lane, replicate in enumerate((5, 9)):
-        own = literal(path, 0, replicate, 300)
+        own = literal(path, 0, replicate, 150)
         assert record.iterates[:, :, lane] == pytest.approx(own[np.array(times) - 1], abs=1e-10)
         for k in range(1, B + 1):
-            sums = np.cumsum(literal(path, k, replicate, 300) - record.origin, axis=0)
-            for time in (CHUNK, 300):
+            sums = np.cumsum(literal(path, k, replicate, 150) - record.origin, axis=0)
+            for time in (CHUNK, 150):
                 found = record.running(PERTURBED, time)[k - 1, :, lane]
                 assert found == pytest.approx(sums[time - 1], abs=1e-10)
 
@@ -113,25 +116,13 @@ def test_paths_without_users_are_refused():
     assert ALGORITHM.unsuitable(Quantile(), RandomizedResponse()) is None
 
 
-def study(methods, algorithms=("ldp_sgd", "budget_split")):
-    return Study.from_mapping(
-        changed(
-            algorithm=[{"kind": kind} for kind in algorithms],
-            method=[{"kind": kind} for kind in methods],
-        )
-    )
-
-
-def test_one_study_holds_both():
-    """Cells of PB exist for the algorithm that has perturbed paths; others are left out."""
+def test_cells_of_perturbed_paths_exist_for_the_algorithm_that_has_them():
+    study = changed(algorithm=[{"kind": ["ldp_sgd", "budget_split"]}], method=[{"kind": ["BB", "PB"]}])
     found = {
         (plan.simulator.algorithm.kind, cell.method.kind)
-        for plan in study(["BB", "PB"]).plans()
+        for plan in Study.from_mapping(study).plans()
         for cell in plan.cells
     }
     assert found == {("ldp_sgd", "BB"), ("budget_split", "BB"), ("budget_split", "PB")}
-
-
-def test_a_study_of_perturbed_paths_needs_them():
     with pytest.raises(InputError, match=r"method\.kind"):
-        study(["PB"])
+        Study.from_mapping(study | {"method": [{"kind": "PB"}]})

@@ -39,12 +39,22 @@ def turned_order(order, state, epoch, count):
     order.reshape(count, LANES)[:] = ((np.arange(count) + epoch) % count)[:, None]
 
 
-PLAIN = {"draw_order": turned_order}
-
-
 def tanh_gradient(w, s):
     a, c = [1.0, 0.5, 2.0], [[1.0, 0.0], [0.0, 1.0], [-0.5, 0.5]]
     return a[s] * np.tanh(w) + c[s]
+
+
+def run(problem, algorithm, n, seed, replicates, start=None, **changes):
+    """Plan, records and the record of all steps in turned orders."""
+    plan = dataclasses.replace(algorithm.plan(problem, n), **changes)
+    records = draw_records(problem, seed, n, replicates)
+    times = range(1, plan.steps + 1)
+    order = {"draw_order": turned_order} if hasattr(algorithm, "order") else {}
+    return (
+        plan,
+        records,
+        run_erm(problem, algorithm, plan, records, seed, "key", replicates, times, start, **order),
+    )
 
 
 def silent(tree, y, z):
@@ -60,25 +70,13 @@ def first(zeta):
 
 
 def reduced(order, zeta):
-    return momentum.reduced(tanh_gradient, START, order, 3, 0.5, 0.25, 0.1, zeta)[:3]
+    return momentum.reduced(tanh_gradient, START, order, 3, 0.5, 0.25, 0.1, zeta)
 
 
 # Estimates mhat_t, momenta m_t, and the last iterate, after eight steps on three records. An exponent
 # t - start, a root without noise or one vector for all nodes would show in those with pseudo-noise, an anchor
 # w_{qN} instead of w_{qN+1} in those in a rotating order from t = 7 on.
 VECTORS = {
-    "first": (
-        first(silent),
-        {
-            1: (0.645656306226, -0.098687660112),
-            2: (0.372447753615, 0.404953111493),
-            3: (0.068890370260, 0.199590547917),
-            4: (0.584688107277, -0.069730836463),
-            8: (0.205010701238, 0.309654644488),
-        },
-        {},
-        (-0.109769904032, -0.490705613382),
-    ),
     "first, pseudo-noise": (
         first(pseudo),
         {
@@ -154,8 +152,8 @@ def zeta_of(seed, key, replicate, d, scales, trees):
 
 def test_node_noise_is_addressed_and_normal():
     keys = lane_keys(5, "tree", "key", range(LANES))
-    draws = np.empty((2000, 8 * LANES))
-    for index in range(2000):
+    draws = np.empty((1000, 8 * LANES))
+    for index in range(1000):
         node_normals(draws[index], keys, 3, 2, index, 2.0)
     again = np.empty(4 * LANES)
     node_normals(again, keys, 3, 2, 77, 2.0)
@@ -170,7 +168,7 @@ def test_node_noise_is_addressed_and_normal():
     assert abs(z.mean()) < 6 / math.sqrt(count)
     assert abs((z**2).mean() - 1) < 6 * math.sqrt(2 / count)
     assert abs((z**4).mean() - 3) < 6 * math.sqrt(96 / count)
-    flat = z.reshape(2000, 8, LANES)
+    flat = z.reshape(1000, 8, LANES)
     for a, b in ((flat[:, 0], flat[:, 2]), (flat[:, 0], flat[:, 1]), (flat[:-1], flat[1:])):
         assert abs((a * b).mean()) < 6 / math.sqrt(a.size)
 
@@ -214,15 +212,9 @@ LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROB
 def test_dp_nsgd_is_the_literal_algorithm(problem, noise):
     n, seed, replicate = 7, 3, 2
     algorithm = DpNsgd(epsilon=20.0, delta=1e-3, epochs=4.5, noise=noise, order="fixed", alpha=0.3, eta=0.05)
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, seed, n, [0, 1, replicate])
-    replicates = [0, 1, replicate]
     d, g = problem.dimension, problem.lipschitz_of_loss()
     start = np.linspace(0.3, -0.2, d)
-    times = range(1, 32)
-    record = run_erm(
-        problem, algorithm, plan, records, seed, "key", replicates, times, start, draw_order=turned_order
-    )
+    plan, records, record = run(problem, algorithm, n, seed, [0, 1, replicate], start)
     data = lane_records(records, problem, 2)
     assert plan.steps == 32
     visits = [data[(t - 1) % n] for t in range(1, plan.steps + 1)]
@@ -277,9 +269,7 @@ def test_risk_and_its_gradient(problem):
 def test_full_batch_descent():
     problem, n, seed = PROBLEMS[0], 9, 2
     algorithm = DpGd(epsilon=3.0, delta=1e-4, epochs=12)
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, seed, n, [0])
-    record = run_erm(problem, algorithm, plan, records, seed, "key", [0], range(1, 13))
+    plan, records, record = run(problem, algorithm, n, seed, [0])
     gradient, data = problem_gradient(problem), lane_records(records, problem, 0)
     scale = 2 * problem.lipschitz_of_loss() / n * plan.sigma * math.sqrt(12)
     zeta = zeta_of(seed, "key", 0, 3, lambda *_: scale, {"A": 1})
@@ -297,12 +287,7 @@ def test_reduced_is_the_literal_algorithm(n, epochs, order):
     algorithm = DpNsgdReduced(
         epsilon=30.0, delta=1e-3, epochs=epochs, order=order, alpha=0.25, eta=0.03, cross=0.3
     )
-    plan = algorithm.plan(problem, n)
-    records = draw_records(problem, seed, n, [0, replicate])
-    times = range(1, plan.steps + 1)
-    record = run_erm(
-        problem, algorithm, plan, records, seed, "key", [0, replicate], times, draw_order=turned_order
-    )
+    plan, records, record = run(problem, algorithm, n, seed, [0, replicate])
     data = lane_records(records, problem, 1)
     turn = order == "reshuffle"
     visits = [data[(t + turn * (t // n)) % n] for t in range(plan.steps)]
@@ -315,7 +300,7 @@ def test_reduced_is_the_literal_algorithm(n, epochs, order):
         return 4 * plan.eta * n * smooth * plan.sigma * math.sqrt(v2)
 
     zeta = zeta_of(seed, "key", replicate, 2, scale, {"G": 2, "D": 3, "r": 4})
-    w, m, mhat, _ = momentum.reduced(problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta)
+    w, m, mhat = momentum.reduced(problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta)
     assert np.allclose(record.estimates[:, :, 1], mhat, rtol=1e-10, atol=1e-10)
     assert np.allclose(record.momenta[:, :, 1], m, rtol=1e-10, atol=1e-10)
     assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
@@ -327,55 +312,35 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
     algorithm = DpNsgdReduced(
         epsilon=30.0, epochs=5, order="fixed", alpha=0.25, eta=0.03, cross=0.3, batch_size=2
     )
-    plan = algorithm.plan(problem, 9)
+    plan, records, record = run(problem, algorithm, 9, seed, [0], sigma=0.0)
     assert (plan.batches, plan.steps) == (4, 20)
-    plan = dataclasses.replace(plan, sigma=0.0)
-    records = draw_records(problem, seed, 9, [0])
-    record = run_erm(
-        problem, algorithm, plan, records, seed, "key", [0], range(1, 21), draw_order=turned_order
-    )
     data = lane_records(records, problem, 0)
     one = problem_gradient(problem)
     pairs = [(data[2 * i], data[2 * i + 1]) for i in range(4)]
     visits = [pairs[t % 4] for t in range(20)]
-    _, _, mhat, _ = momentum.reduced(
-        lambda w, pair: (one(w, pair[0]) + one(w, pair[1])) / 2,
-        np.zeros(2),
-        visits,
-        4,
-        0.25,
-        0.3,
-        0.03,
-        silent,
-    )
+
+    def of_pair(w, pair):
+        return (one(w, pair[0]) + one(w, pair[1])) / 2
+
+    _, _, mhat = momentum.reduced(of_pair, np.zeros(2), visits, 4, 0.25, 0.3, 0.03, silent)
     assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
 
 
-def unit_variances(n, steps, scale, eta, smooth):
-    v1, v2 = 3 * math.log2(n), 4 * steps / n * math.log2(n)
-
-    def variance(tree, y, z):
-        if tree == "G":
-            return 16 * (v1 if z <= 2 * n else v2)
-        return (scale * eta * n * smooth) ** 2 * v2
-
-    return variance
-
-
 def test_noise_variance_known():
+    def variance_of(smooth):
+        """M = 4, T = 16, eta = 1/8: V1 = 6, V2 = 32."""
+        return lambda tree, y, z: 16 * (6 if z <= 8 else 32) if tree == "G" else smooth**2 * 32
+
     parts = {
         1: 8.0, 5: (0.600677, 10.442871, 0, 0, 3.125), 8: (0, 3.999115, 1.5, 0.5, 2),
         11: (0.093962, 6.960374, 12.766968, 0.870239, 3.480957), 12: 13.583575, 16: 17.172391,
     }  # fmt: skip
-    variance = unit_variances(4, 16, 2, 1 / 8, 1)
     for t, expected in parts.items():
-        found = momentum.noise_variance(t, 4, 0.25, 0.5, variance)
-        if isinstance(expected, tuple):
-            assert found == pytest.approx(expected, abs=1e-6)
-        else:
-            assert sum(found) == pytest.approx(expected, abs=1e-6)
+        found = momentum.noise_variance(t, 4, 0.25, 0.5, variance_of(1))
+        found = found if isinstance(expected, tuple) else sum(found)
+        assert found == pytest.approx(expected, abs=1e-6)
     # L is in the noise of Delta and r: twice the smoothness, four times their variance.
-    doubled = sum(momentum.noise_variance(5, 4, 0.25, 0.5, unit_variances(4, 16, 2, 1 / 8, 2)))
+    doubled = sum(momentum.noise_variance(5, 4, 0.25, 0.5, variance_of(2)))
     assert doubled == pytest.approx(23.543549, abs=1e-6)
 
 

@@ -14,8 +14,7 @@ from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.errors import LdpflowError
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.testing.checks import checks_of
-from ldpflow.testing.running import Wrong, path_of
+from ldpflow.testing.checks import Wrong, checks_of, path_of
 
 BUNDLED = [
     kind

@@ -105,7 +105,7 @@ def foreign(request, swept, tmp_path, monkeypatch):
     summaries = store.read_summary(), store.read_trajectory_summary()
     store.write_study(f"{body}\n[plugins]\n{line}\n")
     store.write_summary(summaries[0])  # they name the digest of study.toml
-    store.write_trajectory_summary(summaries[1])
+    store.write_summary(summaries[1], "trajectories.parquet")
     monkeypatch.chdir(tmp_path / "deep" if request.param in ("above", "all") else tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(socketserver.BaseServer, "serve_forever", lambda *a, **k: None)

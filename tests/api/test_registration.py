@@ -19,7 +19,7 @@ from ldpflow.results.summary import names_of_summary
 from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
 from ldpflow.settings import Setting
 from ldpflow.store.schema import RESERVED
-from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns, load_file
+from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns
 
 SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
 """Columns of the summary that are settings of bundled components."""
@@ -102,11 +102,8 @@ class {name}(lf.NoMechanism):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (
-            "def randomise(g, noise, at, lane, mech, counts):\n    g[lane] = mech.flip",
-            "`mechanism` by this name",
-        ),
-        ("def randomise(g, noise, at, lane, mechanism):\n    pass", "lane, mechanism, counts"),
+        ("def randomise(g, noise, at, lane, mech, counts): g[lane] = mech.flip", "`mechanism` by this name"),
+        ("def randomise(g, noise, at, lane, mechanism): pass", "lane, mechanism, counts"),
     ],
 )
 def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compiled(function, said, tmp_path):
@@ -116,10 +113,9 @@ def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compile
         lf.load_plugin(str(file))
     assert caught.value.field == "wrong_kernel.py: randomise" and said in str(caught.value)
     assert "WrongKernel" not in REGISTRIES["mechanism"]
-    file.write_text(
-        MECHANISM.format(name="WrongKernel", function="def randomise(g, a, i, k, mechanism, c): pass")
-    )
-    lf.load_plugin(str(file))  # names that stand for places only
+    other_names = "def randomise(g, a, i, k, mechanism, c): pass"
+    file.write_text(MECHANISM.format(name="WrongKernel", function=other_names))
+    lf.load_plugin(str(file))
     assert "WrongKernel" in REGISTRIES["mechanism"]
 
 
@@ -157,6 +153,6 @@ def test_an_edit_of_the_same_second_and_size_is_read(tmp_path, monkeypatch):
     for value in ("2.0", "3.0"):
         file.write_text(text.replace("FACTOR = 2.0", f"FACTOR = {value}"))
         os.utime(file, (1e9, 1e9))
-        found.append(load_file(file).FACTOR)
+        found.append(lf.load_plugin(str(file)).FACTOR)
         del sys.modules[f"{FILE_MODULE}edited_at_once"]
     assert found == [2.0, 3.0]

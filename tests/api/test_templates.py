@@ -11,7 +11,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.testing import check_plugin
-from ldpflow.testing.running import KINDS, write_component
+from ldpflow.testing.writing import KINDS, write_component
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,11 +50,7 @@ WRONG = {
     "truth": ("return (self.scale / 2.0,)", "return (self.scale / 2.1,)", "true value"),
     "covariance": ("self.scale**2 / 12.0", "self.scale**2 / 10.0", "covariance"),
     "curvature": ("return [[1.0]]", "return [[2.0]]", "curvature"),
-    "sensitivity": (
-        "        return self.scale\n\n    def l2",
-        "        return self.scale / 2\n\n    def l2",
-        "sens",
-    ),
+    "sensitivity": ("return self.scale\n\n    def l2", "return self.scale / 2\n\n    def l2", "sens"),
 }
 
 

@@ -11,8 +11,9 @@ import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.approach import approach, linear_approach
-from ldpflow.testing.checks import declared_steps
-from ldpflow.testing.running import Wrong, write_component
+from ldpflow.testing import checks
+from ldpflow.testing.checks import Wrong, declared_steps
+from ldpflow.testing.writing import write_component
 from tests.kernels import uncompiled
 
 DECLARATION = '''    def step_constant(self):
@@ -24,8 +25,9 @@ DECLARATION = '''    def step_constant(self):
 
 @pytest.fixture(autouse=True)
 def plain_kernels(monkeypatch):
-    """A thousand steps take less time than compiling."""
+    """Some hundred steps take less time than compiling."""
     monkeypatch.setattr(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel)
+    monkeypatch.setattr(checks, "STEPS", 300)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +50,8 @@ def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
     assert {cell.method.kind for cell in study.plans()[0].cells} == {"BM", "EBS"}
     simulator = study.simulators()[0]
     assert approach(simulator, 1000) is None and linear_approach(simulator, 1000) is None
-    record = lf.simulate(simulator, 1, range(3), [1000], [lf.TranscriptRegression()])
-    assert np.isnan(lf.TranscriptRegression().intervals(record, 1000, [0.9]).lower).all()
+    record = lf.simulate(simulator, 1, range(3), [200], [lf.TranscriptRegression()])
+    assert np.isnan(lf.TranscriptRegression().intervals(record, 200, [0.9]).lower).all()
     with pytest.raises(lf.InputError, match="TR: it is computed from step sizes"):
         study.replace(methods=lf.TranscriptRegression()).plans()
 
@@ -62,7 +64,7 @@ def test_steps_that_are_declared_wrongly_are_found(tmp_path):
     algorithm = lf.load_plugin(str(code)).WrongSteps()
     with pytest.raises(Wrong, match=r"step 1 has size 0.5, .* = 1; let step_constant\(\) return math.nan"):
         declared_steps(algorithm)
-    assert "1 i^-0.51 in 999 steps" in declared_steps(algorithm.model_copy(update={"largest": 10.0}))
+    assert "1 i^-0.51 in 299 steps" in declared_steps(algorithm.model_copy(update={"largest": 10.0}))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from ldpflow.practice.audit.distinguishing import (
     Pair,
     choose_event,
     claim_of,
+    frequency_score,
     lower_bounds,
     lower_limit,
     scores_for,
@@ -84,25 +85,26 @@ def shifted(rng, law, d, distance):
     return draw, centres
 
 
-@pytest.mark.parametrize("d", [1, 3])
-def test_laplace(d):
-    """Inputs at L1 distance 1; in three dimensions spread over the coordinates."""
-    draw, centres = shifted(np.random.default_rng(2), "laplace", d, 1 / d)
-    claim = Claim("pure", 1.0)
-    assert 0.9 < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
-    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > 1.5
-
-
-@pytest.mark.parametrize("d", [1, 5])
-def test_gaussian(d):
-    draw, centres = shifted(np.random.default_rng(3), "normal", d, 1 / math.sqrt(d))
-    claim = Claim("gaussian", 1.0)
-    assert 0.95 < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
-    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > 1.9
-    # The same noise as (epsilon, delta): 4.377 at 1e-5 is exact for mu = 1, far beyond for mu = 2.
-    approximate = Claim("approximate", 4.377, 1e-5)
-    assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 100_000) <= 4.377
-    assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 100_000) > 4.377
+@pytest.mark.parametrize(
+    ("law", "d", "distance", "notion", "least", "half"),
+    [
+        ("laplace", 1, 1.0, "pure", 0.9, 1.5),
+        ("laplace", 3, 1 / 3, "pure", 0.9, 1.5),
+        ("normal", 1, 1.0, "gaussian", 0.95, 1.9),
+        ("normal", 5, 1 / math.sqrt(5), "gaussian", 0.95, 1.9),
+    ],
+)
+def test_noise_and_half_of_it(law, d, distance, notion, least, half):
+    """Inputs at L1 or L2 distance 1, in several dimensions spread over the coordinates."""
+    draw, centres = shifted(np.random.default_rng(2), law, d, distance)
+    claim = Claim(notion, 1.0)
+    assert least < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
+    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > half
+    if law == "normal":
+        # The same noise as (epsilon, delta): 4.377 at 1e-5 is exact for mu = 1, far beyond for mu = 2.
+        approximate = Claim("approximate", 4.377, 1e-5)
+        assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 100_000) <= 4.377
+        assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 100_000) > 4.377
 
 
 def test_a_leak_that_is_not_monotone():
@@ -145,3 +147,12 @@ def test_claims():
     assert claim_of(central) == Claim("approximate", 2.0, 1e-6)
     with pytest.raises(InputError, match="privacy_notion"):
         claim_of(PrivacyStatement("none"))
+
+
+def test_frequencies_of_reports():
+    """log p/q of every report with half a count added; 0 for one that was not seen."""
+    first, second = np.array([[0.0], [0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [1.0], [2.0]])
+    pair = Pair("two", first.repeat(4, axis=0), second.repeat(4, axis=0))
+    score = frequency_score(np.array([[0.0], [1.0], [2.0]]), pair)
+    found = score.values(np.array([[1.0], [0.0], [2.0], [5.0]]))
+    np.testing.assert_allclose(found, [math.log(1.5 / 2.5), math.log(2.5 / 1.5), 0.0, 0.0])

@@ -13,7 +13,10 @@ import pyarrow as pa
 import pytest
 
 from ldpflow import client
+from ldpflow.study.reading import toml_text
+from tests.oracles import transcript
 from tests.oracles.transcript import cell_demo, demo
+from tests.transcripts import test_cells
 from tests.transcripts.conftest import as_table, write
 
 FLAGS = (
@@ -21,19 +24,8 @@ FLAGS = (
     *("--gamma", 0.51, "--c", 40, "--theta0", 20),
 )
 
-
-SETTINGS = """
-[problem]
-tau = 0.9
-[mechanism]
-kind = 'randomized_response'
-epsilon = 1.0
-[algorithm]
-gamma = 0.51
-c = 40.0
-[[method]]
-kind = 'BM'
-"""
+BM = {"method": [{"kind": "BM"}]}
+SETTINGS = toml_text(transcript.SETTINGS | BM)
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +80,6 @@ def test_settings_beside_the_file_are_read_and_named(ldpflow, file):
     assert str(beside) in shown.err and [row["method"] for row in json.loads(shown.out)["rows"]] == ["BM"]
 
 
-def test_a_fault_names_its_row(ldpflow, file, tmp_path):
-    lines = file.read_text().splitlines()
-    del lines[100]
-    broken = tmp_path / "broken.csv"
-    broken.write_text("\n".join(lines) + "\n")
-    shown = ldpflow("analyse", broken, *FLAGS)
-    assert shown.code == 2 and "row 100, theta" in shown.err and "Traceback" not in shown.err
-
-
 @pytest.mark.thorough
 def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
     """Neither its values nor their table: of a transcript that was simulated from it, nor in an error."""
@@ -131,22 +114,16 @@ def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
 def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
     rows, last = cell_demo(theta0=(-1.0, 0.5))
     columns = {f"theta_{j}": [t[j] for t, _ in rows] for j in (0, 1)} | {"report": [r for _, r in rows]}
-    file = write(pa.table(columns), tmp_path / "cells.parquet")
+    file, page = write(pa.table(columns), tmp_path / "cells.parquet"), tmp_path / "page.html"
     settings = tmp_path / "cells.toml"
-    settings.write_text(
-        "[problem]\nkind = 'quantiles'\ntaus = [0.3, 0.6]\n[mechanism]\nkind = 'cells'\nepsilon = 2.0\n"
-        "[algorithm]\nc = 3.0\ngamma = 0.6\n[[method]]\nkind = 'BM'\n"
-    )
+    settings.write_text(toml_text(test_cells.SETTINGS | {"algorithm": {"c": 3.0, "gamma": 0.6}} | BM))
     flags = ("--settings", settings, "--theta0", -1, "--theta0", 0.5, "--final-theta", last[0])
     flags = (*flags, "--final-theta", last[1], "--format", "json")
-    page = tmp_path / "page.html"
     shown = ldpflow("analyse", file, *flags, "--n", "4e3", "--html", page)
     assert "Intervals, 0.6-quantile" in page.read_text()
     assert shown.code in (0, 1) and json.loads(shown.out)["algorithm"]["theta0"] == [-1.0, 0.5]
     refused = ldpflow("analyse", file, *flags, "--n", 5000)
     assert refused.code == 2 and "--n: 5000" in refused.err and "4000, the reports of the file" in refused.err
-    moved = ldpflow("analyse", file, "--settings", settings, "--theta0", 0.5, "--theta0", -1)
-    assert moved.code == 2 and "--theta0" in moved.err
 
 
 def test_a_design_and_several_files(ldpflow, tmp_path):

@@ -35,7 +35,7 @@ def test_json_and_csv(ldpflow):
 
 def test_a_claim_that_is_exceeded(ldpflow, monkeypatch):
     from ldpflow.components.mechanisms import MECHANISMS
-    from tests.audit.test_mechanisms import HalfLaplace
+    from tests.audit.test_audits import HalfLaplace
 
     monkeypatch.setitem(MECHANISMS, "laplace", HalfLaplace)
     shown = ldpflow("audit", "laplace", "--epsilon", 1, "--samples", 50000)

@@ -60,28 +60,29 @@ def refused_by(run, names, out):
         assert not files, name
 
 
-def test_a_part_that_is_cut_by_one_byte(run, tmp_path):
-    part = parts_of(run)[0]
+@pytest.mark.parametrize(
+    ("folder", "commands"),
+    [
+        ("replicates", OF_ROWS | {"report", "cite"}),
+        ("trajectories", {"export", "plot distance", "check"}),
+    ],
+)
+def test_a_part_that_is_cut_by_one_byte(run, tmp_path, folder, commands):
+    part = parts_of(run, folder)[0]
     part.write_bytes(part.read_bytes()[:-1])
-    refused_by(run, OF_ROWS | {"report", "cite"}, tmp_path / "out")
-    with pytest.raises(InputError, match=part.name):
-        open_run(run).rows()
+    refused_by(run, commands, tmp_path / "out")
+    if folder == "replicates":
+        with pytest.raises(InputError, match=part.name):
+            open_run(run).rows()
 
 
-def test_trajectories_that_are_cut_by_one_byte(run, tmp_path):
-    part = parts_of(run, "trajectories")[0]
-    part.write_bytes(part.read_bytes()[:-1])
-    refused_by(run, {"export", "plot distance", "check"}, tmp_path / "out")
-
-
-def test_a_path_without_its_folder(run, tmp_path):
+def test_a_path_without_its_folder(made, run, tmp_path):
     folder = parts_of(run)[0].parent
     shutil.rmtree(folder)
     refused_by(run, OF_ROWS - {"replay"} | {"report", "cite"}, tmp_path / "out")
     with pytest.raises(InputError, match=folder.name.removeprefix("path=")):
         open_run(run).rows()
-    expected = row_bytes_of(run)
-    assert expected == row_bytes(run)
+    assert row_bytes_of(run) == row_bytes(made)
 
 
 def row_bytes_of(run):
@@ -91,6 +92,7 @@ def row_bytes_of(run):
         return serial(run, study(**SMALL))
 
 
+@pytest.mark.thorough
 def test_the_page_of_a_running_sweep_names_what_it_leaves_out(run):
     part = parts_of(run)[0]
     part.write_bytes(part.read_bytes()[:-1])
@@ -115,25 +117,19 @@ def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
     assert result.batches == 1 and row_bytes(run) == before
 
 
-def another_path(table, meta):
-    names = ["pffffffffffffffff", *table["path"].to_pylist()[1:]]
-    return table.set_column(table.column_names.index("path"), "path", pa.array(names))
-
-
-def another_statistic(table, meta):
-    names = ["treasure", *table["stat"].to_pylist()[1:]]
-    return table.set_column(table.column_names.index("stat"), "stat", pa.array(names))
-
-
 @pytest.mark.parametrize(
-    ("file", "change", "named"),
+    ("file", "column", "named"),
     [
-        ("summary.parquet", another_path, "pffffffffffffffff"),
-        ("trajectories.parquet", another_path, "pffffffffffffffff"),
-        ("trajectories.parquet", another_statistic, "treasure"),
+        ("summary.parquet", "path", "pffffffffffffffff"),
+        ("trajectories.parquet", "path", "pffffffffffffffff"),
+        ("trajectories.parquet", "stat", "treasure"),
     ],
 )
-def test_a_forged_summary(run, tmp_path, file, change, named):
+def test_a_forged_summary(run, tmp_path, file, column, named):
+    def change(table, meta):
+        names = [named, *table[column].to_pylist()[1:]]
+        return table.set_column(table.column_names.index(column), column, pa.array(names))
+
     reforged(run / file, change)
     every = {*COMMANDS} - {"summary"} if file == "trajectories.parquet" else {*COMMANDS}
     refused_by(run, every - {"plot coverage"} | {"report"}, tmp_path / "out")

@@ -39,9 +39,9 @@ def copy(run, tmp_path):
     return shutil.copytree(run, tmp_path / "run")
 
 
-def in_a_process(*arguments, **options):
+def in_a_process(*arguments, command=("-m", "ldpflow"), **options):
     options = {"capture_output": True, "text": True, "timeout": 300, "cwd": ROOT} | options
-    return subprocess.run([sys.executable, "-m", "ldpflow", *map(str, arguments)], **options)
+    return subprocess.run([sys.executable, *command, *map(str, arguments)], **options)
 
 
 def one_message(done, code=2):
@@ -76,13 +76,9 @@ MORE_ARGUMENTS = {
     "export": ["-o", "x.duckdb"],
     "transcript": ["--path", "p" + 16 * "0", "--replicate", "0", "-o", "x.csv"],
 }
-
-
 PARAMETERS = {
     name: {*signature(command).parameters} for panel in COMMANDS.values() for name, command in panel.items()
 }
-
-
 OF_RUNS = [name for name, has in PARAMETERS.items() if has & {"run", "out"} and name != "submit"]
 
 
@@ -160,32 +156,23 @@ def test_a_locale_without_the_characters_is_no_traceback(run):
     assert done.returncode == 0 and "?" in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [["summary", "run"], ["plan", "--tau", "0.5", "--epsilon", "1", "--n", "1e5"]]
-)
-def test_a_current_directory_that_is_gone_is_one_message(tmp_path, command):
+def test_a_current_directory_that_is_gone_is_one_message(tmp_path):
     """In a process of its own: the imports fail there."""
     gone = tmp_path / "gone"
     gone.mkdir()
     code = "import os, sys; os.rmdir(os.getcwd()); from ldpflow.cli import main; "
-    code += f"sys.exit(main({command}))"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=gone, capture_output=True, text=True, env=environment
-    )
+    code += "sys.exit(main(['plan', '--tau', '0.5', '--epsilon', '1', '--n', '1e5']))"
+    done = in_a_process(command=["-c", code], cwd=gone, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert "current directory is gone: change to another one" in one_message(done)
 
 
-def test_a_cache_that_others_share_is_bad_input(tmp_path):
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    cache.chmod(0o1777)
-    environment = os.environ | {"LDPFLOW_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
-    (tmp_path / "s.toml").write_text(study(replicates=4).to_toml())
-    done = in_a_process(
-        "sweep", tmp_path / "s.toml", "--out", tmp_path / "r", "--engine", "serial", env=environment
-    )
-    assert "LDPFLOW_CACHE_DIR" in one_message(done)
+def test_a_cache_that_cannot_be_used_is_bad_input_before_the_first_batch(tmp_path, monkeypatch, capsys):
+    def refuse():
+        raise InputError("LDPFLOW_CACHE_DIR", "/x", "a folder of one's own")
+
+    monkeypatch.setattr("ldpflow.engine.run.cache_folder", refuse)
+    assert main(["sweep", "--out", str(tmp_path / "r"), "--quiet"]) == 2
+    assert "LDPFLOW_CACHE_DIR" in capsys.readouterr().err and not (tmp_path / "r").exists()
 
 
 def limited(megabytes, *arguments):

@@ -64,22 +64,16 @@ def test_interrupted_once_while_a_kernel_runs(tmp_path, number):
     assert RunStore(tmp_path / "run").read_summary() is not None
 
 
-def test_interrupted_twice(tmp_path):
+def test_two_sweeps_at_once_and_the_lock_of_one_that_was_interrupted_twice(ldpflow, tmp_path):
     process = sweeping(tmp_path / "run")
+    refused = ldpflow("sweep", *LONG, "--engine", "serial", "--out", tmp_path / "run")
+    assert refused.code == 2
+    assert f"process {process.pid}" in refused.err and os.uname().nodename in refused.err
     process.send_signal(signal.SIGINT)
     time.sleep(0.7)
     process.send_signal(signal.SIGINT)
     code, text = ended(process, 60)
     assert (code, "stopped at once" in text) == (130, True)
-
-
-def test_two_sweeps_at_once_and_the_lock_of_a_dead_one(ldpflow, tmp_path):
-    process = sweeping(tmp_path / "run")
-    refused = ldpflow("sweep", *LONG, "--engine", "serial", "--out", tmp_path / "run")
-    assert refused.code == 2
-    assert f"process {process.pid}" in refused.err and os.uname().nodename in refused.err
-    process.kill()
-    process.communicate()
     taken = ldpflow("sweep", *SHORT, "--replicates", "8", "--out", tmp_path / "run")
     assert taken.code == 0
     (line,) = taken.err.splitlines()
@@ -149,12 +143,11 @@ def test_times_and_sizes(read, text, value):
     assert read(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0", "9" * 400])
+@pytest.mark.parametrize("text", ["", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0"])
 def test_no_times_and_sizes(text):
     for read in (read_seconds, read_bytes):
-        if (read, text) != (read_bytes, "9" * 400):
-            with pytest.raises(InputError):
-                read(text)
+        with pytest.raises(InputError):
+            read(text)
 
 
 def test_limits_pass_once_and_for_all():

@@ -132,20 +132,6 @@ def test_statistics_of_trajectories_go_before_settings_are_cut(capsys, monkeypat
     assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
 
 
-def test_tables_of_a_real_sweep(ldpflow, tmp_path, monkeypatch):
-    study = ["--n", "300", "--epsilon", "1", "--replicates", "40", "--engine", "serial", "--quiet"]
-    assert ldpflow("sweep", *study, "--out", tmp_path / "run").code == 0
-    for width in (40, 120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        out = ldpflow("summary", tmp_path / "run").out
-        assert "…" not in out and "0.65" in out and "TR: degree=2" in " ".join(out.split())
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = ldpflow("compare", tmp_path / "run").out.splitlines()
-    assert max(map(len, lines)) <= 60
-    assert "(too narrow for only vs, only this" in " ".join(lines) and "vs=BB beta=0.65" in " ".join(lines)
-    assert "smallest comparison has 40 pairs" in " ".join(lines)
-
-
 def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
     row = {"level": "0.900", "length": "-0.253", "bias": "-", "shape": "+0.060", "rest": "+0.093"}
     row |= {"coverage": "0.800"}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -19,40 +20,18 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @contextmanager
 def serving(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
     """A server that gives each connection to ``answer``, with the head of its request."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    held: list[socket.socket] = []
 
-    def one(connection: socket.socket) -> None:
-        try:
-            answer(connection, connection.recv(65536))
-        except OSError:
-            pass  # the client has gone
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # the client has gone
+                answer(self.request, self.request.recv(65536))
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            held.append(connection)
-            threads.append(threading.Thread(target=one, args=(connection,)))
-            threads[-1].start()
-
-    threads = [threading.Thread(target=accept)]
-    threads[0].start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        for connection in held:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            connection.close()
-        for thread in threads:
-            thread.join()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 def silent(connection: socket.socket, request: bytes) -> None:
@@ -76,18 +55,17 @@ def dripping(connection: socket.socket, request: bytes) -> None:
 def saying(text: bytes) -> Callable[[socket.socket, bytes], None]:
     def answer(connection: socket.socket, request: bytes) -> None:
         connection.sendall(HEAD + b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(text), text))
-        connection.close()
 
     return answer
 
 
+VERSION = b'{"version": "4", "ray_version": "2.60.0", "ray_commit": "", "session_name": ""}'
+
+
 def silent_later(connection: socket.socket, request: bytes) -> None:
     """A head whose dashboard answers and whose job server does not."""
-    if b"/api/version" in request:
-        saying(b'{"version": "4", "ray_version": "2.60.0", "ray_commit": "", "session_name": ""}')(
-            connection, request
-        )
-    silent(connection, request)
+    answer = saying(VERSION) if b"/api/version" in request else silent
+    answer(connection, request)
 
 
 ANSWERS = [

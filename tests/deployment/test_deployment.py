@@ -49,6 +49,13 @@ def test_the_commands_of_the_page_lead_to_two_intervals(tmp_path, monkeypatch, c
     assert not first & set(settings)  # no setting is typed twice
 
 
+def intervals(tables, design):
+    """Limits that are reported for collections, shape (collections, quantiles, 2)."""
+    found = [lf.analyse(table, str(design)) for table in tables]
+    rows = [[one.reported(q) for q in range(len(one.verdicts))] for one in found]
+    return np.array([[(row["lower"], row["upper"]) for row in own] for own in rows], dtype=float)
+
+
 TRUTH = {0.5: 71.0, 0.9: 293.0}
 """Quantiles of the population: the smallest value with at least this share of users up to it."""
 
@@ -77,15 +84,9 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch, capsys):
         tables = tomllib.loads(design.read_text())
         kind = tables.get("protocol", tables.get("mechanism"))["kind"]
         users = int(np.atleast_1d(tables["grid"]["n"])[0])
-        lower, upper = [], []
-        for _ in range(6):
-            values = population(50 * users, rng).reshape(50, users)
-            for table in collect(design, values, rng):
-                found = lf.analyse(table, str(design))
-                rows = [found.reported(q) for q in range(len(found.verdicts))]
-                lower.append([row["lower"] for row in rows])
-                upper.append([row["upper"] for row in rows])
-        lower, upper = np.array(lower, dtype=float), np.array(upper, dtype=float)
+        parts = (population(50 * users, rng).reshape(50, users) for _ in range(6))
+        found = [intervals(collect(design, values, rng), design) for values in parts]
+        lower, upper = np.moveaxis(np.concatenate(found), -1, 0)
         taus = np.atleast_1d(tables["problem"].get("taus", tables["problem"].get("tau")))
         for q, tau in enumerate(taus):
             covered = (lower[:, q] <= TRUTH[tau]) & (TRUTH[tau] <= upper[:, q])
@@ -118,18 +119,13 @@ def test_half_widths_at_an_atom_are_those_of_collections(tmp_path):
     plan.write_design(design, protocol="haar_mass")
     assert 'ties = "keep"' in design.read_text()  # sweep draws the records too
     rng = np.random.default_rng(7)
-    widths, covered = [], []
-    for _ in range(200):
-        values = rng.choice(salary, (1, 50_000), p=people / people.sum())
-        found = lf.analyse(collect(design, values, rng)[0], str(design))
-        rows = [found.reported(q) for q in range(2)]
-        widths.append([row["upper"] - row["lower"] for row in rows])
-        covered.append(
-            [row["lower"] <= truth <= row["upper"] for row, truth in zip(rows, (5e4, 1e5), strict=True)]
-        )
+    parts = (rng.choice(salary, (1, 50_000), p=people / people.sum()) for _ in range(200))
+    found = [intervals(collect(design, values, rng), design) for values in parts]
+    lower, upper = np.moveaxis(np.concatenate(found), -1, 0)
+    covered = np.mean((lower <= (5e4, 1e5)) & (upper >= (5e4, 1e5)), axis=0)
     planned = [row for row in plan.rows if row["protocol"] == "haar_mass"]
     # Limits are edges of bins: the planned median lies between the 40% and 60% quantiles of collections.
-    low, high = np.quantile(np.array(widths) / 2, [0.4, 0.6], axis=0)
+    low, high = np.quantile((upper - lower) / 2, [0.4, 0.6], axis=0)
     for q, row in enumerate(planned):
         assert 0.95 * low[q] <= row["half_width"] <= 1.05 * high[q]
         error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))

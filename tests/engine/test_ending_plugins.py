@@ -14,8 +14,7 @@ from ldpflow.study.plugins import load_plugin
 from tests.faults.study import MAPPING
 
 METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
-ERRORS = ("SystemExit(3)", "KeyboardInterrupt", "GeneratorExit", "BaseException")
-ENDINGS = [f"raise {error}" for error in ERRORS]
+ENDINGS = ["raise SystemExit(3)", "raise KeyboardInterrupt", "raise GeneratorExit"]
 STUDY = MAPPING | {
     "replicates": 8,
     "problem": {"kind": "quantile"},
@@ -38,27 +37,23 @@ def ending_study(folder: Path, ending: str) -> Study:
     return Study.from_mapping(STUDY | {"method": [{"kind": f"ending_{number}"}, {"kind": "BM"}]})
 
 
-def assert_failed_batches(tmp_path, ending, engine):
+@pytest.mark.parametrize(
+    ("ending", "engine"),
+    [
+        *((ending, "threads") for ending in ENDINGS),
+        *(pytest.param(ending, "ray", marks=pytest.mark.system) for ending in ENDINGS[:2]),
+    ],
+)
+def test_a_plugin_that_ends_the_process_fails_its_batch(request, tmp_path, ending, engine):
+    if engine == "ray":
+        request.getfixturevalue("ray_session")
     result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
     assert all(name in failed for failed in result.failed_batches), result.failed_batches
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_plugin_that_ends_the_process_fails_its_batch(tmp_path, ending):
-    assert_failed_batches(tmp_path, ending, "threads")
-
-
-@pytest.mark.parametrize("ending", ENDINGS[:2])
-def test_on_ray(tmp_path, ending, ray_session):
-    assert_failed_batches(tmp_path, ending, "ray")
-
-
 UNPICKLABLE = """
-import threading
-from typing import Any
-
 import copyreg
 
 def refuse(method):

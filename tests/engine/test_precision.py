@@ -117,13 +117,12 @@ def test_exact_law_of_the_rule_against_simulation_of_the_rule():
 @pytest.mark.parametrize(
     ("flag", "settings"),
     [
-        ("target_mcse", {"target_mcse": 0.0}),
-        ("target_mcse", {"target_mcse": float("nan")}),
+        ("target_mcse", {"target_mcse": 0.0}), ("target_mcse", {"target_mcse": float("nan")}),
         ("target_length", {"target_length": -1.0}),
         ("min_replicates", {"target_mcse": 0.01, "min_replicates": 100}),
         ("max_replicates", {"target_mcse": 0.01, "max_replicates": 100}),
     ],
-)
+)  # fmt: skip
 def test_bad_input(flag, settings):
     with pytest.raises(InputError, match=flag):
         Precision.of(SweepOptions(**settings))
@@ -146,28 +145,22 @@ def stored(run) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in ("path", "replicate", "method")])
 
 
-def counts(run) -> list[int]:
-    summary = RunStore(run).read_summary()
-    assert summary is not None
-    return summary["replicates"].to_pylist()
-
-
 @pytest.mark.thorough
 def test_counts_follow_from_the_rows_alone(tmp_path):
     """Straight, interrupted after every batch, and after a smaller run: the same rows."""
     seen = []
     straight = run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION), on_event=seen.append)
+    summary = RunStore(tmp_path / "a").read_summary().to_pylist()
+    counts = [row["replicates"] for row in summary]
     # Progress counts the whole way, over all rounds.
     done = [event.done_steps for event in seen]
-    assert done == sorted(done) and done[-1] == 300 * sum(counts(tmp_path / "a")) / 2
+    assert done == sorted(done) and done[-1] == 300 * sum(counts) / 2
     assert all(event.done_steps <= event.total_steps for event in seen)
-    summary = RunStore(tmp_path / "a").read_summary()
-    assert summary is not None
-    for row in summary.to_pylist():
+    for row in summary:
         share = (row["coverage"] * row["replicates"] + 2) / (row["replicates"] + 4)
         assert math.sqrt(share * (1 - share) / row["replicates"]) <= 0.017
-    assert len(set(counts(tmp_path / "a"))) == 2, "paths end with different counts"
-    assert straight.finished_replicates == min(counts(tmp_path / "a"))
+    assert len(set(counts)) == 2, "paths end with different counts"
+    assert straight.finished_replicates == min(counts)
 
     events = 0
 

@@ -93,11 +93,6 @@ def flipped(part, other):
     part.write_bytes(bytes(data))
 
 
-def moved(part, other):
-    beside = next(p for p in part.parent.parent.glob(f"*/{part.name}") if p != part)
-    part.write_bytes(beside.read_bytes())
-
-
 def missing(part, other):
     part.unlink()
 
@@ -105,7 +100,7 @@ def missing(part, other):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("damage", "repair"),
-    [(replaced, False), (flipped, True), (moved, False), (missing, True)],
+    [(replaced, False), (flipped, True), (missing, True)],
     # tests/store/test_damage.py has more kinds, of parts of intervals.
 )
 def test_a_damaged_part_is_set_aside_and_computed_again(damage, repair, whole, tmp_path):

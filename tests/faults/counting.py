@@ -26,12 +26,12 @@ CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
 class Counted:
     """The task of a batch: note the invocation and its node, then do what the plan says.
 
-    ``plan`` maps the place of a batch (which of the study's batches, by path and first replicate)
-    to what goes wrong on each invocation; beyond the list nothing does, unless it ends in "always".
+    ``plan`` maps the place of a batch (which of the study's batches, by path and first replicate) to what
+    goes wrong, and on how many of its first invocations.
     """
 
     folder: str
-    plan: dict[str, list[str]]
+    plan: dict[str, tuple[str, int]]
     seconds: float = 0.0
 
     def __call__(self, batch: Batch) -> BatchResult:
@@ -44,9 +44,9 @@ class Counted:
                 break
             except FileExistsError:
                 number += 1
-        wrong = self.plan.get(name, [])
-        always = bool(wrong) and wrong[-1] == "always"
-        what = wrong[0 if always else number] if always or number < len(wrong) else None
+        what, times = self.plan.get(name, ("", 0))
+        if number >= times:
+            what = ""
         if what == CRASH:
             run_task(batch)
             # In the middle: the work is done, and lost with the worker.

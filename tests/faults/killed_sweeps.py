@@ -17,8 +17,10 @@ import sys
 import tempfile
 import threading
 import warnings
+from functools import cache
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import ldpflow.engine.run
 import ldpflow.store.run_store
@@ -26,6 +28,11 @@ from ldpflow.study import Study
 from tests.faults.on_disk import small_parts
 
 WATCHED = tuple(f"{os.sep}ldpflow{os.sep}{package}{os.sep}" for package in ("engine", "store"))
+
+
+@cache
+def watched(file: str) -> bool:
+    return any(name in file for name in WATCHED)
 
 
 class Lines:
@@ -36,7 +43,7 @@ class Lines:
         self.count = 0
 
     def enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        return self.line if any(name in frame.f_code.co_filename for name in WATCHED) else None
+        return self.line if watched(frame.f_code.co_filename) else None
 
     def line(self, frame: FrameType, event: str, argument: object) -> Any:
         self.count += 1
@@ -46,8 +53,8 @@ class Lines:
 
 
 def sweep(address: str, tables: dict[str, Any], engine: str) -> None:
-    """Sweep, with a part for every batch."""
-    with small_parts(), warnings.catch_warnings():
+    """Sweep, with a part for every batch; SIGKILL loses nothing that was written, synchronised or not."""
+    with small_parts(), mock.patch.object(os, "fsync"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ldpflow.engine.run.run_study(Study.from_mapping(tables), address, engine=engine)
 

@@ -18,10 +18,10 @@ import duckdb
 import pyarrow.parquet as pq
 
 from ldpflow.cli import main
+from ldpflow.errors import LdpflowError
 from ldpflow.store.part import encode
 from tests.faults.study import row_bytes, serial, study
 
-Bytes = bytes
 Mutation = Callable[[Path, Path, random.Random], str]
 """Changes a file (the first path) of a run (the second), and says how."""
 
@@ -42,7 +42,6 @@ COMMANDS: dict[str, list[str]] = {
     "check": [],
 }
 """Commands that read the rows or the summary of a run; PATH is one of its paths."""
-
 
 PAGES = {"report", "plot choice", "plot coverage", "plot zip"}
 """Commands that take seconds: for every fourth mutation."""
@@ -79,23 +78,15 @@ def flip(file: Path, run: Path, chance: random.Random) -> str:
     return f"bit {bit} flipped"
 
 
-def cut(file: Path, run: Path, chance: random.Random) -> str:
-    """At the end, in the middle, or at the end of a line."""
+def splice(file: Path, run: Path, chance: random.Random) -> str:
+    """A piece is cut out, or comes twice: anywhere, at the end, or between ends of lines."""
     data = file.read_bytes()
-    ends = [at + 1 for at, byte in enumerate(data[:-1]) if byte == 10]
-    first = chance.choice([len(data) - 1, chance.randrange(len(data)), *ends[-1:], *ends[:1]])
-    last = chance.choice([len(data), min(first + 1 + chance.randrange(64), len(data))])
-    file.write_bytes(data[:first] + data[last:])
-    return f"bytes {first} to {last} cut"
-
-
-def double(file: Path, run: Path, chance: random.Random) -> str:
-    """A piece, or all, comes twice."""
-    data = file.read_bytes()
-    first = chance.choice([0, chance.randrange(len(data))])
-    last = chance.choice([len(data), first + 1 + chance.randrange(len(data) - first)])
-    file.write_bytes(data[:last] + data[first:last] + data[last:])
-    return f"bytes {first} to {last} twice"
+    ends = [at + 1 for at, byte in enumerate(data) if byte == 10] or [0]
+    places = [0, len(data), len(data) - 1, chance.randrange(len(data)), chance.choice(ends)]
+    first, last = sorted(chance.sample(places, 2))
+    one, other = chance.choice([(first, last + (first == last)), (last + (first == last), first)])
+    file.write_bytes(data[:one] + data[other:])
+    return f"bytes {first} to {last} " + ("cut" if one <= other else "twice")
 
 
 def swap(file: Path, run: Path, chance: random.Random) -> str:
@@ -172,7 +163,8 @@ def forged(value: Any, chance: random.Random) -> Any:
     return chance.choice([None, "", f"{value}x", 5, "ff" * 8])
 
 
-MUTATIONS: tuple[Mutation, ...] = (flip, cut, double, swap, remove, renamed, forge)
+TRAJECTORY = {"trajectory": {"first": 10, "points": 4}}
+MUTATIONS: tuple[Mutation, ...] = (flip, splice, swap, remove, renamed, forge)
 
 
 def files_of(run: Path) -> list[Path]:
@@ -188,12 +180,10 @@ def mutated(work: Path, trials: int, seed: int = 18) -> Counter[str]:
     AssertionError
         If a command printed or wrote something else with exit code 0.
     """
-    small = {"trajectory": {"first": 10, "points": 4}}
-    run, out = work / "run", work / "out"
-    whole = work / "whole"
+    run, out, whole = work / "run", work / "out", work / "whole"
     # Written in two sweeps, as a run that grew.
-    serial(whole, study(replicates=20, **small))
-    rows = serial(whole, study(replicates=24, **small))
+    serial(whole, study(replicates=20, **TRAJECTORY))
+    rows = serial(whole, study(replicates=24, **TRAJECTORY))
     shutil.copytree(whole, run)
     path = min((run / "replicates").iterdir()).name.removeprefix("path=")
     intact = {name: called(name, run, out, path) for name in COMMANDS}
@@ -229,10 +219,8 @@ def mutated(work: Path, trials: int, seed: int = 18) -> Counter[str]:
 
 def healed(run: Path, rows: bytes) -> bool:
     """Whether another sweep leaves the rows of the undamaged run, or refuses."""
-    from ldpflow.errors import LdpflowError
-
     try:
-        serial(run, study(replicates=24, trajectory={"first": 10, "points": 4}))
+        serial(run, study(replicates=24, **TRAJECTORY))
     except LdpflowError:
         return True
     return row_bytes(run) == rows

@@ -21,7 +21,7 @@ FIRSTS = (0, 32, 64)
 
 
 @contextmanager
-def counted(work: Path, plan: dict[str, list[str]], seconds: float = 0.0) -> Iterator[Counted]:
+def counted(work: Path, plan: dict[str, tuple[str, int]], seconds: float = 0.0) -> Iterator[Counted]:
     """Sweeps on Ray run these tasks."""
     folder = work / "invocations"
     folder.mkdir(parents=True)
@@ -46,14 +46,13 @@ def worker_killed(work: Path, trial: int) -> None:
     chance = random.Random(trial)
     # A worker takes seconds to start: one in the first trial, up to four in others.
     count = chance.randint(1, 2) if trial else 1
-    chosen = {name: [CRASH] * count for name in chance.sample(places(study()), 1 + bool(trial))}
+    chosen = chance.sample(places(study()), 1 + bool(trial))
     expected = serial(work / "expected")
-    with counted(work, chosen) as tasks:
+    with counted(work, dict.fromkeys(chosen, (CRASH, count))) as tasks:
         result = on_ray(work / "run")
     assert not result.failed_batches
     whole(work / "run", expected)
-    started = tasks.invocations()
-    assert started == {name: 1 + len(chosen.get(name, [])) for name in places(study())}
+    assert tasks.invocations() == {name: 1 + count * (name in chosen) for name in places(study())}
 
 
 def raising(work: Path, trial: int) -> None:
@@ -61,7 +60,7 @@ def raising(work: Path, trial: int) -> None:
     expected = serial(work / "expected")
     chosen = places(study())[trial % 6]
     what = CRASH if trial % 2 else RAISE
-    with counted(work, {chosen: [what, "always"]}) as tasks:
+    with counted(work, {chosen: (what, 10)}) as tasks:
         result = on_ray(work / "run", retries=1)
     # What a batch raises is its own fault and would be raised again; a lost worker is the system's.
     assert tasks.invocations()[chosen] == (2 if what == CRASH else 1)
@@ -87,7 +86,7 @@ def stopped(work: Path, trial: int) -> None:
         nonlocal done
         done += 1
 
-    with counted(work, {chosen: [DAWDLE]}), mock.patch("ldpflow.engine.loop.DRAIN_SECONDS", 0.5):
+    with counted(work, {chosen: (DAWDLE, 1)}), mock.patch("ldpflow.engine.loop.DRAIN_SECONDS", 0.5):
         result = on_ray(work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None)
     assert result.stopped == "asked" and not result.failed_batches
     assert result.finished_replicates < 96

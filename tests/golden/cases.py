@@ -93,25 +93,19 @@ def scalars():
     yield "quantile-response-steps", study(MEDIAN, RESPONSE, steps, method=BOUNDED)
     yield "quantile-response-horizons", study(MEDIAN, RESPONSE, SGD, method=PLAIN, independent_n=True)
     # Too few steps for a fit: undefined intervals.
-    yield (
-        "quantile-response-few",
-        study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(1, 2, 3)], n=[5, 12, 40]),
-    )
+    made = study(MEDIAN, RESPONSE, SGD, method=[*BOUNDED, *transcript(1, 2, 3)], n=[5, 12, 40])
+    yield "quantile-response-few", made
     radius = {"kind": "ldp_sgd", "radius": 0.5, "theta0": 0.25}
     yield "quantile-response-projected", study(MEDIAN, RESPONSE, radius, method=BOUNDED)
     for name in LAWS[1:]:
         yield f"quantile-{name}-response-all", study(law(name, tau=[0.3, 0.9]), RESPONSE, SGD, method=every)
-    yield (
-        "quantile-cauchy-response",
-        study({"kind": "quantile", "law": "student_t", "df": [1.0, 2.5]}, RESPONSE, SGD, method=PLAIN),
-    )
+    made = study({"kind": "quantile", "law": "student_t", "df": [1.0, 2.5]}, RESPONSE, SGD, method=PLAIN)
+    yield "quantile-cauchy-response", made
     for name in LAWS:
         problem = law(name, tau=0.3, location=-1.0, scale=2.5)
         yield f"quantile-{name}-laplace", study(problem, LAPLACE, SGD, method=BOUNDED, points=3)
-    yield (
-        "quantile-laplace-tr-sn",
-        study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3),
-    )
+    made = study(MEDIAN, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)], points=3)
+    yield "quantile-laplace-tr-sn", made
     yield "quantile-gaussian", study(MEDIAN, GAUSSIAN, SGD, method=BOUNDED)
     yield "quantile-none", study(MEDIAN, NONE, SGD, method=BOUNDED)
     bit = {**RESPONSE, "sampling": "private_bit"}
@@ -159,14 +153,10 @@ def vectors():
     yield "regression-laplace", study(median, LAPLACE, SGD, method=PLAIN, points=3)
     yield "regression-laplace-sn", study(median, LAPLACE, SGD, method=BOUNDED)
     yield "regression-laplace-tr1", study(median, LAPLACE, SGD, method=transcript(1))
-    yield (
-        "regression-laplace-all",
-        study({**median, "tau": [0.5, 0.9]}, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)]),
-    )
-    yield (
-        "regression-uniform-laplace",
-        study({**median, "covariates": "uniform"}, LAPLACE, SGD, method=BOUNDED),
-    )
+    made = study({**median, "tau": [0.5, 0.9]}, LAPLACE, SGD, method=[*BOUNDED, *transcript(1, 2)])
+    yield "regression-laplace-all", made
+    made = study({**median, "covariates": "uniform"}, LAPLACE, SGD, method=BOUNDED)
+    yield "regression-uniform-laplace", made
     general = {
         **median,
         "tau": 0.8,
@@ -185,10 +175,8 @@ def vectors():
     yield "regression-none", study(median, NONE, SGD, method=BOUNDED)
     batches = {"kind": "minibatch_sgd", "batch_size": 5, "theta0": 0.3}
     for noise in ("record", "batch"):
-        yield (
-            f"minibatch-regression-{noise}",
-            study(median, LAPLACE, {**batches, "noise": noise}, method=BOUNDED),
-        )
+        made = study(median, LAPLACE, {**batches, "noise": noise}, method=BOUNDED)
+        yield f"minibatch-regression-{noise}", made
     split = {"kind": "budget_split", "perturbations": 4}
     yield "perturbed-regression", study(median, LAPLACE, split, method=[*ONE_EACH, {"kind": "PB"}])
     for d in (2, 5, 10, 20):
@@ -201,10 +189,8 @@ def vectors():
     # A vector of one coordinate has the polynomials of a scalar.
     every = [*BOUNDED, *transcript(1, 2, 3)]
     yield "linear-d1-all", study(linear(1), GAUSSIAN, slow, method=every)
-    yield (
-        "linear-d2-laplace-tr1-sn",
-        study(linear(2), LAPLACE, slow, method=[*BOUNDED, *transcript(1)], points=3),
-    )
+    made = study(linear(2), LAPLACE, slow, method=[*BOUNDED, *transcript(1)], points=3)
+    yield "linear-d2-laplace-tr1-sn", made
     yield "linear-d2-tr2", study(linear(2), GAUSSIAN, slow, method=transcript(2))
     budgets = {
         "law": {"kind": "gaussian", "mu_min": 1.0, "mu": 2.0},
@@ -222,10 +208,8 @@ def vectors():
     yield "perturbed-linear", study(linear(2), GAUSSIAN, split, method=[*ONE_EACH, {"kind": "PB"}])
     central = {"kind": "minibatch_sgd", "batch_size": 4, "noise": "batch"}
     yield "minibatch-linear", study(linear(3), GAUSSIAN, central, method=BOUNDED)
-    yield (
-        "logistic-clip",
-        study(logistic(2, bounding="clip", clip=0.8), LAPLACE, slow, method=BOUNDED, points=3),
-    )
+    made = study(logistic(2, bounding="clip", clip=0.8), LAPLACE, slow, method=BOUNDED, points=3)
+    yield "logistic-clip", made
     yield "logistic-one", study(logistic(1, covariates="one"), GAUSSIAN, slow, method=BOUNDED, points=3)
     quadratic = {"kind": "quadratic", "curvatures": [[0.3, 1.0]], "minimiser": [[-1.0, 1.0]]}
     yield "quadratic", study(quadratic, GAUSSIAN, slow, method=[*BOUNDED, *transcript(1)], points=3)
@@ -242,16 +226,12 @@ def regressions():
     decaying = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.5}
     for mechanism_name, mechanism in (("none", NONE), ("clipped", clipped)):
         for name, algorithm in (("tail", tail), ("sgd", decaying)):
-            yield (
-                f"least-squares-{name}-{mechanism_name}",
-                study(least_squares(3), mechanism, algorithm, method=BOUNDED, points=4),
-            )
+            made = study(least_squares(3), mechanism, algorithm, method=BOUNDED, points=4)
+            yield f"least-squares-{name}-{mechanism_name}", made
     # Steps so long that replicates diverge, some before n = 300 and all before 1001.
     wild = {"kind": "ldp_sgd", "gamma": 0.51, "c": 40.0}
-    yield (
-        "least-squares-diverged",
-        study(least_squares(3), NONE, wild, method=BOUNDED, points=4, n=[20, 300, 1001]),
-    )
+    made = study(least_squares(3), NONE, wild, method=BOUNDED, points=4, n=[20, 300, 1001])
+    yield "least-squares-diverged", made
     for design, errors in (("uniform", "laplace"), ("rademacher", "uniform"), ("laplace", "rademacher")):
         problem = least_squares(2, design=design, errors=errors, kappa=4.0)
         yield f"least-squares-{design}", study(problem, NONE, decaying, method=BOUNDED, points=3)
@@ -436,13 +416,17 @@ FURTHER = ("arena", "protocols")
 """Groups whose methods have columns beyond those of version 0.1.0."""
 
 FAST = {
-    "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-response-few",
-    "quantile-normal-bit", "quantile-laplace-bit", "quantile-normal-bit-32", "minibatch-laplace",
-    "perturbed-response", "regression-d2-laplace", "linear-d2", "linear-d2-laplace-tr1-sn",
-    "linear-d2-budget-law", "logistic-clip", "least-squares-tail-clipped", "least-squares-diverged",
-    "adaptive-d3", "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
-    "cells-private_bit",
+    "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-normal-bit",
+    "minibatch-laplace", "perturbed-response", "regression-d2-laplace", "linear-d2",
+    "linear-d2-laplace-tr1-sn", "least-squares-diverged", "adaptive-d3", "moments-d3",
+    "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds", "cells-private_bit",
 }  # fmt: skip
-"""One case of each kind of kernel; the others are slow: long to compile, or like one of these."""
+"""One case of each kind of kernel."""
+
+THOROUGH = {
+    "quantile-response-few", "quantile-laplace-bit", "quantile-normal-bit-32", "linear-d2-budget-law",
+    "logistic-clip", "least-squares-tail-clipped",
+}  # fmt: skip
+"""A second case of some kinds; the others are slow: long to compile, or like one of these."""
 
 CASES = {group: dict(cases()) for group, cases in GROUPS.items()}

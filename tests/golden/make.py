@@ -54,17 +54,15 @@ def digest(lines):
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def table_hash(table, columns):
-    """SHA-256 of the names of the columns and of the canonical rows."""
+def table_hashes(table, columns):
+    """SHA-256 of the columns' names and canonical rows, and short ones of columns that are not all null."""
     rows = canonical_rows(table, columns)
-    return digest(["\t".join(columns), *("\t".join(row) for row in rows)])
-
-
-def column_hashes(table, columns):
-    """Eight hex digits for every column that is not all null: they say which columns have changed."""
-    rows = canonical_rows(table, columns)
-    values = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    return {name: digest(v)[:8] for name, v in values.items() if set(v) != {"null"}}
+    values = {name: [row[k] for row in rows] for k, name in enumerate(columns)}
+    return {
+        "count": table.num_rows,
+        "sha256": digest(["\t".join(columns), *("\t".join(row) for row in rows)]),
+        "columns": {name: digest(v)[:8] for name, v in values.items() if set(v) != {"null"}},
+    }
 
 
 def columns_of(studies=()):
@@ -96,13 +94,7 @@ def case_results(study, columns):
     """Hashes of every path of a case, by path key; run where :func:`write_records` has written."""
     return {
         f"p{key}": {
-            kind: {
-                "count": table.num_rows,
-                "sha256": table_hash(table, columns[kind]),
-                "columns": column_hashes(table, columns[kind]),
-            }
-            for kind, table in made.items()
-            if table is not None
+            kind: table_hashes(table, columns[kind]) for kind, table in made.items() if table is not None
         }
         for key, made in tiny_run(study)
     }

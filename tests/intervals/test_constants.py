@@ -6,22 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from ldpflow.components.intervals.nested import ConfidenceSequence, JointRegion, SuffixAverage, width_factor
-from ldpflow.components.intervals.transcript import TranscriptCovariance, TranscriptRegression
+import ldpflow as lf
+from ldpflow.components.intervals.nested import width_factor
 from ldpflow.components.intervals.variance import (
-    BatchMeans,
-    EqualBatches,
     batch_size,
     block_starts,
     effective_blocks,
     lengths_and_squares,
 )
-from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, SEED
+from tests.kernels.uncompiled import run_path
 from tests.oracles import equal_batches, increasing_blocks, safe_floor, self_normalization
 
 GAMMAS = st.floats(0.501, 0.95).map(lambda x: round(x, 3))
@@ -37,9 +33,8 @@ def test_starts_of_the_papers_studies():
     assert block_starts(10**5, 0.51, 1.0) == (
         1, 16, 88, 286, 712, 1500, 2814, 4853, 7849, 12067, 17806, 25399, 35213, 47651, 63149, 82181,
     )  # fmt: skip
-    for n, nu in ((10**4, 4.9168), (10**5, 7.7216), (10**6, 13.4802)):
-        lengths = np.diff([*block_starts(n, 0.51, 1.0), n + 1])
-        assert effective_blocks(lengths) == pytest.approx(nu, abs=5e-5)
+    lengths = np.diff([*block_starts(10**6, 0.51, 1.0), 10**6 + 1])
+    assert effective_blocks(lengths) == pytest.approx(13.4802, abs=5e-5)
     # gamma = 0.75: k^8, exactly; gamma = 0.6: k^5, which floating point may miss.
     assert block_starts(10**6, 0.75, 1.0) == (1, 256, 6561, 65536, 390625)
     assert block_starts(3200, 0.6, 1.0) == (1, 32, 243, 1024, 3125)
@@ -59,12 +54,7 @@ def test_starts_are_exact(n, gamma, c):
 
 
 def test_lengths_of_equal_batches():
-    def lengths(n):
-        return tuple(batch_size(n, 0.51, rule, None) for rule in ("half", "third"))
-
-    assert [lengths(10**k) for k in (4, 5, 6, 7)] == [
-        (128, 64), (1024, 256), (4096, 2048), (32768, 8192),
-    ]  # fmt: skip
+    assert [batch_size(10**5, 0.51, rule, None) for rule in ("half", "third")] == [1024, 256]
     assert batch_size(10**5, 0.51, "3n^0.75", None) == 3 * 5623
     assert batch_size(10**8, 0.51, "n^0.75", None) == 10**6
     # c n^beta an integer that is a power of two: it is taken, not doubled.
@@ -86,7 +76,7 @@ def test_lengths_of_equal_batches_are_exact(n, gamma, rule, c):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(steps=st.integers(1, 10**9), hundredths=st.integers(1, 100))
 def test_the_suffix_begins_where_the_decimal_says(steps, hundredths):
-    method = SuffixAverage(share=hundredths / 100)
+    method = lf.SuffixAverage(share=hundredths / 100)
     assert method.suffix_start(steps) == (100 - hundredths) * steps // 100 < steps
 
 
@@ -103,65 +93,59 @@ def test_widths_of_the_confidence_sequence():
 
 
 def test_confidence_sequence_around_the_root_of_the_transcript():
-    n = 1500
+    n = 300
     every = range(1, n + 1)
     record = run_path(SCALAR, SEED, range(4), every, every, ["transcript_cubic"])
-    for base, theirs in (("TR", TranscriptRegression(degree=1)), ("TRC", TranscriptCovariance(degree=1))):
-        ours = ConfidenceSequence(t_opt=n, base=base, degree=1).intervals(record, n, [0.9])
+    for base, theirs in (
+        ("TR", lf.TranscriptRegression(degree=1)),
+        ("TRC", lf.TranscriptCovariance(degree=1)),
+    ):
+        ours = lf.ConfidenceSequence(t_opt=n, base=base, degree=1).intervals(record, n, [0.9])
         inner = theirs.intervals(record, n, [0.9])
         np.testing.assert_array_equal(ours.estimate, inner.estimate)
         np.testing.assert_array_equal(ours.diagnosis["relaxation_times"], inner.diagnosis["relaxation_times"])
         half = 0.5 * (ours.upper[0] - ours.lower[0])
         factor = 1.680245 * constants.normal_quantile(0.95)
         np.testing.assert_allclose(half / inner.se, factor, rtol=1e-6)
-        np.testing.assert_array_equal(np.isnan(ours.lower), np.isnan(inner.lower))
+        np.testing.assert_array_equal(np.isnan(ours.lower[0]), np.isnan(inner.se))
 
 
 @pytest.mark.parametrize(
     ("kind", "given"),
     [
-        (SuffixAverage, {"base": "oracle", "M": 5}),
-        (SuffixAverage, {"base": "TR"}),
-        (SuffixAverage, {"base": "BM", "degree": 2}),
-        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "third", "burn_in": "n^0.4"}),
-        (ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "64", "block_c": 2.0}),
-        (ConfidenceSequence, {"t_opt": 5, "base": "TRC", "degree": 3}),
-        (ConfidenceSequence, {"base": "SN", "t_opt": 5}),
-        (JointRegion, {"base": "TRC", "quantile": "F"}),
-        (JointRegion, {"base": "oracle", "quantile": "F"}),
-        (JointRegion, {"small_run": True}),
-        (JointRegion, {"base": "EBS"}),
-        (JointRegion, {"base": "oracle", "M": 5}),
-        (EqualBatches, {"block_rule": "n^1.5"}),
-        (EqualBatches, {"block_rule": "0"}),
+        (lf.SuffixAverage, {"base": "oracle", "M": 5}),
+        (lf.SuffixAverage, {"base": "TR"}),
+        (lf.SuffixAverage, {"base": "BM", "degree": 2}),
+        (lf.ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "third", "burn_in": "n^0.4"}),
+        (lf.ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "64", "block_c": 2.0}),
+        (lf.ConfidenceSequence, {"t_opt": 5, "base": "TRC", "degree": 3}),
+        (lf.ConfidenceSequence, {"base": "SN", "t_opt": 5}),
+        (lf.JointRegion, {"base": "TRC", "quantile": "F"}),
+        (lf.JointRegion, {"base": "oracle", "quantile": "F"}),
+        (lf.JointRegion, {"small_run": True}),
+        (lf.JointRegion, {"base": "EBS"}),
+        (lf.JointRegion, {"base": "oracle", "M": 5}),
+        (lf.EqualBatches, {"block_rule": "n^1.5"}),
+        (lf.EqualBatches, {"block_rule": "0"}),
+        (lf.TranscriptRegression, {"burn_in": "some"}),
     ],
 )
 def test_settings_that_do_not_go_together(kind, given):
-    with pytest.raises(InputError):
+    with pytest.raises(lf.InputError):
         kind(**given)
 
 
 def test_settings_are_passed_on():
-    assert SuffixAverage(base="BM", M=7).base_method() == BatchMeans(M=7)
-    assert SuffixAverage().base_method() == TranscriptCovariance()
-    method = ConfidenceSequence(t_opt=9, base="TRC", degree=1, small_run=False)
-    assert method.base_method() == TranscriptCovariance(degree=1, small_run=False)
+    assert lf.SuffixAverage(base="BM", M=7).base_method() == lf.BatchMeans(M=7)
+    method = lf.ConfidenceSequence(t_opt=9, base="TRC", degree=1, small_run=False)
+    assert method.base_method() == lf.TranscriptCovariance(degree=1, small_run=False)
+    changed = method.model_copy(update={"variance": "residual"})
+    assert changed.base_method() == lf.TranscriptCovariance(degree=1, small_run=False, variance="residual")
 
 
-@pytest.mark.parametrize("level", [0.5, 0.999])
-def test_critical_values_of_self_normalization(level):
-    ours = constants.self_normalization_critical_value(level)
-    assert ours == pytest.approx(self_normalization.critical_value(level), rel=1e-12)
-
-
-@pytest.mark.parametrize(("level", "df"), [(0.5, 1), (0.9, 2), (0.95, 7), (0.999, 40)])
-def test_quantiles_of_chi_squared_f_and_t(level, df):
-    assert constants.chi_squared_quantile(level, df) == pytest.approx(stats.chi2.ppf(level, df), rel=1e-12)
-    for df2 in (1, 3, 13, 200):
-        assert constants.f_quantile(level, df, df2) == pytest.approx(stats.f.ppf(level, df, df2), rel=1e-9)
-    for real in (0.7, df + 0.4802):
-        expected = stats.t.ppf(0.5 + level / 2, real)
-        assert constants.student_quantile(0.5 + level / 2, real) == pytest.approx(expected, rel=1e-9)
+def test_critical_value_of_self_normalization():
+    ours = constants.self_normalization_critical_value(0.999)
+    assert ours == pytest.approx(self_normalization.critical_value(0.999), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from ldpflow.components.intervals.nested import JointRegion, cholesky, root
+from ldpflow.components.intervals.nested import JointRegion, quadratic_form, root
 from ldpflow.components.intervals.variance import asymptotic_covariance
-from ldpflow.simulators.one_pass import run_path
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
-from tests.oracles import joint_region, transcript_covariance
+from tests.oracles import joint_region
 
 LEVELS = [0.8, 0.9]
 N = 2000
@@ -62,22 +61,6 @@ def test_region_of_the_oracle():
     compare(result, iterates, [sigma] * 8, lambda level: joint_region.chi2(level, 4))
 
 
-@pytest.mark.thorough
-def test_region_of_the_transcript():
-    every = range(1, N + 1)
-    record = run_path(VECTOR, 3, range(6), every, every, ["transcript_linear"])
-    result = JointRegion(variance="residual").intervals(record, N, LEVELS)
-    algorithm = VECTOR.algorithm
-    matrices = [
-        transcript_covariance.vector(
-            np.full(4, algorithm.theta0), record.iterates[:, :, r], algorithm.c, algorithm.gamma,
-            "n^0.4", None,
-        )[0]
-        for r in range(6)
-    ]  # fmt: skip
-    compare(result, record.iterates, matrices, lambda level: joint_region.chi2(level, 4))
-
-
 @pytest.mark.parametrize(("M", "quantile"), [(2, "chi2"), (4, "chi2"), (4, "F")])
 def test_fewer_batches_than_coordinates_are_undefined(M, quantile):
     record = record_of(VECTOR, walk(VECTOR, N))
@@ -90,9 +73,9 @@ def test_fewer_batches_than_coordinates_are_undefined(M, quantile):
 
 def test_a_matrix_that_is_not_positive_definite():
     matrix = np.array([[[1.0, 4.0], [2.0, 2.0]], [[2.0, 2.0], [3.0, 3.0]]])
-    lower, pivots = cholesky(matrix)
-    assert np.isnan(pivots[1, 0])  # 3 - 4
-    assert pivots[1, 1] == 2.0 and lower[1, 0, 1] == 0.5
+    form, determinant = quadratic_form(matrix, np.array([[1.0, 1.0], [0.0, 0.0]]))
+    assert np.isnan([form[0], determinant[0]]).all()  # 3 - 4
+    assert (form[1], determinant[1]) == (3 / 8, 8.0)
     # One coordinate that copies another: no replicate has a region.
     iterates = walk(VECTOR, 1000)
     iterates[:, 1] = iterates[:, 0] - TRUTH[0] + TRUTH[1]

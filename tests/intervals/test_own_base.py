@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.errors import LdpflowError
 from ldpflow.study.plugins import REGISTRIES, SOURCES, plugins_of
 
 METHOD = '''
@@ -48,11 +48,14 @@ def study(*methods):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [lf.SuffixAverage, lf.ConfidenceSequence])
-def test_half_of_the_standard_error(kind, half, tmp_path):
-    given = {"t_opt": 300} if kind is lf.ConfidenceSequence else {}
-    methods = (kind(base="BM", M=7, **given), kind(base="half", M=7, **given))
-    asked = study(*methods)
+KINDS = pytest.mark.parametrize(
+    "around", [lf.SuffixAverage, partial(lf.ConfidenceSequence, t_opt=300)], ids=["SUF", "ACS"]
+)
+
+
+@KINDS
+def test_half_of_the_standard_error(around, half, tmp_path):
+    asked = study(around(base="BM", M=7), around(base="half", M=7))
     assert [plugin.name for plugin in plugins_of(asked.components())] == ["half"]
     run = lf.sweep(asked, tmp_path / "run", executor="serial")
     known, own = (run.rows(base=base)["se"].to_numpy() for base in ("BM", "half"))
@@ -76,17 +79,16 @@ def test_the_base_travels_with_its_source(half):
     assert arrived.base_method().kind == "half" and arrived.base_method().M == 7
 
 
-@pytest.mark.parametrize("kind", [lf.SuffixAverage, lf.ConfidenceSequence])
-def test_a_base_needs_a_standard_error_of_one_path(kind, tmp_path):
+@KINDS
+def test_a_base_needs_a_standard_error_of_one_path(around, tmp_path):
     file = tmp_path / "no_se.py"
     file.write_text(METHOD.replace("NONE = False", "NONE = True"))
     lf.load_plugin(str(file))
-    given = {"t_opt": 300} if kind is lf.ConfidenceSequence else {}
-    with pytest.raises(LdpflowError, match="half has no standard error"):
-        lf.sweep(study(kind(base="half", **given)), tmp_path / "run", executor="serial")
+    with pytest.raises(lf.LdpflowError, match="half has no standard error"):
+        lf.sweep(study(around(base="half")), tmp_path / "run", executor="serial")
     file = tmp_path / "in_runs.py"
     of_runs = "    def runs(self, level):\n        return 3\n\n    kind:"
     file.write_text(METHOD.replace('"half"', '"runs"').replace("    kind:", of_runs))
     lf.load_plugin(str(file))
     with pytest.raises(lf.InputError, match="runs makes a row of several replicates"):
-        study({"kind": kind.model_fields["kind"].default, "base": "runs"})
+        around(base="runs")

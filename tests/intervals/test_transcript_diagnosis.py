@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import ldpflow as lf
 from ldpflow.cli.sheets import cautions
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.transcript import TranscriptRegression
-from ldpflow.components.intervals.variance import BatchMeans
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
 from ldpflow.results.columns import BUNDLED_SUMMARIES
 from ldpflow.results.explanation import cautions as sentences
 from ldpflow.results.summary import summary_of
@@ -22,7 +18,7 @@ DECLARED = list(BUNDLED_SUMMARIES.values())
 
 
 def summary(path, n, replicates=64):
-    cells = (Cell(n, BatchMeans(), 0.9), Cell(n, TranscriptRegression(), 0.9))
+    cells = (Cell(n, lf.BatchMeans(), 0.9), Cell(n, lf.TranscriptRegression(), 0.9))
     rows = simulate(Batch(path, 7, 0, replicates, cells)).rows
     key = "p" + path.key
     rows = rows.append_column("path", [[key] * rows.num_rows])
@@ -30,7 +26,7 @@ def summary(path, n, replicates=64):
 
 
 def test_a_short_run_says_so():
-    path = OnePass(Quantile(tau=0.99), RandomizedResponse(), LdpSgd())
+    path = OnePass(lf.Quantile(tau=0.99), lf.RandomizedResponse(), lf.LdpSgd())
     found = summary(path, 3000)
     assert found["BM"]["too_short"] is None and found["BM"]["relaxation_times_median"] is None
     assert found["TR"]["too_short"] > 0.9
@@ -45,7 +41,7 @@ def test_a_short_run_says_so():
 
 
 def test_a_sound_run_says_nothing():
-    path = OnePass(Quantile(), RandomizedResponse(), LdpSgd())
+    path = OnePass(lf.Quantile(), lf.RandomizedResponse(), lf.LdpSgd())
     found = summary(path, 10**5)
     assert found["TR"]["too_short"] == 0.0
     # K = p(0) sum eta_i: sum_{316 < i <= 1e5} i^-.51 = 541.
@@ -58,7 +54,7 @@ def test_a_sound_run_says_nothing():
 
 def test_large_steps_fit_poorly_and_the_remedy_helps():
     """c = 4, tau = .9: power 3 is significant in about half of the runs, 0 to 12 of 64 with prob. < 1e-6."""
-    path = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd(c=4.0))
+    path = OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(), lf.LdpSgd(c=4.0))
     found = summary(path, 3 * 10**4)["TR"]
     assert found["poor_fit"] > 0.2
     (said,) = [sentence for sentence in sentences(found, []) if "does not fit" in sentence]
@@ -78,8 +74,8 @@ def test_large_steps_fit_poorly_and_the_remedy_helps():
 @pytest.mark.parametrize(
     ("problem", "flagged"),
     [
-        pytest.param(Quantile(tau=0.25, law="gamma", shape=0.8), True, marks=pytest.mark.slow, id="gamma"),
-        pytest.param(Quantile(tau=0.9), False, id="normal"),
+        pytest.param(lf.Quantile(tau=0.25, law="gamma", shape=0.8), True, marks=pytest.mark.slow, id="gamma"),
+        pytest.param(lf.Quantile(tau=0.9), False, id="normal"),
     ],
 )
 def test_first_steps_that_move_the_estimate_are_flagged(problem, flagged):
@@ -87,7 +83,7 @@ def test_first_steps_that_move_the_estimate_are_flagged(problem, flagged):
 
     512 replicates: the share is .14 and .006 in 2,048; one below .07, or above .03, has probability 1e-6.
     """
-    path = OnePass(problem, RandomizedResponse(), LdpSgd())
+    path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd())
     found = summary(path, 5 * 10**4, 512)["TR"]
     assert (found["early_steps"] > 0.07) if flagged else (found["early_steps"] < 0.03)
     said = [sentence for sentence in sentences(found, []) if "first 3 to 6% of the steps" in sentence]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+import ldpflow as lf
 from ldpflow.components.intervals.record import PathRecord
-from ldpflow.components.mechanisms.laplace import Laplace
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantile_regression import QuantileRegression
 from ldpflow.simulators.one_pass import OnePass
 
 SEED = 5
-SCALAR = OnePass(Quantile(tau=0.9), RandomizedResponse(), LdpSgd())
-VECTOR = OnePass(QuantileRegression(), Laplace(epsilon=4.0), LdpSgd())
+SCALAR = OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(), lf.LdpSgd())
+VECTOR = OnePass(lf.QuantileRegression(), lf.Laplace(epsilon=4.0), lf.LdpSgd())
 
 
 def record_of(path, iterates, origin=None):

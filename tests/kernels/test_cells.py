@@ -12,7 +12,7 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.mechanisms.cells import Cells
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import Quantiles
 from ldpflow.results.protocol_curves import cells_covariance
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
@@ -60,69 +60,51 @@ def test_kernel_is_the_literal_recursion(run, algorithm, count):
         np.testing.assert_allclose(record.prefix_sums[:, :, r], sums[at], rtol=1e-10, atol=1e-9)
 
 
-@pytest.mark.parametrize("count", LEVELS)
-def test_reports_drawn_from_their_law_are_the_literal_recursion(count):
-    problem = Quantiles(taus=LEVELS[count], law="logistic", scale=0.5)
-    path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd())
-    times = [1, 2, 200, 300]
-    record = uncompiled.run_path(path, SEED, range(2), times)
-    uniforms = draws.noise(path, SEED, 1, times[-1])[:, 0]
-    cdf = stats.logistic(scale=0.5).cdf
-    iterates = oracle.path_of_reports(cdf, uniforms, problem.taus, 0.8, 1.0, 0.51, 0.0)
-    at = np.array(times) - 1
-    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[at], rtol=1e-9, atol=1e-12)
+LOGISTIC = {"law": "logistic", "scale": 0.5}, stats.logistic(scale=0.5), 0.0
+WEIBULL = {"law": "weibull", "shape": 0.7, "scale": 2.0}, stats.weibull_min(0.7, scale=2.0), 1.0
 
 
-OF_OTHERS = {
-    name: Quantiles(
-        taus=LEVELS[3],
-        **{k: getattr(one, k) for k in ("law", "location", "scale", "shape", "components", "law_table")},
-    )
-    for name, one in test_laws.PROBLEMS.items()
-}
+@pytest.mark.parametrize(
+    ("taus", "settings", "law", "start"),
+    [*((taus, *LOGISTIC) for taus in LEVELS.values()), (LEVELS[3], *WEIBULL)],
+)
+def test_reports_drawn_from_their_law_are_the_literal_recursion(taus, settings, law, start):
+    problem = Quantiles(taus=taus, **settings)
+    path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd(theta0=start))
+    record = uncompiled.run_path(path, SEED, range(2), [1, 2, 200])
+    uniforms = draws.noise(path, SEED, 1, 200)[:, 0]
+    iterates = oracle.path_of_reports(law.cdf, uniforms, taus, 0.8, 1.0, 0.51, start)
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199]], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", OF_OTHERS)
-def test_every_law_of_one_quantile_is_a_law_of_several(name):
-    """Plain Python against the literal recursion, and against the compiled kernel with equal bits."""
-    problem = OF_OTHERS[name]
+@pytest.mark.parametrize("name", ["lognormal", "gamma", "mixture", "empirical"])
+def test_laws_of_one_quantile_are_laws_of_several(name):
+    one = test_laws.PROBLEMS[name]
+    settings = ("law", "location", "scale", "shape", "components", "law_table")
+    problem = Quantiles(taus=LEVELS[3], **{setting: getattr(one, setting) for setting in settings})
     scale = 1000.0 if name == "empirical" else 2.0
     path = OnePass(problem, Cells(epsilon=1.3), LdpSgd(c=scale, theta0=scale))
-    times = [1, 2, 129, 250]
+    times = [1, 2, 129, 150]
     record = uncompiled.run_path(path, SEED, range(3, 9), times)
-    values = problem.location + problem.scale * draws.data(path, SEED, 5, 250)[:, 0]
-    uniforms = draws.noise(path, SEED, 5, 250)[:, 0]
+    values = problem.location + problem.scale * draws.data(path, SEED, 5, 150)[:, 0]
+    uniforms = draws.noise(path, SEED, 5, 150)[:, 0]
     iterates = oracle.path(values, uniforms, problem.taus, 1.3, scale, 0.51, scale)
     np.testing.assert_allclose(record.iterates[:, :, 2], iterates[np.array(times) - 1], rtol=1e-10)
     assert problem.truth() == tuple(problem.data_law().quantile(tau) for tau in problem.taus)
-    if name == "empirical":
-        compiled = run_path(path, SEED, range(3, 9), times)
-        assert compiled.iterates.tobytes() == record.iterates.tobytes()
-        assert compiled.prefix_sums.tobytes() == record.prefix_sums.tobytes()
-
-
-def test_reports_of_a_law_with_a_shape_are_the_literal_recursion():
-    problem = Quantiles(taus=LEVELS[3], law="weibull", shape=0.7, scale=2.0)
-    path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd(theta0=1.0))
-    record = uncompiled.run_path(path, SEED, range(2), [1, 2, 300])
-    uniforms = draws.noise(path, SEED, 1, 300)[:, 0]
-    cdf = stats.weibull_min(0.7, scale=2.0).cdf
-    iterates = oracle.path_of_reports(cdf, uniforms, problem.taus, 0.8, 1.0, 0.51, 1.0)
-    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 299]], rtol=1e-9, atol=1e-12)
 
 
 def test_averages_on_a_column_have_the_asymptotic_covariance():
-    """Covariance of 1,600 averages of 20,000 users. An entry has a standard error of 4% at most."""
+    """Covariance of 800 averages of 20,000 users. An entry has a standard error of 5% at most."""
     problem = Quantiles(taus=(0.25, 0.5, 0.8), law="empirical", law_table=test_laws.TABLE)
     density = np.diag(problem.curvature())
     c = 60.0 / (density * 260.0)  # of 60 relaxation times each
     path = OnePass(problem, Cells(epsilon=3.0), LdpSgd(c=tuple(c), theta0=problem.truth()))
     n = 20_000
-    averages = path.run(SEED, range(1600), path.needs(checkpoints=(n,))).prefix_sums[-1] / n
+    averages = path.run(SEED, range(800), path.needs(checkpoints=(n,))).prefix_sums[-1] / n
     expected = np.array(cells_covariance(problem.taus, 3.0)) / np.outer(density, density)
     size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    assert np.abs(n * np.cov(averages) - expected).max() < 0.16 * size.max()
-    np.testing.assert_allclose(n * np.cov(averages) / size, expected / size, atol=0.16)
+    assert np.abs(n * np.cov(averages) - expected).max() < 0.2 * size.max()
+    np.testing.assert_allclose(n * np.cov(averages) / size, expected / size, atol=0.2)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])

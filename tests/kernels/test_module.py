@@ -110,14 +110,17 @@ def wrong(out):
     out[0] = "text" + 1.0
 
 
-def calls_wrong(values, out):
+def calls_wrong(kernel, values, out):
+    for i in range(values.shape[0]):
+        if kernel.SKIPPED:
+            out[i] = 0.0
     wrong(out)
 
 
 def test_an_error_names_file_and_line_of_the_source(folder):
     line = wrong.__code__.co_firstlineno + 1
     with pytest.raises(LdpflowError, match=rf'test_module.py", line {line}') as refused:
-        module.compile_kernel(calls_wrong, Case(), FLOATS)
+        module.compile_kernel(calls_wrong, Case((("SKIPPED", False),)), FLOATS)
     assert str(folder) not in str(refused.value)
 
 

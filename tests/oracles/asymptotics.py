@@ -14,11 +14,7 @@ from tests.oracles.mechanisms import quantile_regression_sensitivity, randomized
 
 
 def law(kind, location=0.0, scale=1.0, df=None):
-    """A SciPy distribution: location + scale * standard variate.
-
-    Standard: N(0,1); Laplace density e^-|x|/2; exponential of mean 1; uniform on [0, 1];
-    Student t with `df` degrees of freedom.
-    """
+    """A SciPy distribution: location + scale * standard variate (uniform: [0, 1], exponential: mean 1)."""
     if kind == "student_t":
         return stats.t(df, location, scale)
     families = {"normal": stats.norm, "laplace": stats.laplace, "exponential": stats.expon}
@@ -40,13 +36,11 @@ def quantile_sigma(distribution, tau, epsilon, mechanism="randomized_response"):
 
     S_LDP is the variance the mechanism adds: e^eps/(e^eps-1)^2, 2 (Delta/eps)^2 with Delta = 1, or 0.
     """
-    if mechanism == "none" or math.isinf(epsilon):
-        added = 0.0
-    else:
-        added = {
-            "randomized_response": randomized_response_variance(epsilon),
-            "laplace": 2.0 / epsilon**2,
-        }[mechanism]
+    added = 0.0
+    if mechanism == "randomized_response" and math.isfinite(epsilon):
+        added = randomized_response_variance(epsilon)
+    if mechanism == "laplace":
+        added = 2.0 / epsilon**2
     return (tau * (1.0 - tau) + added) / quantile_g(distribution, tau) ** 2
 
 

@@ -3,25 +3,15 @@
 Source: Dette & Graw, Algorithm 2, eq. (11), (12). Quantiles are Hyndman & Fan's type 7.
 """
 
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.oracles.recursion import average
 from tests.oracles.safe_floor import floor_power
-
-Array = NDArray[np.float64]
 
 
 def block_length(n, beta):
     """l = floor(n^beta)."""
     return floor_power(n, beta)
-
-
-def block_count(n, l):
-    """m = floor(n / l)."""
-    return n // l
 
 
 def block_deviations(path, l, m):
@@ -30,8 +20,7 @@ def block_deviations(path, l, m):
     thetabar_n averages all n iterates, those after the last full block included.
     """
     n, d = path.shape
-    if not 1 <= m * l <= n:
-        raise ValueError(f"{m} blocks of {l} do not fit in {n} steps")
+    assert 1 <= m * l <= n
     theta_bar = average(path)
     deviations = np.zeros((m, d))
     for j in range(1, m + 1):
@@ -41,27 +30,8 @@ def block_deviations(path, l, m):
 
 
 def bootstrap_replicates(path, l, m, eps):
-    """thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j, k = 1..B.
-
-    Parameters
-    ----------
-    path : array (n, d).
-    eps : multipliers, array (B, m); one vector of m serves all coordinates.
-
-    Returns
-    -------
-    Array (B, d).
-    """
-    eps = np.asarray(eps, dtype=float)
-    deviations = block_deviations(path, l, m)
-    if eps.ndim != 2 or eps.shape[1] != m:
-        raise ValueError("multipliers must be (B, m)")
-    replicates = np.zeros((eps.shape[0], path.shape[1]))
-    for k in range(eps.shape[0]):
-        for j in range(m):
-            replicates[k] += eps[k, j] * deviations[j]
-        replicates[k] /= m * l
-    return replicates
+    """thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j, k = 1..B: array (B, d); eps has shape (B, m)."""
+    return np.asarray(eps, dtype=float) @ block_deviations(path, l, m) / (m * l)
 
 
 def conditional_sd(path, l, m):
@@ -72,26 +42,12 @@ def conditional_sd(path, l, m):
     return np.sqrt(variance) / (m * l)
 
 
-def quantile_type7(values, probability):
-    """Empirical quantile: linear between order statistics at h = (B - 1) probability (from 0)."""
-    ordered = sorted(float(v) for v in np.asarray(values, dtype=float))
-    h = (len(ordered) - 1) * probability
-    low = math.floor(h)
-    if low >= len(ordered) - 1:
-        return ordered[-1]
-    return ordered[low] + (h - low) * (ordered[low + 1] - ordered[low])
-
-
 def interval(path, l, m, eps, level):
     """[thetabar + q_a, thetabar + q_{1-a}], level = 1 - 2a, per coordinate; NaN when m < 2."""
     d = path.shape[1]
     if m < 2:
         return np.full(d, np.nan), np.full(d, np.nan)
     a = (1.0 - level) / 2.0
-    theta_bar = average(path)
-    replicates = bootstrap_replicates(path, l, m, eps)
-    lower, upper = np.empty(d), np.empty(d)
-    for j in range(d):
-        lower[j] = theta_bar[j] + quantile_type7(replicates[:, j], a)
-        upper[j] = theta_bar[j] + quantile_type7(replicates[:, j], 1.0 - a)
-    return lower, upper
+    # NumPy's quantiles are of type 7.
+    lower, upper = np.quantile(bootstrap_replicates(path, l, m, eps), [a, 1.0 - a], axis=0)
+    return average(path) + lower, average(path) + upper

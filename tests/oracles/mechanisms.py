@@ -19,11 +19,7 @@ def keep_probability(epsilon):
 
 def randomized_response(bit, p, u):
     """Report the bit when the uniform `u` is below `p`, its complement otherwise."""
-    if bit not in (0, 1):
-        raise ValueError(f"not a bit: {bit}")
-    if u < p:
-        return int(bit)
-    return 1 - int(bit)
+    return bit if u < p else 1 - bit
 
 
 def debias(report, p):
@@ -37,19 +33,12 @@ def randomized_response_variance(epsilon):
     return p * (1.0 - p) / (2.0 * p - 1.0) ** 2
 
 
-def laplace_scale(sensitivity, epsilon):
-    """Delta / eps (printed once, in Remark 2.1, as Delta * eps: a misprint)."""
-    return sensitivity / epsilon
-
-
 def add_laplace(value, sensitivity, epsilon, standard):
-    """Value plus scaled noise, one standard Laplace variate (density e^-|x| / 2) per entry."""
-    return np.atleast_1d(value) + laplace_scale(sensitivity, epsilon) * np.atleast_1d(standard)
+    """Value plus a standard Laplace variate (density e^-|x| / 2) times Delta / eps per entry.
 
-
-def quantile_sensitivity():
-    """Delta of -tau + 1{x <= theta}: two values one apart."""
-    return 1.0
+    Remark 2.1 prints Delta * eps once: a misprint.
+    """
+    return np.atleast_1d(value) + sensitivity / epsilon * np.atleast_1d(standard)
 
 
 def quantile_regression_sensitivity(tau, d, bound):

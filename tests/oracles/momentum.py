@@ -27,10 +27,7 @@ def step(w, direction, eta):
 
 
 def dp_nsgd(gradient, w1, records, alpha, eta, zeta):
-    """Algorithm 1. ``records[t - 1]`` is visited at step t.
-
-    Returns w (T + 1 of them, w[0] = w_1), m, mhat.
-    """
+    """Algorithm 1, ``records[t - 1]`` at step t: w (T + 1 of them, w[0] = w_1), m, mhat."""
     w, ms, mhats = [np.array(w1, float)], [], []
     g = [None]
     for t in range(1, len(records) + 1):
@@ -44,11 +41,7 @@ def dp_nsgd(gradient, w1, records, alpha, eta, zeta):
 
 
 def reduced(gradient, w1, records, n, alpha, gamma, eta, zeta):
-    """Algorithm 2 with the paper's reconstruction as corrected (a sum over all earlier windows).
-
-    Returns w, m (the momentum along the same path), mhat, and the node sum function
-    ``value(tree, y, z)``.
-    """
+    """Algorithm 2 with the corrected sum over all earlier windows: w, m, mhat."""
     w, ms, mhats = [np.array(w1, float)], [], []
     zero = np.zeros(len(w1))
     per_step = {"G": [zero], "D": [zero], "r": [zero]}
@@ -85,7 +78,7 @@ def reduced(gradient, w1, records, n, alpha, gamma, eta, zeta):
         ms.append(m)
         mhats.append(mhat)
         w.append(step(w[-1], mhat, eta))
-    return w, ms, mhats, value
+    return w, ms, mhats
 
 
 def noise_variance(t, n, alpha, gamma, variance):

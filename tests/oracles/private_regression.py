@@ -139,12 +139,8 @@ def clip_share(d, c):
     For x ~ N(0, I_d) and a residual N(0, s^2) independent of it.
     """
     height = c * math.sqrt(d + 2.0)
-    value, _ = integrate.quad(
-        lambda u: 2.0 * special.ndtr(-height / u) * stats.chi.pdf(u, d),
-        0.0,
-        60.0,
-        points=[d**0.5],
-        epsabs=1e-14,
-        limit=200,
-    )
-    return float(value)
+
+    def share(u):
+        return 2.0 * special.ndtr(-height / u) * stats.chi.pdf(u, d)
+
+    return integrate.quad(share, 0.0, 60.0, points=[d**0.5], epsabs=1e-14, limit=200)[0]

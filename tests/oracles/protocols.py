@@ -151,12 +151,8 @@ def inversion(values, variance, n, edges, tau, z):
     lower = np.concatenate([[0.0], values - half, [1.0]])
     first = min(j for j in range(len(edges)) if upper[j] >= tau)
     last = max(j for j in range(len(edges)) if lower[j] <= tau)
-    left = edges[first - 1] + (edges[first] - edges[first - 1]) * (tau - upper[first - 1]) / (
-        upper[first] - upper[first - 1]
-    )
-    right = edges[last] + (edges[last + 1] - edges[last]) * (tau - lower[last]) / (
-        lower[last + 1] - lower[last]
-    )
+    left = np.interp(tau, upper[first - 1 : first + 1], edges[first - 1 : first + 1])
+    right = np.interp(tau, lower[last : last + 2], edges[last : last + 2])
     return left, right, edges[first - 1], edges[last + 1]
 
 
@@ -205,16 +201,12 @@ def logistic_fit(u, asked, ones, eps, expected, steps=30):
 def fieller(beta, information, logit, z):
     """{u: (a + b u - logit)^2 <= z^2 Var(a + b u)} where that is an interval, else None."""
     cov = np.linalg.inv(information)
-    poly = np.array(
-        [
-            beta[1] ** 2 - z**2 * cov[1, 1],
-            2 * ((beta[0] - logit) * beta[1] - z**2 * cov[0, 1]),
-            (beta[0] - logit) ** 2 - z**2 * cov[0, 0],
-        ]
-    )
-    if poly[0] <= 0 or poly[1] ** 2 < 4 * poly[0] * poly[2]:
+    a = beta[1] ** 2 - z**2 * cov[1, 1]
+    b = 2 * ((beta[0] - logit) * beta[1] - z**2 * cov[0, 1])
+    c = (beta[0] - logit) ** 2 - z**2 * cov[0, 0]
+    if a <= 0 or b**2 < 4 * a * c:
         return None
-    return tuple(sorted(np.roots(poly).real))
+    return tuple(sorted(np.roots([a, b, c]).real))
 
 
 def rounds(rng, values, low, high, tau, eps, rounds, z):

@@ -7,12 +7,7 @@ Steps and records are numbered from 1, as in print.
 
 import numpy as np
 
-from tests.oracles.mechanisms import (
-    debias,
-    keep_probability,
-    laplace_scale,
-    randomized_response,
-)
+from tests.oracles.mechanisms import debias, keep_probability, randomized_response
 
 
 def learning_rate(i, c, gamma):
@@ -21,18 +16,7 @@ def learning_rate(i, c, gamma):
 
 
 def ldp_sgd_path(x, private_gradient, theta0, c, gamma):
-    """theta_i = theta_{i-1} - eta_i A(g(x_i, theta_{i-1})), i = 1..n.
-
-    Parameters
-    ----------
-    x : the n records, in order.
-    private_gradient : called as private_gradient(i, x_i, theta_{i-1}) with i = 1..n.
-    theta0 : start; not part of the result, nor of the average.
-
-    Returns
-    -------
-    Array (n, d) of theta_1, ..., theta_n.
-    """
+    """theta_i = theta_{i-1} - eta_i private_gradient(i, x_i, theta_{i-1}), i = 1..n: array (n, d)."""
     theta = np.atleast_1d(np.asarray(theta0, dtype=float)).copy()
     path = np.empty((len(x), theta.size))
     for i in range(1, len(x) + 1):
@@ -58,13 +42,10 @@ def quantile_gradient(x, theta, tau):
 
 def quantile_regression_gradient(covariates, response, theta, tau):
     """g = (-tau + 1{y - x'theta <= 0}) x."""
-    covariates = np.asarray(covariates, dtype=float)
-    theta = np.asarray(theta, dtype=float)
     residual = float(response)
-    for j in range(covariates.size):
-        residual -= covariates[j] * theta[j]
-    factor = -tau + (1.0 if residual <= 0.0 else 0.0)
-    return np.array([factor * covariates[j] for j in range(covariates.size)])
+    for x, coefficient in zip(covariates, theta, strict=True):
+        residual -= x * coefficient
+    return (-tau + (1.0 if residual <= 0.0 else 0.0)) * np.asarray(covariates)
 
 
 def private_quantile_gradient(tau, epsilon, u):
@@ -80,10 +61,9 @@ def private_quantile_gradient(tau, epsilon, u):
 
 
 def minibatch_path(x, gradient, theta0, c, gamma, s, noise=None):
-    """Step k averages gradient(i, x_i, theta) of its records (k-1)s+1, ..., ks.
+    """Step k averages gradient(i, x_i, theta) of its records (k-1)s+1, ..., ks; floor(n/s) steps.
 
-    floor(n/s) steps; the n - s floor(n/s) last records are not used. Row k - 1 of `noise` (steps, d) is added
-    to the sum of step k.
+    With a curator (Remark 2.1, central DP) row k - 1 of the scaled ``noise`` is added to the sum of step k.
     """
     batches = [range((k - 1) * s + 1, k * s + 1) for k in range(1, len(x) // s + 1)]
 
@@ -94,26 +74,3 @@ def minibatch_path(x, gradient, theta0, c, gamma, s, noise=None):
         return total / s
 
     return ldp_sgd_path(batches, mean_gradient, theta0, c, gamma)
-
-
-def minibatch_sgd_path(x, gradient, theta0, c, gamma, s):
-    """Mini-batch SGD without privacy, eq. (4)."""
-    return minibatch_path(x, lambda i, x_i, theta: gradient(x_i, theta), theta0, c, gamma, s)
-
-
-def minibatch_central_dp_path(x, gradient, theta0, c, gamma, s, sensitivity, epsilon, standard_laplace):
-    """Remark 2.1, central DP (Song et al. 2013): mean of s gradients + L_k / s.
-
-    L_k ~ Lap(0, Delta / eps) per coordinate: row k - 1 of `standard_laplace` (steps, d), scaled.
-    Needs a curator: not LDP.
-    """
-    noise = laplace_scale(sensitivity, epsilon) * np.asarray(standard_laplace, dtype=float)
-    return minibatch_path(x, lambda i, x_i, theta: gradient(x_i, theta), theta0, c, gamma, s, noise)
-
-
-def minibatch_ldp_path(x, private_gradient, theta0, c, gamma, s):
-    """Remark 2.1, LDP: mean over the s users of their own private gradients.
-
-    For the Laplace mechanism that is g + L_i with L_i ~ Lap(0, Delta / eps) of the user's own.
-    """
-    return minibatch_path(x, private_gradient, theta0, c, gamma, s)

@@ -1,4 +1,4 @@
-"""Reading one column, and the message of every fault. No message shows a value."""
+"""Reading a column, or the records of a regression, and the message of every fault. None shows a value."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.problems.tables import read_column
-from ldpflow.errors import InputError
 
 
 def written(tmp_path, content, name="data"):
@@ -97,7 +97,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults(tmp_path, name):
     content, column, field, words = FAULTS[name]
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(lf.InputError) as caught:
         read_column(written(tmp_path, content), column)
     assert caught.value.field == f"problem.{field}"
     assert words in str(caught.value)
@@ -111,12 +111,60 @@ def test_files_that_are_none(tmp_path):
         ("", "not a regular"),
         ("bad.parquet", "not a parquet"),
     ):
-        with pytest.raises(InputError, match=f"^pilot: .*{words}"):
+        with pytest.raises(lf.InputError, match=f"^pilot: .*{words}"):
             read_column(str(tmp_path / name), fields=("pilot", "column"))
 
 
 def test_too_many_values(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpflow.components.problems.tables.MOST_VALUES", 1000)
     for content in ("a\n" + "1\n2\n3\n4\n" * 251, {"a": np.arange(1001.0)}):
-        with pytest.raises(InputError, match="at most 1,000. Give a random sample"):
+        with pytest.raises(lf.InputError, match="at most 1,000. Give a random sample"):
             read_column(written(tmp_path, content))
+
+
+TABLE = {"a": [3.0, 0.0, -1.0, 1e200], "b": [4, 0, 1, 0], "y": [0, 1, 1, 0]}
+
+
+def test_rows_are_scaled_to_the_bound(tmp_path):
+    problem = lf.NonconvexLogistic(file=written(tmp_path, TABLE), target="y", bound=2.0)
+    x, y = problem.records
+    assert problem.dimension == 2
+    assert x == pytest.approx(np.array([[1.2, 1.6], [0, 0], [-(2**0.5), 2**0.5], [2, 0]]))
+    assert y.tolist() == [-1, 1, 1, -1]
+    again = lf.NonconvexLogistic.model_validate(problem.key_settings())
+    assert again == problem and hash(again) == hash(problem)
+    # What a problem keeps of its file is no setting: equal before it is read, and after.
+    assert again.records[1].tolist() == y.tolist()
+    assert again == problem and hash(again) == hash(problem)
+    assert problem != lf.NonconvexLogistic(**problem.key_settings() | {"bound": 3.0})
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "field", "words"),
+    [
+        ({"y": [0, 1, 2, 0]}, {}, "problem.target", "It has 3."),
+        ({"a": [1.0, None, 2.0, 3.0]}, {}, "problem.file", "the first in record 2"),
+        ({"b": ["x", "1", "2", "3"]}, {}, "problem.file", "'b' has text that is no number, in record 1."),
+        ({}, {"target": "z"}, "problem.target", "It has: 'a', 'b', 'y'."),
+        ({}, {"features": ("a", "c")}, "problem.features", "'c'"),
+        ({}, {"sha256": "0" * 64}, "problem.file", "It has changed."),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path, change, settings, field, words):
+    file = written(tmp_path, TABLE | change)
+    with pytest.raises(lf.InputError) as caught:
+        _ = lf.NonconvexLogistic(**{"file": file, "target": "y"} | settings).records
+    assert caught.value.field == field
+    assert words in str(caught.value)
+
+
+def test_a_study_of_a_file_has_at_most_its_records(tmp_path):
+    problem = {"kind": "robust_regression", "file": written(tmp_path, TABLE), "target": "y"}
+    algorithm = {"kind": "dp_nsgd", "epsilon": 2.0, "epochs": 3.0}
+    study = {"name": "file", "problem": problem, "algorithm": algorithm, "trajectory": {"points": 4}}
+    assert lf.Study.from_mapping(study | {"grid": {"n": 4}}).plans()
+    with pytest.raises(lf.InputError, match="at most 4, the records of"):
+        lf.Study.from_mapping(study | {"grid": {"n": 5}})
+    synthetic = {"kind": "robust_regression", "d": 100}
+    with pytest.raises(lf.InputError, match="MiB"):
+        lf.Study.from_mapping(study | {"problem": synthetic, "grid": {"n": 10**6}})

@@ -7,20 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.mechanisms.laplace import Laplace
+import ldpflow as lf
 from ldpflow.components.problems import mallows
 from ldpflow.components.problems.file_rows import Fit
-from ldpflow.components.problems.linear_regression import LinearRegression
-from ldpflow.components.problems.logistic_regression import LogisticRegression
-from ldpflow.engine.replay import replay
+from ldpflow.components.problems.laws import Variate
+from ldpflow.engine.replay import equal_bits, replay
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, LdpflowError
-from ldpflow.numerics.samplers import SAMPLERS
-from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass, kernel_parameters
 from ldpflow.store.run_store import RunStore
-from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
 from tests.oracles import gaussian_sgd, recursion
@@ -48,10 +42,10 @@ def written(tmp_path, x, y, bit, name="rows.csv"):
 LINEAR = {"target": "y", "features": ("one", "age")}
 LOGISTIC = {"target": "yes", "features": ("one", "age")}
 CASES = {
-    "huber": (LinearRegression, {**LINEAR, "huber": 1.0}),
-    "huber clip": (LinearRegression, {**LINEAR, "huber": 2.0, "bounding": "clip", "clip": 1.5}),
-    "logistic": (LogisticRegression, LOGISTIC),
-    "logistic clip": (LogisticRegression, {**LOGISTIC, "bounding": "clip", "clip": 0.8}),
+    "huber": (lf.LinearRegression, {**LINEAR, "huber": 1.0}),
+    "huber clip": (lf.LinearRegression, {**LINEAR, "huber": 2.0, "bounding": "clip", "clip": 1.5}),
+    "logistic": (lf.LogisticRegression, LOGISTIC),
+    "logistic clip": (lf.LogisticRegression, {**LOGISTIC, "bounding": "clip", "clip": 0.8}),
 }
 
 
@@ -94,16 +88,11 @@ def test_draws_are_rows_with_replacement(tmp_path, name):
     x, y, bit = data()
     problem = kind(file=written(tmp_path, x, y, bit), **settings)
     response = y if settings["target"] == "y" else bit
-    path = OnePass(problem, Laplace(epsilon=2.0), LdpSgd(c=0.3))
-    n = 300
-    record = uncompiled.run_path(path, 7, range(3), [1, 2, 200, n])
-    state = lane_states(7, "data", path.data_key(), [1])
-    u = []
-    while len(u) < n:
-        out = np.empty(PLANE)
-        SAMPLERS["uniform"](state, 0.0, out)
-        u.extend(out.reshape(CHUNK, LANES)[:, 0].tolist())
-    chosen = [int(v * SIZE) for v in u[:n]]
+    path = OnePass(problem, lf.Laplace(epsilon=2.0), lf.LdpSgd(c=0.3))
+    n = 150  # more than a chunk
+    record = uncompiled.run_path(path, 7, range(3), [1, 2, 100, n])
+    u = draws.planes(7, "data", path.data_key(), 1, [Variate("uniform")], n)[:, 0]
+    chosen = [int(v * SIZE) for v in u]
     noise = draws.noise(path, 7, 1, n)
     scale = problem.l1_sensitivity() / 2.0
 
@@ -111,61 +100,45 @@ def test_draws_are_rows_with_replacement(tmp_path, name):
         return LITERAL[name](x[row], response[row], theta) + scale * noise[i - 1]
 
     iterates = recursion.ldp_sgd_path(chosen, private_gradient, np.zeros(2), 0.3, 0.51)
-    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199, n - 1]], rtol=1e-8, atol=1e-9)
-
-
-def study(file):
-    return Study.from_mapping(
-        changed(
-            replicates=100,
-            problem={"kind": "logistic_regression", "file": file} | LOGISTIC | {"features": [["one", "age"]]},
-            mechanism={"kind": "none"},
-            algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0},
-            grid={"n": [20_000], "level": [0.9]},
-            method=[{"kind": "oracle"}],
-        )
-    )
+    np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 99, n - 1]], rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.thorough
 def test_a_study_covers_the_files_own_parameter(tmp_path, monkeypatch):
     """100 replicates without noise: .9 - 4 standard errors, with more users than the file has rows."""
     monkeypatch.chdir(tmp_path)
-    x, y, bit = data()
-    written(tmp_path, x, y, bit)
-    chosen = study("rows.csv")
+    written(tmp_path, *data())
+    settings = {"kind": "logistic_regression", "file": "rows.csv", **LOGISTIC, "features": [["one", "age"]]}
+    others = {"mechanism": {"kind": "none"}, "grid": {"n": [20_000], "level": [0.9]}}
+    algorithm, method = {"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0}, [{"kind": "oracle"}]
+    chosen = lf.Study.from_mapping(changed(problem=settings, algorithm=algorithm, method=method, **others))
     run_study(chosen, tmp_path / "run", engine="serial")
     rows = RunStore(tmp_path / "run").read_summary().to_pylist()
-    assert len(rows) == 2
-    for row in rows:
-        assert row["coverage"] > 0.9 - 4 * math.sqrt(0.09 / 100)
-    assert [row["truth"] for row in rows] == list(chosen.simulators()[0].problem.truth())
+    assert len(rows) == 2 and all(row["coverage"] > 0.9 - 4 * math.sqrt(0.09 / 100) for row in rows)
+    (simulator,) = chosen.simulators()
+    assert [row["truth"] for row in rows] == list(simulator.problem.truth())
     # Read without the file; not run without it.
-    moved = tmp_path / "moved.csv"
-    (tmp_path / "rows.csv").rename(moved)
-    again = Study.from_toml(RunStore(tmp_path / "run").read_study())
-    assert again.hash() == chosen.hash()
-    key = f"p{chosen.simulators()[0].key}"
+    moved = (tmp_path / "rows.csv").rename(tmp_path / "moved.csv")
+    assert lf.Study.from_toml(RunStore(tmp_path / "run").read_study()).hash() == chosen.hash()
     for function in (mallows.table_of, kernel_parameters):
         function.cache_clear()  # another process
-    with pytest.raises(LdpflowError, match="No such file"):
-        replay(str(tmp_path / "run"), key, 3)
+    with pytest.raises(lf.LdpflowError, match="No such file"):
+        replay(str(tmp_path / "run"), f"p{simulator.key}", 3)
     moved.rename(tmp_path / "rows.csv")
-    computed, stored = replay(str(tmp_path / "run"), key, 3)
-    assert computed["estimate"].to_pylist() == stored["estimate"].to_pylist()
+    assert equal_bits(*replay(str(tmp_path / "run"), f"p{simulator.key}", 3))
 
 
 def test_a_changed_file_is_refused(tmp_path):
     x, y, bit = data()
     file = written(tmp_path, x, y, bit)
-    problem = LogisticRegression(file=file, **LOGISTIC)
+    problem = lf.LogisticRegression(file=file, **LOGISTIC)
     known = {"sha256": problem.sha256, "moments": problem.moments}
-    assert LogisticRegression(file=file, **LOGISTIC, **known).table().shape == (SIZE, 3)
+    assert lf.LogisticRegression(file=file, **LOGISTIC, **known).table().shape == (SIZE, 3)
     written(tmp_path, x, y, 1.0 - bit)
-    with pytest.raises(InputError, match="has changed"):
-        LogisticRegression(file=file, **LOGISTIC, sha256=problem.sha256)
-    with pytest.raises(InputError, match="has changed"):
-        LogisticRegression(file=file, **LOGISTIC, **known, clip=0.5, bounding="clip").table()
+    with pytest.raises(lf.InputError, match="has changed"):
+        lf.LogisticRegression(file=file, **LOGISTIC, sha256=problem.sha256)
+    with pytest.raises(lf.InputError, match="has changed"):
+        lf.LogisticRegression(file=file, **LOGISTIC, **known, clip=0.5, bounding="clip").table()
 
 
 def test_moments_as_text():
@@ -191,11 +164,11 @@ def test_moments_as_text():
 )
 def test_refused(tmp_path, change, settings, words):
     file = written(tmp_path, *change(*data()))
-    with pytest.raises((InputError, ValueError), match=words):
-        LogisticRegression(**{"file": file, **LOGISTIC, **settings})
+    with pytest.raises((lf.InputError, ValueError), match=words):
+        lf.LogisticRegression(**{"file": file, **LOGISTIC, **settings})
 
 
 def test_settings_of_a_file_need_one():
     for settings in ({"target": "y"}, {"features": ("a",)}, {"sha256": "0" * 64}, {"moments": "1 1"}):
-        with pytest.raises((InputError, ValueError), match="file"):
-            LinearRegression(**settings)
+        with pytest.raises((lf.InputError, ValueError), match="file"):
+            lf.LinearRegression(**settings)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.problems.column_law import (
     add_jitter,
     atoms,
@@ -15,14 +16,13 @@ from ldpflow.components.problems.column_law import (
     law_of_column,
     load_column,
 )
-from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.tables import DataColumn
-from ldpflow.engine.replay import replay
+from ldpflow.engine.check import check_run
+from ldpflow.engine.replay import equal_bits, replay
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
-from ldpflow.study import Study
 from tests.oracles.column_law import example_column
+from tests.studies import changed
 
 
 def written(tmp_path, values):
@@ -32,31 +32,31 @@ def written(tmp_path, values):
 
 
 def test_too_few_values(tmp_path):
-    column = load_column(written(tmp_path, example_column(200)), "a", False)
+    column = load_column(written(tmp_path, example_column(200)), "a")
     check_level(column, None, 0.9)
     for tau, needed in ((0.99, "2,000"), (0.005, "4,000")):
-        with pytest.raises(InputError, match=f"200 values: .* needs {needed}") as caught:
+        with pytest.raises(lf.InputError, match=f"200 values: .* needs {needed}") as caught:
             check_level(column, None, tau)
         assert caught.value.field == "problem.tau"
-    with pytest.raises(InputError, match="at least 100 values"):
-        load_column(written(tmp_path, example_column(50)), "a", False)
+    with pytest.raises(lf.InputError, match="at least 100 values"):
+        load_column(written(tmp_path, example_column(50)), "a")
 
 
 def test_a_value_of_many_records(tmp_path):
     rng = np.random.default_rng(1)
     inflated = np.where(np.arange(2000) < 240, 0.0, rng.lognormal(3, 1, 2000))
-    column = load_column(written(tmp_path, inflated), "a", False)
+    column = load_column(written(tmp_path, inflated), "a")
     check_level(column, None, 0.9)
-    with pytest.raises(InputError, match="12% of the records"):
+    with pytest.raises(lf.InputError, match="12% of the records"):
         check_level(column, None, 0.1)
 
 
 def test_lattice_and_jitter(tmp_path):
     rng = np.random.default_rng(1)
     values = np.round(2 * rng.normal(size=2000)) / 2
-    column = load_column(written(tmp_path, values), "a", False)
+    column = load_column(written(tmp_path, values), "a")
     assert law_of_column(column, None).spacing == 0.5
-    with pytest.raises(InputError, match="jitter = 0.5"):
+    with pytest.raises(lf.InputError, match="jitter = 0.5"):
         check_level(column, None, 0.5)
     check_level(column, 0.5, 0.5)
     law = law_of_column(column, 0.5)
@@ -90,67 +90,56 @@ def test_lattice_spacing(values, spacing):
     assert lattice_spacing(np.sort(values)) == pytest.approx(spacing, rel=1e-9)
 
 
-def test_a_changed_file_is_read_again(tmp_path):
-    file = written(tmp_path, example_column(200))
-    first = load_column(file, "a", False)
-    assert load_column(file, "a", False) is first
-    written(tmp_path, example_column(300))
-    assert len(load_column(file, "a", False).values) == 300
-
-
 def own_study(file, **settings):
     """A small study on the law of a column."""
     problem = {"kind": "quantile", "law": "empirical", "file": file, "column": "a", **settings}
-    mapping = {
-        "name": "own",
-        "seed": 1,
-        "replicates": 2,
-        "problem": problem,
-        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-        "algorithm": {"kind": "ldp_sgd", "c": 1000.0, "theta0": 2000.0},
-        "grid": {"n": 400},
-        "method": {"kind": "SN"},
-    }
-    return Study.from_mapping(mapping)
+    algorithm = {"kind": "ldp_sgd", "c": 1000.0, "theta0": 2000.0}
+    others = {"mechanism__epsilon": 1.0, "grid": {"n": 400}, "method": {"kind": "SN"}}
+    return lf.Study.from_mapping(changed(replicates=2, problem=problem, algorithm=algorithm, **others))
 
 
-def test_a_run_is_continued_and_replayed_without_its_file(tmp_path):
-    """The run has the table of the law and the digest of the file: the same bits as with the file."""
+@pytest.mark.parametrize("ties", [None, "keep"])
+def test_a_run_is_continued_and_replayed_without_its_file(tmp_path, ties):
+    """The run has the law of the column and the digest of the file: the same bits as with the file."""
     file = written(tmp_path, example_column(1000))
-    run_study(own_study(file), tmp_path / "run", engine="serial")
-    run_study(own_study(file).replace(replicates=4), tmp_path / "whole", engine="serial")
+    settings = {} if ties is None else {"ties": ties}
+    run_study(own_study(file, **settings), tmp_path / "run", engine="serial")
+    run_study(own_study(file, **settings).replace(replicates=4), tmp_path / "whole", engine="serial")
     Path(file).unlink()
-    store = RunStore(tmp_path / "run")
     text = (tmp_path / "run" / "study.toml").read_text()
     assert "sha256 = " in text and "law_table = " in text
-    stored = Study.from_toml(text)
-    key = f"p{stored.simulators()[0].key}"
-    assert store.read_summary()["path"].to_pylist() == [key]
-    computed, kept = replay(str(tmp_path / "run"), key, 1)
-    assert computed["lower"].to_pylist() == kept["lower"].to_pylist() and len(kept) == 1
+    stored = lf.Study.from_toml(text)
+    computed, kept = replay(str(tmp_path / "run"), f"p{stored.simulators()[0].key}", 1)
+    assert equal_bits(computed, kept) and len(kept) == 1
     run_study(stored.replace(replicates=4), tmp_path / "run", engine="serial")
-    summaries = [RunStore(tmp_path / name).read_summary().to_pylist() for name in ("run", "whole")]
-    assert summaries[0] == summaries[1] and summaries[0][0]["replicates"] == 4
+    summaries = [RunStore(tmp_path / name).read_summary() for name in ("run", "whole")]
+    assert equal_bits(*summaries) and summaries[0]["replicates"].to_pylist() == [4]
+    assert check_run(str(tmp_path / "run"), recompute=1.0)[0] == []
+    # Its paths by name, without the values of the pilot.
+    with pytest.raises(lf.InputError) as caught:
+        replay(str(tmp_path / "run"), "pz", 1)
+    assert "0x1" not in str(caught.value)
 
 
-def test_a_changed_file_is_refused(tmp_path):
-    """The message names the digest that was expected; so does growing a run with another column's law."""
+def test_a_changed_file_is_read_again_and_refused(tmp_path):
+    """The message names the digest that was expected."""
     file = written(tmp_path, example_column(1000))
+    first = load_column(file, "a")
+    assert load_column(file, "a") is first
     study = own_study(file)
     digest = study.settings()["problem"][0]["sha256"][0]
-    run_study(study, tmp_path / "run", engine="serial")
     written(tmp_path, example_column(1100))
-    with pytest.raises(InputError, match=f"SHA-256 {digest}.*has changed"):
-        own_study(file, sha256=digest)
-    with pytest.raises(InputError, match="SHA-256 0000"):
-        own_study(file, sha256="0" * 64)
+    assert len(load_column(file, "a").values) == 1100
+    for expected in (digest, "0" * 64):
+        with pytest.raises(lf.InputError, match=f"SHA-256 {expected}.*has changed"):
+            own_study(file, sha256=expected)
     assert own_study(file).simulators()[0].key != study.simulators()[0].key
 
 
 def test_records_without_a_value_are_reported(tmp_path):
     file = tmp_path / "gaps.csv"
     file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(500).tolist()) + "NA\ninf\n")
-    with pytest.raises(InputError, match="It has 2 of them"):
+    with pytest.raises(lf.InputError, match="It has 2 of them"):
         own_study(str(file))
     (warning, *_) = own_study(str(file), missing="drop").warnings()
     assert "2 of 502 records had no value and were left out" in warning
@@ -169,8 +158,8 @@ def test_values_with_their_counts_are_the_records(tmp_path):
     long = tmp_path / "long.csv"
     long.write_text("a\n" + "".join(f"{v}\n" for v in values) + "NA\n" * 7)
     given = {"law": "empirical", "column": "a", "missing": "drop"}
-    found = Quantile(file=str(counted), count_column="people", **given)
-    assert found.law_table == Quantile(file=str(long), **given).law_table
+    found = lf.Quantile(file=str(counted), count_column="people", **given)
+    assert found.law_table == lf.Quantile(file=str(long), **given).law_table
     assert "7 of 307 records" in str(found.caution())
     assert "file" not in found.key_settings() and found.key_settings()["count_column"] == "people"
 
@@ -188,8 +177,8 @@ def test_values_with_their_counts_are_the_records(tmp_path):
 def test_counts_that_are_no_whole_numbers_are_refused(tmp_path, counts, words):
     file = tmp_path / "data.csv"
     file.write_text(f"a,people\n1,50\n2,50\n3,{counts}\n")
-    with pytest.raises(InputError, match=words) as caught:
-        load_column(str(file), "a", False, count_column="people")
+    with pytest.raises(lf.InputError, match=words) as caught:
+        load_column(str(file), "a", count_column="people")
     assert caught.value.field == "problem.count_column"
 
 
@@ -206,7 +195,7 @@ def test_atoms_are_values_that_neighbours_do_not_explain(tmp_path):
 
 
 def test_atoms_of_the_salaries():
-    column = load_column(str(SALARIES), "salary", False, count_column="people")
+    column = load_column(str(SALARIES), "salary", count_column="people")
     assert len(column.values) == 204_309
     found = {atom.value: atom for atom in atoms(column)}
     median = found[50_000.0]

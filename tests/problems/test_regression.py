@@ -1,4 +1,4 @@
-"""Regression problems: population constants (spec 4.3), bounded gradients (A3), loss gaps."""
+"""Regression problems: population constants (spec 4.3), bounded gradients (A3), loss gaps; their records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from ldpflow.components.problems.linear_regression import LinearRegression
-from ldpflow.components.problems.logistic_regression import LogisticRegression
+import ldpflow as lf
+from ldpflow.components.problems.least_squares import LAWS
+from ldpflow.numerics.samplers import SAMPLERS
+from ldpflow.numerics.streams import LANES, PLANE, lane_states
+from ldpflow.simulators.finite_sum import draw_records
 from ldpflow.simulators.trajectories import excess_loss
+from tests.draws import planes
 
 
 @pytest.mark.parametrize(
@@ -17,32 +21,35 @@ from ldpflow.simulators.trajectories import excess_loss
     [(5, 0.311973, 0.136921), (10, 0.164162, 0.035256), (20, 0.082137, 0.007891)],
 )
 def test_huber_constants(d, h, v):
-    problem = LinearRegression(coefficients=(1.0,) * d)
+    problem = lf.LinearRegression(coefficients=(1.0,) * d)
     assert problem.curvature()[0][0] == pytest.approx(h, abs=1e-6)
     assert problem.gradient_covariance()[d - 1][d - 1] == pytest.approx(v, abs=1e-6)
     assert problem.curvature()[0][1] == 0.0
     assert problem.gradient_bound() == pytest.approx(1.9021172413918)
 
 
-def test_logistic_constants():
-    d = 5
-    problem = LogisticRegression(coefficients=(1.0 / math.sqrt(d),) * d)
-    unit = np.ones(d) / math.sqrt(d)
-    across = np.eye(d)[0] - np.eye(d)[1]
-    for matrix, (along, other) in (
-        (np.array(problem.curvature()), (0.061832, 0.081842)),
-        (np.array(problem.gradient_covariance()), (0.034573, 0.042985)),
-    ):
-        assert unit @ matrix @ unit == pytest.approx(along, abs=1.5e-6)
-        assert across @ matrix @ across / 2 == pytest.approx(other, abs=1.5e-6)
+@pytest.mark.parametrize(
+    ("name", "along", "other"),
+    [
+        ("curvature", 0.061832, 0.081842),
+        pytest.param("gradient_covariance", 0.034573, 0.042985, marks=pytest.mark.thorough),
+    ],
+)
+def test_logistic_constants(name, along, other):
+    problem = lf.LogisticRegression(coefficients=(1.0 / math.sqrt(5),) * 5)
+    matrix = np.array(getattr(problem, name)())
+    unit = np.ones(5) / math.sqrt(5)
+    across = np.eye(5)[0] - np.eye(5)[1]
+    assert unit @ matrix @ unit == pytest.approx(along, abs=1.5e-6)
+    assert across @ matrix @ across / 2 == pytest.approx(other, abs=1.5e-6)
 
 
 def test_constants_in_one_dimension():
-    one = LogisticRegression(coefficients=(1.0,), covariates="one")
+    one = lf.LogisticRegression(coefficients=(1.0,), covariates="one")
     assert one.curvature()[0][0] == pytest.approx(0.19661193324148185)
     rng = np.random.default_rng(1)
     x = rng.standard_normal(400_000)
-    problem = LogisticRegression(coefficients=(0.7,))
+    problem = lf.LogisticRegression(coefficients=(0.7,))
     p = 1 / (1 + np.exp(-0.7 * x))
     values = np.minimum(1, 2 / x**2) * p * (1 - p) * x**2
     error = values.std() / math.sqrt(len(x))
@@ -51,7 +58,7 @@ def test_constants_in_one_dimension():
 
 def test_huber_flattens_outwards():
     """A10: one-point m = .0652 at R = 5 + sqrt(5), against 4e5 draws; h at R = 0."""
-    problem, distance = LinearRegression(), 5 + math.sqrt(5)
+    problem, distance = lf.LinearRegression(), 5 + math.sqrt(5)
     rng = np.random.default_rng(6)
     x, e = rng.standard_normal((400_000, 5)), rng.standard_normal(400_000)
     u = np.minimum(1, 2 / (x**2).sum(axis=1))
@@ -60,13 +67,13 @@ def test_huber_flattens_outwards():
     assert abs(values.mean() - found) < 4 * values.std() / math.sqrt(len(e))
     assert found == pytest.approx(0.0652, abs=2e-4)  # printed from 4e5 draws
     assert problem.one_point_convexity(1e-6) == pytest.approx(0.311973, abs=1e-6)
-    assert LinearRegression(bounding="clip", clip=1.0).one_point_convexity(1.0) is None
+    assert lf.LinearRegression(bounding="clip", clip=1.0).one_point_convexity(1.0) is None
 
 
 def test_clipped_huber_constants():
     """Against 4e5 draws, at 4 standard errors."""
     rng = np.random.default_rng(2)
-    problem = LinearRegression(coefficients=(1.0,) * 3, bounding="clip", clip=1.5)
+    problem = lf.LinearRegression(coefficients=(1.0,) * 3, bounding="clip", clip=1.5)
     x, e = rng.standard_normal((400_000, 3)), rng.standard_normal(400_000)
     r = np.linalg.norm(x, axis=1)
     cut = np.minimum(1.345, 1.5 / r)
@@ -77,7 +84,7 @@ def test_clipped_huber_constants():
         assert abs(values.mean() - matrix[0][0]) < 4 * values.std() / math.sqrt(len(r))
 
 
-@pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression])
+@pytest.mark.parametrize("kind", [lf.LinearRegression, lf.LogisticRegression])
 def test_excess_loss_against_its_second_order(kind):
     """Near theta* it is delta' H delta/2; the evaluation set has 2e4 covariates (about 2% off)."""
     problem = kind()
@@ -95,7 +102,7 @@ def test_excess_loss_against_its_second_order(kind):
 
 def test_huber_loss_gap_by_simulation():
     rng = np.random.default_rng(4)
-    problem = LinearRegression(coefficients=(1.0, 0.5))
+    problem = lf.LinearRegression(coefficients=(1.0, 0.5))
     x, e = rng.standard_normal((200_000, 2)), rng.standard_normal(200_000)
     theta = np.array([0.2, -0.4])
 
@@ -106,3 +113,82 @@ def test_huber_loss_gap_by_simulation():
     values = u * (rho(e + x @ (np.array([1.0, 0.5]) - theta)) - rho(e))
     gap = excess_loss(problem, theta[None, :, None])[0, 0]
     assert gap == pytest.approx(values.mean(), rel=0.03)
+
+
+@pytest.mark.parametrize("law", list(LAWS))
+def test_variates_have_mean_0_variance_1_and_the_stated_kurtosis(law):
+    """80 planes, 3.3e5 draws: each moment within 5 SE."""
+    sampler, unit, kurtosis = LAWS[law]
+    state = lane_states(1, "data", law, range(32))
+    x = np.empty((80, PLANE))
+    for plane in x:
+        SAMPLERS[sampler](state, 0.0, plane)
+    x = unit * x.ravel()
+    for values, expected in ((x, 0.0), (x**2, 1.0), (x**4, kurtosis)):
+        assert abs(values.mean() - expected) <= 5 * values.std() / math.sqrt(len(x)) + 1e-12
+
+
+def test_constants():
+    p = lf.LeastSquares(d=10, kappa=100.0, norm=2.0, sigma=0.5)
+    lam = np.array(p.lambdas)
+    assert (lam[0], lam[-1]) == (1.0, pytest.approx(0.01))
+    np.testing.assert_allclose(np.diff(np.log(lam)), np.log(lam[1]), rtol=1e-12)
+    assert p.radius_square() == pytest.approx(lam.sum() + 2)
+    assert lf.LeastSquares(d=7).radius_square() == 9.0
+    assert lf.LeastSquares(d=7, design="rademacher").radius_square() == 7.0
+    assert lf.LeastSquares(d=7, design="laplace").radius_square() == pytest.approx(12.0)
+    assert p.signal() ** 2 == pytest.approx(4 / 10 * lam.sum())
+    assert p.tail() == (pytest.approx(1.633, abs=1e-3), 0.5)
+    assert lf.LeastSquares(errors="laplace").tail()[1] == 1.0
+    assert p.l2_sensitivity() == math.inf
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"eigenvalues": (1.0, 2.0), "kappa": 3.0},
+        {"coefficients": (1.0,), "d": 2},
+        {"target": "y"},
+        {"file": "x.csv"},
+    ],
+)
+def test_what_does_not_go_together(settings):
+    with pytest.raises(lf.InputError):
+        lf.LeastSquares(**settings)
+
+
+SEED, N = 3, 300  # more than two chunks
+
+
+def drawn(problem, replicate):
+    """x, y and the standard variates of a replicate's records."""
+    records = draw_records(problem, SEED, N, [0, replicate])
+    x = records.rows.reshape(LANES, N, problem.d)[1]
+    y = records.targets.reshape(LANES, N)[1]
+    return x, y, planes(SEED, "data", problem.data_key(), replicate, problem.variates(), N)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("direction", "u"), [("diagonal", (0.5,) * 4), ("axis", (1.0, 0, 0, 0))])
+def test_two_classes(direction, u):
+    problem = lf.NonconvexLogistic(d=4, bound=2.0, separation=1.5, direction=direction, label_noise=0.2)
+    x, y, variates = drawn(problem, 7)
+    for i in range(N):
+        v = variates[i, 4]
+        label = 1.0 if v < 0.5 else -1.0
+        raw = variates[i, :4] + label * 1.5 * np.array(u)
+        assert x[i] == pytest.approx(2.0 * raw / np.linalg.norm(raw), rel=1e-12)
+        # What the uniform has left after the class decides whether the label is flipped.
+        assert y[i] == (-label if (2.0 * v) % 1.0 < 0.2 else label)
+
+
+@pytest.mark.thorough
+def test_real_targets():
+    problem = lf.RobustRegression(d=3, bound=2.0, signal=1.5, error_scale=0.7)
+    x, y, variates = drawn(problem, 7)
+    for i in range(N):
+        raw = variates[i, :3]
+        unit = raw / np.linalg.norm(raw)
+        assert x[i] == pytest.approx(2.0 * unit, rel=1e-12)
+        mean = 1.5 * (unit[0] - unit[1] + unit[2])
+        assert y[i] == pytest.approx(mean + 0.7 * variates[i, 3], rel=1e-11, abs=1e-13)

@@ -5,25 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.variance import Oracle, SelfNormalization
-from ldpflow.components.mechanisms.cells import Cells
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+import ldpflow as lf
 from ldpflow.components.problems.column_law import Records, add_jitter
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.protocols.collections import edge_cdf
-from ldpflow.components.protocols.histograms import Grr
-from ldpflow.components.protocols.rounds import Rounds
-from ldpflow.engine.check import check_run
-from ldpflow.engine.replay import equal_bits, replay
-from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
 
@@ -33,7 +21,7 @@ VALUES = np.repeat([0.0, 1.0, 2.5, 7.0], [30, 25, 40, 105])
 def tied(folder, **settings):
     file = folder / "data.csv"
     file.write_text("a\n" + "".join(f"{v}\n" for v in VALUES))
-    return Quantile(law="empirical", file=str(file), ties="keep", **settings)
+    return lf.Quantile(law="empirical", file=str(file), ties="keep", **settings)
 
 
 def test_the_law_is_that_of_the_records(tmp_path):
@@ -51,7 +39,7 @@ def test_a_stored_law_is_the_law(tmp_path):
     """The run has the values and counts, not the file; noise and scale are made from them again."""
     for settings in ({}, {"jitter": 1.0}, {"jitter": 0.5, "transform": "log1p"}):
         problem = tied(tmp_path, **settings)
-        again = Quantile.model_validate(problem.key_settings())
+        again = lf.Quantile.model_validate(problem.key_settings())
         assert again.data_law() == problem.data_law() and again.truth() == problem.truth()
     noisy = tied(tmp_path, jitter=1.0).data_law()
     assert noisy.variate.law.table.sampling_table().tolist() == np.sort(add_jitter(VALUES, 1.0)).tolist()
@@ -61,7 +49,7 @@ def test_a_stored_law_is_the_law(tmp_path):
 
 def test_records_are_drawn_with_replacement_in_equal_bits(tmp_path):
     problem = tied(tmp_path, tau=0.4)
-    path = OnePass(problem, RandomizedResponse(), LdpSgd(theta0=2.0))
+    path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd(theta0=2.0))
     times = [1, 2, 300]
     plain, compiled = (run(path, 3, range(4), times) for run in (uncompiled.run_path, run_path))
     assert plain.iterates.tobytes() == compiled.iterates.tobytes()
@@ -75,54 +63,28 @@ def test_records_are_drawn_with_replacement_in_equal_bits(tmp_path):
 
 def test_rows_and_counts_at_an_atom(tmp_path):
     problem = tied(tmp_path, tau=0.4)
-    cells = (Cell(400, SelfNormalization(), 0.9), Cell(400, Oracle(), 0.9))
-    path = OnePass(problem, RandomizedResponse(), LdpSgd(theta0=2.0))
+    cells = (Cell(400, lf.SelfNormalization(), 0.9), Cell(400, lf.Oracle(), 0.9))
+    path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd(theta0=2.0))
     rows = simulate(Batch(path, 1, 0, 2, cells)).rows
     assert rows["truth"].to_pylist() == [2.5] * 4
     assert rows["status"].to_pylist() == ["ok", "undefined"] * 2
-    several = Quantiles(taus=(0.2, 0.4), law="empirical", law_table=problem.law_table, ties="keep")
-    other = OnePass(several, Cells(), LdpSgd())
+    several = lf.Quantiles(taus=(0.2, 0.4), law="empirical", law_table=problem.law_table, ties="keep")
+    other = OnePass(several, lf.Cells(), lf.LdpSgd())
     assert other.run(1, range(2), other.needs(cells[:1])).truth.tolist() == [1.0, 2.5]
-    counts = Counts(problem, Grr(epsilon=2.0, range=(0.0, 8.0), k=4), 5000)
+    counts = Counts(problem, lf.Grr(epsilon=2.0, range=(0.0, 8.0), k=4), 5000)
     assert counts.derived()["efficient_se"] is None
-    parts = {"problem": problem, "protocol": Rounds(epsilon=1.0, range=(0.0, 8.0))}
-    with pytest.raises(InputError, match="a smooth law, for rounds"):
+    parts = {"problem": problem, "protocol": lf.Rounds(epsilon=1.0, range=(0.0, 8.0))}
+    with pytest.raises(lf.InputError, match="a smooth law, for rounds"):
         next(Counts.of_study(parts, (5000,), False))
 
 
-def test_a_run_checks_and_replays_without_its_file_and_shows_no_values(tmp_path):
-    tied(tmp_path)
-    problem = {"kind": "quantile", "tau": 0.4, "law": "empirical", "file": str(tmp_path / "data.csv")}
-    mapping = {
-        "name": "ties",
-        "seed": 1,
-        "replicates": 3,
-        "problem": {**problem, "ties": "keep"},
-        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-        "algorithm": {"kind": "ldp_sgd", "theta0": 2.0},
-        "grid": {"n": 400},
-        "method": {"kind": "SN"},
-    }
-    study = Study.from_mapping(mapping)
-    run_study(study, tmp_path / "run", engine="serial")
-    (tmp_path / "data.csv").unlink()
-    findings, _ = check_run(str(tmp_path / "run"), recompute=1.0)
-    assert findings == []
-    computed, kept = replay(str(tmp_path / "run"), "p", 1)
-    assert equal_bits(computed, kept)
-    # Its paths by name, without the values of the pilot.
-    with pytest.raises(InputError) as caught:
-        replay(str(tmp_path / "run"), "pz", 1)
-    assert "ties=keep" in str(caught.value) and "0x1" not in str(caught.value)
-
-
 def test_what_is_no_column_with_ties_is_refused(tmp_path):
-    with pytest.raises(InputError, match="go with law = 'empirical'"):
-        Quantile(ties="keep")
+    with pytest.raises(lf.InputError, match="go with law = 'empirical'"):
+        lf.Quantile(ties="keep")
     file = tmp_path / "long.csv"
     file.write_text("a\n" + "".join(f"{v / 7}\n" for v in range(5000)))
-    with pytest.raises(InputError, match="It has 5,000 in 5,000 records") as caught:
-        Quantile(law="empirical", file=str(file), ties="keep")
+    with pytest.raises(lf.InputError, match="It has 5,000 in 5,000 records") as caught:
+        lf.Quantile(law="empirical", file=str(file), ties="keep")
     assert caught.value.field == "problem.ties"
 
 
@@ -133,10 +95,10 @@ def test_the_bias_of_the_average_at_an_atom(tmp_path):
     """
     file = tmp_path / "atom.csv"
     file.write_text("a\n" + "-1000\n" * 60 + "0\n" * 80 + "1000\n" * 60)
-    problem = Quantile(tau=0.45, law="empirical", file=str(file), ties="keep")
-    path = OnePass(problem, RandomizedResponse(epsilon=1.0), LdpSgd(c=30.0))
+    problem = lf.Quantile(tau=0.45, law="empirical", file=str(file), ties="keep")
+    path = OnePass(problem, lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd(c=30.0))
     n, c, gamma = 100_000, 30.0, path.algorithm.gamma
-    rows = simulate(Batch(path, 1, 0, 320, (Cell(n, SelfNormalization(), 0.9),))).rows.to_pandas()
+    rows = simulate(Batch(path, 1, 0, 320, (Cell(n, lf.SelfNormalization(), 0.9),))).rows.to_pandas()
     step = c * n**-gamma / (1.0 - gamma)
     below, above, noise = 0.45 - 0.3, 0.7 - 0.45, np.exp(1) / (np.exp(1) - 1) ** 2
     side = {below: 0.3 * 0.7 + noise, above: 0.7 * 0.3 + noise}

@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.variance import SelfNormalization
-from ldpflow.components.mechanisms.cells import Cells
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+import ldpflow as lf
 from ldpflow.components.problems.column_law import add_jitter, column_law
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantiles import Quantiles
 from ldpflow.components.problems.transform import forward, inverse, slope
-from ldpflow.components.protocols.histograms import Grr
-from ldpflow.errors import InputError
 from ldpflow.practice.planning.sources import design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import approach, limit_law
@@ -56,23 +49,27 @@ def test_edges_are_a_piecewise_linear_map_that_goes_on_beyond_its_ends():
     assert slope(EDGES, [0.1, 0.9, 2.0]) == pytest.approx(rise, rel=1e-6)
 
 
-@pytest.mark.parametrize("transform", ["log1p", "log", "sqrt", EDGES])
-def test_what_is_not_finite_stays_and_the_ends_are_known(transform):
+@pytest.mark.parametrize(
+    ("transform", "low"), [("log1p", np.expm1(-3.0)), ("log", np.exp(-3.0)), ("sqrt", -9.0)]
+)
+def test_what_is_not_finite_stays_and_the_ends_are_known(transform, low):
     y = np.array([np.nan, np.inf, -np.inf])
     np.testing.assert_array_equal(inverse(transform, y), y)
-    if isinstance(transform, str):
-        low = {"log1p": np.expm1(-3.0), "log": np.exp(-3.0), "sqrt": -9.0}[transform]
-        assert inverse(transform, -3.0) == pytest.approx(low) and forward(transform, low) == pytest.approx(
-            -3.0
-        )
-        assert transform == "sqrt" or inverse(transform, 701.0) == np.inf
+    np.testing.assert_array_equal(inverse(EDGES, y), y)
+    assert inverse(transform, -3.0) == pytest.approx(low) and forward(transform, low) == pytest.approx(-3.0)
+    assert transform == "sqrt" or inverse(transform, 701.0) == np.inf
 
 
 @pytest.mark.parametrize(("name", "x", "words"), [("log", 0.0, "> 0"), ("log1p", -1.0, "> -1")])
-def test_a_value_without_an_image_is_refused(name, x, words):
-    with pytest.raises(InputError, match=f"2 of 3 values are not {words}") as caught:
+def test_a_value_without_an_image_is_refused(name, x, words, tmp_path):
+    with pytest.raises(lf.InputError, match=f"2 of 3 values are not {words}") as caught:
         forward(name, [5.0, x, x], "pilot")
     assert caught.value.field == "pilot"
+    file = tmp_path / "pilot.csv"
+    file.write_text("s\n" + "".join(f"{v}\n" for v in [x, *range(1, 200)]))
+    with pytest.raises(lf.InputError, match="1 of 200 values are not") as caught:
+        lf.Quantile(law="empirical", file=str(file), transform=name)
+    assert caught.value.field == "problem.transform"
 
 
 def pilot(folder, size=1000):
@@ -87,11 +84,11 @@ def test_rows_are_those_of_the_scale_taken_back(tmp_path, transform):
     """The law is that of T(X + noise); truth and limits come back, the standard error by the derivative."""
     file, values = pilot(tmp_path)
     setting = {"transform": transform} if isinstance(transform, str) else {"edges": transform}
-    problem = Quantiles(taus=(0.5, 0.9), law="empirical", file=file, jitter=1.0, **setting)
+    problem = lf.Quantiles(taus=(0.5, 0.9), law="empirical", file=file, jitter=1.0, **setting)
     law = column_law(forward(transform, add_jitter(values, 1.0)))
     assert problem.law_table == law.text()
-    path = OnePass(problem, Cells(epsilon=2.0), LdpSgd(c=law.sparsity(0.5), theta0=law.median))
-    cell = Cell(400, SelfNormalization(), 0.9)
+    path = OnePass(problem, lf.Cells(epsilon=2.0), lf.LdpSgd(c=law.sparsity(0.5), theta0=law.median))
+    cell = Cell(400, lf.SelfNormalization(), 0.9)
     rows = simulate(Batch(path, 1, 0, 3, (cell,)))
     found = rows.rows.to_pandas()
     record = path.run(1, range(3), path.needs((cell,)))
@@ -105,30 +102,27 @@ def test_rows_are_those_of_the_scale_taken_back(tmp_path, transform):
     )
     # The quantile of the values themselves, but for the smoothing of the law and the noise of the users.
     assert found["truth"][0] == pytest.approx(np.quantile(values, 0.5), rel=0.06)
-    assert limit_law(path).variances[0] == pytest.approx(
-        plain_variance(path) * float(slope(transform, path.truth()[0])) ** 2
-    )
-
-
-def plain_variance(path):
-    problem = path.problem.model_copy(update={"transform": None, "edges": None})
-    return limit_law(OnePass(problem, path.mechanism, path.algorithm)).variances[0]
+    unscaled = problem.model_copy(update={"transform": None, "edges": None})
+    plain_variance = limit_law(OnePass(unscaled, path.mechanism, path.algorithm)).variances[0]
+    factor = float(slope(transform, path.truth()[0]))
+    assert limit_law(path).variances[0] == pytest.approx(plain_variance * factor**2)
 
 
 def test_the_logarithm_of_two_laws_is_exact():
     for law, shape in (("lognormal", 0.6), ("pareto", 3.0)):
-        plain = Quantile(tau=0.9, law=law, shape=shape, scale=40.0)
-        log = Quantile(tau=0.9, law=law, shape=shape, scale=40.0, transform="log")
+        plain = lf.Quantile(tau=0.9, law=law, shape=shape, scale=40.0)
+        log = lf.Quantile(tau=0.9, law=law, shape=shape, scale=40.0, transform="log")
         assert inverse("log", log.truth()) == pytest.approx(plain.truth(), rel=1e-14)
         # Density of log X at log q is q f(q).
         q = plain.truth()[0]
         assert log.curvature()[0][0] == pytest.approx(q * plain.curvature()[0][0], rel=1e-12)
-        path = OnePass(log, RandomizedResponse(sampling="private_bit"), LdpSgd(theta0=3.0))
-        simple = Quantile(
-            tau=0.9, law=log.data_law().name, location=log.data_law().location, scale=log.data_law().scale
-        )
-        other = OnePass(simple, path.mechanism, path.algorithm)
-        assert limit_law(path).variances[0] == pytest.approx(limit_law(other).variances[0] * q**2)
+        own = log.data_law()
+        simple = lf.Quantile(tau=0.9, law=own.name, location=own.location, scale=own.scale)
+        variances = [
+            limit_law(OnePass(one, lf.RandomizedResponse(), lf.LdpSgd(theta0=3.0))).variances[0]
+            for one in (log, simple)
+        ]
+        assert variances[0] == pytest.approx(variances[1] * q**2)
         assert log.kernel_parameters() == simple.kernel_parameters()
 
 
@@ -142,18 +136,18 @@ def test_a_skewed_law_has_less_bias_on_a_log_scale(tmp_path):
     for n, expected in ((100_000, (0.94, 0.55)), (200_000, (0.67, 0.39))):
         cases = []
         for transform in (None, "log1p"):
-            problem = Quantile(tau=0.9, law="empirical", file=str(file), jitter=1.0, transform=transform)
+            problem = lf.Quantile(tau=0.9, law="empirical", file=str(file), jitter=1.0, transform=transform)
             steps = design(problem.data_law(), 0.9, n)
-            algorithm = LdpSgd(c=steps.c, gamma=steps.gamma, theta0=steps.theta0)
-            cases.append(approach(OnePass(problem, RandomizedResponse(epsilon=1.0), algorithm), n))
+            algorithm = lf.LdpSgd(c=steps.c, gamma=steps.gamma, theta0=steps.theta0)
+            cases.append(approach(OnePass(problem, lf.RandomizedResponse(epsilon=1.0), algorithm), n))
         assert [found.bias for found in predict_arrivals(cases)] == pytest.approx(expected, abs=0.006)
 
 
 def test_a_protocol_has_its_range_on_the_scale():
-    problem = Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0, transform="log")
-    protocol = Grr(epsilon=2.0, range=(0.0, 8.0), k=16)
+    problem = lf.Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0, transform="log")
+    protocol = lf.Grr(epsilon=2.0, range=(0.0, 8.0), k=16)
     counts = Counts(problem, protocol, 20_000)
-    plain = Counts(Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0), protocol, 20_000)
+    plain = Counts(lf.Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0), protocol, 20_000)
     assert counts.derived()["efficient_se"] == pytest.approx(plain.derived()["efficient_se"])
 
 
@@ -168,18 +162,5 @@ def test_a_protocol_has_its_range_on_the_scale():
     ],
 )
 def test_a_scale_that_does_not_go_with_the_law_is_refused(settings, words):
-    with pytest.raises(InputError, match=words):
-        Quantile(**settings)
-
-
-def test_a_scale_that_a_column_does_not_have_is_refused(tmp_path):
-    file = tmp_path / "pilot.csv"
-    file.write_text("s\n" + "".join(f"{v}\n" for v in range(200)))
-    with pytest.raises(InputError, match="1 of 200 values are not > 0") as caught:
-        Quantile(law="empirical", file=str(file), transform="log")
-    assert caught.value.field == "problem.transform"
-
-
-def test_no_scale_stays_out_of_keys():
-    assert Quantile().key_settings() == {"kind": "quantile"}
-    assert "transform" in Quantile(law="lognormal", shape=1.0, transform="log").key_settings()
+    with pytest.raises(lf.InputError, match=words):
+        lf.Quantile(**settings)

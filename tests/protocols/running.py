@@ -6,8 +6,8 @@ import numpy as np
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.components.protocols.collections import Histograms, call, run_rounds
-from ldpflow.components.protocols.histogram_counts import collect, variance_at_edges
+from ldpflow.components.protocols.collections import Histograms, call, edge_variances, run_rounds
+from ldpflow.components.protocols.histogram_counts import collect
 from ldpflow.numerics.streams import counter_keys
 
 Z90 = 1.6448536269514722
@@ -53,14 +53,4 @@ def searched(protocol, law: Law, n, keys, tau, z=(Z90,)):
 
 def spread_of(protocol, cdf, tau):
     """Variance of F^ per answer at the inner edges, were F tau there."""
-    out = np.empty(len(cdf) - 2)
-    call(
-        variance_at_edges,
-        out,
-        cdf,
-        float(tau),
-        protocol.design(cdf, 1),
-        protocol.budget(),
-        spread=protocol.spread,
-    )
-    return out
+    return edge_variances(protocol, cdf, tau, protocol.design(cdf, 1))

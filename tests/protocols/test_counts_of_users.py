@@ -80,7 +80,7 @@ def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers
     assert holm(2 * stats.norm.sf(np.abs(a - b) / np.hypot(a_error, b_error))) == []
 
 
-@pytest.mark.parametrize(("n", "epsilon", "answers"), [(10**12, 1.0, 1), (10**9, 4.0, 1), (10**7, 3.0, 5)])
+@pytest.mark.parametrize(("n", "epsilon", "answers"), [(10**12, 4.0, 1), (10**7, 3.0, 5)])
 @pytest.mark.parametrize("name", ONE_SHOT)
 def test_unbiased_with_the_stated_variance_at_any_n(name, n, epsilon, answers):
     """Mean of F^ and ``spread`` at F itself against the replicates' variance; Holm over the edges at 1%."""
@@ -103,12 +103,3 @@ def test_questions_that_no_user_was_asked_are_counted(name):
     assert (received == 3).all()
     questions = {"thresholds": 7, "hrr": 7, "haar": 7, "tree": 2}[name]
     assert (empty >= questions - 3).all() and (empty < questions).all()
-
-
-@pytest.mark.parametrize("name", ONE_SHOT)
-def test_same_counts_for_any_batch(name):
-    cdf = law_of_bins(16)
-    protocol = PROTOCOLS[name](epsilon=1.0, range=(0.0, 1.0), liars=0.1, answer_above=0.5)
-    whole, _, _ = one_shot(protocol, cdf, 10**9, keys("batch", 20))
-    parts = [one_shot(protocol, cdf, 10**9, keys("batch", 10, first))[0] for first in (0, 10)]
-    assert (np.concatenate(parts) == whole).all()

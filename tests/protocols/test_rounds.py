@@ -86,17 +86,6 @@ def test_law_of_the_run_is_that_of_simulated_users(rounds, populations):
     assert (received == sum(a * c for a, c in zip(asked, counts, strict=True))).all()
 
 
-def test_same_bits_for_any_batch():
-    protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(0.0, 25.0), liars=0.05, answer_below=0.7)
-    law = Law("lognormal", shape=1.0)
-    whole = searched(protocol, law, 10**5, keys("batch", 30), 0.9)
-    for part in range(3):
-        some = searched(protocol, law, 10**5, keys("batch", 10, 10 * part), 0.9)
-        here = slice(10 * part, 10 * part + 10)
-        assert (some[0] == whole[0][here]).all()
-        assert np.array_equal(some[1], whole[1][:, here], equal_nan=True)
-
-
 def test_a_quantile_outside_the_range_ends_at_the_range():
     protocol = PROTOCOLS["rounds"](epsilon=4.0, range=(2.0, 6.0))
     estimates, limits, _ = searched(protocol, Law("normal"), 10**5, keys("outside", 50), 0.5)

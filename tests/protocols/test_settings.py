@@ -10,34 +10,26 @@ from ldpflow.errors import InputError
 from tests.protocols.running import ONE_SHOT, spread_of
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_a_public_range_must_be_given(kind):
-    with pytest.raises(InputError, match="range"):
-        PROTOCOLS[kind]()
-
-
-@pytest.mark.parametrize("bad", [(1.0, 1.0), (2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
-def test_a_range_is_two_finite_numbers_in_order(bad):
-    with pytest.raises(InputError):
-        PROTOCOLS["grr"](range=bad)
-
-
-@pytest.mark.parametrize(("kind", "k"), [("haar", 12), ("hrr", 6), ("tree", 32), ("grr", 3), ("oue", 2000)])
-def test_a_number_of_bins_must_suit_the_protocol(kind, k):
-    with pytest.raises(InputError, match="k"):
-        PROTOCOLS[kind](range=(0.0, 1.0), k=k)
-
-
 @pytest.mark.parametrize(
-    ("kind", "bits"), [("thresholds", 1), ("hrr", 1), ("haar", 1), ("rounds", 1), ("grr", 4), ("oue", 16)]
+    ("kind", "settings"),
+    [
+        *((kind, {}) for kind in PROTOCOLS),
+        *(("grr", {"range": ends}) for ends in [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (np.nan, 1.0)]),
+        *((kind, {"range": (0.0, 1.0), "k": k}) for kind, k in [("haar", 12), ("hrr", 6), ("tree", 32)]),
+        *((kind, {"range": (0.0, 1.0), "k": k}) for kind, k in [("grr", 3), ("oue", 2000)]),
+    ],
 )
-def test_bits_of_a_report(kind, bits):
-    settings = {} if kind == "rounds" else {"k": 16}
-    assert PROTOCOLS[kind](range=(0.0, 1.0), **settings).bits(1000) == bits
+def test_ranges_and_bins_that_cannot_be(kind, settings):
+    with pytest.raises(InputError, match="k" if "k" in settings else "range"):
+        PROTOCOLS[kind](**settings)
 
 
-def test_bits_of_a_tree_are_the_mean_over_its_levels():
-    assert PROTOCOLS["tree"](range=(0.0, 1.0), k=64).bits(1000) == (4 + 16 + 64) / 3
+def test_bits_of_a_report():
+    """Of a tree the mean over its levels."""
+    bits = {"thresholds": 1, "hrr": 1, "haar": 1, "rounds": 1, "grr": 4, "oue": 16, "tree": (4 + 16) / 2}
+    for kind, expected in bits.items():
+        settings = {} if kind == "rounds" else {"k": 16}
+        assert PROTOCOLS[kind](range=(0.0, 1.0), **settings).bits(1000) == expected
 
 
 def test_users_of_rounds():

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from ldpflow.errors import InputError
-from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load, two_sided_p
+from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load
 
 NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
+
+
+def compared(rows: list[dict[str, Any]], level_of_test: float = 0.01) -> Comparison:
+    return compare(pa.Table.from_pylist(rows), "dette-graw", level_of_test)
 
 
 def rows_as_printed() -> list[dict[str, Any]]:
@@ -26,30 +31,29 @@ def rows_as_printed() -> list[dict[str, Any]]:
         row = rows.setdefault(number.cell, new)
         for name, value in NULLS.items():
             row.setdefault(name, value)
-        row["coverage" if number.measure == "coverage" else "length_mean"] = number.value
-        row[f"{number.measure}_mcse"] = number.se
+        row["coverage" if number.measure == "coverage" else "length_mean"] = number.printed
+        row[f"{number.measure}_mcse"] = number.printed_se
     return list(rows.values())
 
 
 def test_load_reads_every_printed_number() -> None:
     numbers = load("dette-graw")
-    assert len(numbers) == 84
-    assert len({(*number.cell, number.measure) for number in numbers}) == 84
+    assert len(numbers) == len({(*number.cell, number.measure) for number in numbers}) == 84
     first, second = numbers[:2]
     assert first.cell == second.cell == (1, "quantile", 0.5, 0, "BB", 1_000_000)
-    found = [(number.measure, number.value, number.se, number.half_unit) for number in (first, second)]
+    found = [
+        (number.measure, number.printed, number.printed_se, number.half_unit) for number in (first, second)
+    ]
     assert found == [("coverage", 0.880, 0.015, 0.0005), ("length", 0.0085, 5.2e-5, 5e-5)]
 
 
 def test_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"against: 'dette-grow' .*Did you mean 'dette-graw'"):
         load("dette-grow")
-    with pytest.raises(InputError, match="one of dette-graw"):
-        compare(pa.Table.from_pylist(rows_as_printed()), "xyz")
 
 
 def test_equal_tables_pass() -> None:
-    comparison = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw")
+    comparison = compared(rows_as_printed())
     assert comparison.passed and comparison.verdict == "not refuted"
     assert comparison.missing == []
     assert len(comparison.rows) == 84
@@ -62,7 +66,7 @@ def test_z_and_p_by_hand() -> None:
     rows = rows_as_printed()
     # Table 1, BB, tau = 0.5, n = 10^6: printed 0.880 (0.015) and 0.0085 (5.2e-5), half unit 5e-5.
     rows[0].update(coverage=0.910, coverage_mcse=0.013, length_mean=0.0084, length_mcse=6e-5)
-    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    result = compared(rows)
     coverage, length = result.rows[:2]
     # 0.030 / sqrt(1.69e-4 + 2.25e-4 + 8.33e-8) = 0.030 / 0.01985153
     assert coverage.z == pytest.approx(1.511219, abs=1e-6)
@@ -79,13 +83,13 @@ def test_a_number_off_by_five_standard_errors_fails(name: str, half_unit: float)
     row = rows[4]  # BM, tau = 0.5, n = 10^7: rounding matters for the length
     se = row[f"{name.removesuffix('_mean')}_mcse"]
     row[name] -= 5 * math.sqrt(2 * se**2 + half_unit**2 / 3)
-    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    result = compared(rows)
     assert not result.passed and result.verdict == "REFUTED"
     (bad,) = [r for r in result.rows if r.p_adjusted < 0.01]
     assert (bad.method, bad.n) == ("BM", 10**7) and bad.z == pytest.approx(-5)
     # 84 numbers, and this one is the smallest: 84 * 2 * Phi(-5)
     assert bad.p_adjusted == pytest.approx(84 * math.erfc(5 / math.sqrt(2)), rel=1e-9)
-    assert compare(pa.Table.from_pylist(rows), "dette-graw", 1e-6).passed
+    assert compared(rows, 1e-6).passed
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_missing_cells_are_named() -> None:
             row["beta"] = 0.65
     # Nearest of several: the one with the fewest other settings is the one to tell about.
     rows.append({**rows[0], "gamma": 0.6, "epsilon": 2.0})
-    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    result = compared(rows)
     by_cell = {(m.table, m.tau, m.coordinate, m.method, m.n): m for m in result.missing}
     assert len(by_cell) == 14 + 4
     absent = by_cell[(2, 0.5, 3, "BM", 10**8)]
@@ -131,24 +135,19 @@ def test_other_laws_and_explicit_defaults() -> None:
     bm["M"] = 31  # floor((10^6)^(1/4)), typed out
     rows[0]["law"] = "laplace"
     rows[1]["law"] = "normal"
-    rows[-1]["coefficients"] = [0.0, 0.0, 1.0, -1.0]
-    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    rows[-1]["coefficients"] = "[0.0,0.0,1.0,-1.0]"
+    result = compared(rows)
     (missing,) = result.missing
     assert (missing.method, missing.n) == ("BB", 10**6)
     assert missing.reason == "in the run only with law = laplace (published: normal)"
-    for value, kind in (("[0.0,0.0,1.0,-1.0]", None), ("[0.0,0.0,1.0]", "other settings")):
-        for row in rows:
-            row["coefficients"] = None
-        rows[-1]["coefficients"] = value
-        cells = compare(pa.Table.from_pylist(rows), "dette-graw").missing
-        kinds = [cell.kind for cell in cells if cell.table == 2]
-        assert kinds == ([] if kind is None else [kind])
+    rows[-1]["coefficients"] = "[0.0,0.0,1.0]"
+    assert [cell.kind for cell in compared(rows).missing if cell.table == 2] == ["other settings"]
 
 
 def test_every_matching_row_is_compared() -> None:
     other = "p" + "1" * 16
     rows = rows_as_printed()
-    result = compare(pa.Table.from_pylist([*rows, {**rows[0], "path": other, "coverage": 0.5}]), "dette-graw")
+    result = compared([*rows, {**rows[0], "path": other, "coverage": 0.5}])
     assert len(result.rows) == 86 and not result.passed
     assert [row.path for row in result.rows if row.p_adjusted < 0.01] == [other]
 
@@ -157,7 +156,7 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
     rows = rows_as_printed()
     rows[3].update(length_mean=math.nan, length_mcse=math.nan)
     rows[5].update(coverage=None, coverage_mcse=None)
-    result = compare(pa.Table.from_pylist(rows), "dette-graw")
+    result = compared(rows)
     assert [cell.kind for cell in result.missing] == ["unusable", "unusable"]
     assert not result.passed and result.verdict == "not refuted, and not all can be compared"
     nothing = compare(pa.Table.from_pylist(rows).slice(0, 0), "dette-graw")
@@ -165,12 +164,6 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
     assert not nothing.passed and nothing.verdict == "nothing to compare"
     assert list(nothing.power()) == []
     assert nothing.as_table().num_rows == 0
-
-
-def test_summary_without_a_measure_is_refused() -> None:
-    table = pa.Table.from_pylist(rows_as_printed()).drop_columns(["length_mcse"])
-    with pytest.raises(InputError, match="lacks length_mcse"):
-        compare(table, "dette-graw")
 
 
 def test_run_of_something_else_has_no_counterpart() -> None:
@@ -206,7 +199,7 @@ def test_a_correct_run_fails_about_once_in_a_hundred(replicates: int, runs: int)
                 length_mean=length + rounding + rng.normal(0, math.hypot(se, ours_se)),
                 length_mcse=ours_se,
             )
-        failed += not compare(pa.Table.from_pylist(rows), "dette-graw").passed
+        failed += not compared(rows).passed
     # 1% and three of its binomial standard errors.
     assert failed <= runs * 0.01 + 3 * math.sqrt(runs * 0.01 * 0.99)
 
@@ -215,7 +208,7 @@ def test_the_difference_that_is_found_is_found_with_that_probability():
     """Of m numbers one is off by what `detectable` says: the first step of Holm's test finds it so often."""
     rng = np.random.default_rng(1)
     spread = 0.02
-    whole = compare(pa.Table.from_pylist(rows_as_printed()), "dette-graw")
+    whole = compared(rows_as_printed())
     row = next(row for row in whole.rows if row.measure == "coverage")
     row = replace(row, ours_se=spread, printed_se=0.0, half_unit=0.0)
     comparison = Comparison("x", 0.01, [row] * 20)
@@ -225,7 +218,7 @@ def test_the_difference_that_is_found_is_found_with_that_probability():
     for _ in range(1000):
         z = rng.standard_normal(20)
         z[0] += middle / spread
-        found += holm([two_sided_p(value) for value in z])[0] < 0.01
+        found += holm(2 * stats.norm.sf(np.abs(z)))[0] < 0.01
     # 80%, and a little more, as the later steps of Holm's test are easier; 4 standard errors of 1000.
     assert 0.80 - 0.051 < found / 1000 < 0.80 + 0.051
 
@@ -241,7 +234,7 @@ def test_the_difference_that_is_found_is_found_with_that_probability():
 def test_coverages_do_not_pretend_to_be_precise(values: dict[str, Any], finished: int) -> None:
     rows = rows_as_printed()
     rows[0].update(values)
-    row = compare(pa.Table.from_pylist(rows), "dette-graw").rows[0]
+    row = compared(rows).rows[0]
     se = math.sqrt(0.88 * 0.12 / finished)
     assert row.ours_se == pytest.approx(se)
     assert row.z == pytest.approx((row.ours - 0.88) / math.sqrt(se**2 + 0.015**2 + 0.0005**2 / 3))

@@ -8,17 +8,11 @@ import pytest
 from scipy import stats
 
 from ldpflow.components.problems.column_law import column_law
-from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
+from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges
 from ldpflow.numerics.streams import PLANE
+from ldpflow.simulators.one_pass_kernel import gamma_table
 from tests.oracles import column_law as literal
 from tests.random.test_samplers import ALPHA, PLANES, raw, state
-
-SHAPES = (0.125, 20.0)
-
-
-@pytest.fixture(scope="module")
-def gamma_tables():
-    return {shape: gamma_table(shape) for shape in SHAPES}
 
 
 def draw(name, table, planes=1, key="k"):
@@ -55,19 +49,19 @@ def test_every_cell_of_a_column():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("shape", SHAPES)
-def test_draws_of_a_gamma_law(gamma_tables, shape):
+@pytest.mark.parametrize("shape", [0.125, 20.0])
+def test_draws_of_a_gamma_law(shape):
     u, _ = raw()
-    x = draw("gamma", gamma_tables[shape])
+    x = draw("gamma", gamma_table(shape))
     with mp.workdps(30):
         for k in range(0, 4000, 50):
             p = mp.gammainc(mp.mpf(shape), 0, mp.mpf(float(x[k])), regularized=True)
             assert abs(p - mp.mpf(float(u[k]))) < 2e-15
 
 
-def test_smallest_and_largest_draws_of_a_gamma_law(gamma_tables):
+def test_smallest_and_largest_draws_of_a_gamma_law():
     """Relative precision in the lower tail, where a probability says little."""
-    table = gamma_tables[0.125].reshape(-1, 8)
+    table = gamma_table(0.125).reshape(-1, 8)
     for cell in (0, 1, 17, 300, HALF - 1):
         t = cell_edges()[cell] + 2.0 ** (cell // 16 - 53) / 32  # the middle: p = 0
         with mp.workdps(40):
@@ -78,12 +72,12 @@ def test_smallest_and_largest_draws_of_a_gamma_law(gamma_tables):
                 assert abs(excess / (density * x)) < 1e-14
 
 
-def test_law_of_many_draws(gamma_tables):
+def test_law_of_many_draws():
     """Kolmogorov and Smirnov, and both tails as counts; fails with probability 6e-4 if all is well."""
     column = column_law(literal.example_column())
     cases = [
         ("empirical", column.sampling_table(), column.cdf_values),
-        ("gamma", gamma_tables[0.125], stats.gamma(0.125).cdf),
+        ("gamma", gamma_table(0.125), stats.gamma(0.125).cdf),
     ]
     for name, table, cdf in cases:
         u = cdf(draw(name, table, PLANES, key=f"many-{name}"))

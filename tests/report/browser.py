@@ -11,18 +11,10 @@ from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--no-default-browser-check",
-    "--disable-extensions",
-)
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--no-default-browser-check", "--disable-extensions",
+)  # fmt: skip
 
 
 def missing() -> str:

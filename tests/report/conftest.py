@@ -22,9 +22,7 @@ STUDY = {
     "grid": {"n": [100, 1000], "level": 0.9},
     "method": [
         {"kind": "BB", "beta": [0.6, 0.75, 0.95], "B": 50},
-        {"kind": "BM"},
-        {"kind": "SN"},
-        {"kind": "oracle"},
+        *({"kind": kind} for kind in ("BM", "SN", "oracle")),
     ],
 }
 

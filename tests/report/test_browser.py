@@ -17,7 +17,7 @@ from ldpflow.report.results import Results, rank_series
 from ldpflow.study import Study
 from tests.oracles.transcript import SETTINGS, demo
 from tests.report.browser import browser, complaints, missing, opened, requests, resize
-from tests.report.test_trajectory_plot import STUDY as FOLLOWED
+from tests.report.test_figures import FOLLOWED
 from tests.transcripts.conftest import as_table
 
 pytestmark = [
@@ -36,6 +36,18 @@ def is_drawn(page: Any) -> Any:
     return page.execute_script("return document.documentElement.dataset.drawn")
 
 
+def drawn_figures(page: Any) -> list[str]:
+    """Names of the figures, each with marks. Nothing makes a reader scroll sideways but a wide table."""
+    assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    marks = "svg .role-mark path, svg .role-mark line"
+    counts = page.execute_script(
+        "return [...document.querySelectorAll('.chart[role]')]"
+        f".map(c => [c.dataset.figure, c.querySelectorAll('{marks}').length])"
+    )
+    assert all(count >= 3 for _, count in counts), counts
+    return [name for name, _ in counts]
+
+
 def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
@@ -45,30 +57,16 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
     for width in (1280, 390):
         resize(page, width)
         opened(page, file.as_uri())
-        charts = page.find_elements(By.CSS_SELECTOR, ".chart[role]")
-        assert len(charts) >= 7
-        for chart in charts:
-            marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
-            assert len(marks) > 3, chart.get_attribute("data-figure")
-        # Nothing makes a reader scroll sideways; wide tables scroll by themselves.
-        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-
-        def column(number: int) -> list[float]:
-            cells = page.execute_script(
-                "return [...document.querySelectorAll('#cell-table tbody tr')]"
-                ".map(r => parseFloat(r.cells[arguments[0]].textContent))",
-                number,
-            )
-            return [float(cell) for cell in cells if cell is not None]
-
-        heads = [h.text for h in page.find_elements(By.CSS_SELECTOR, "#cell-table th")]
-        at = heads.index("coverage ± MCSE")
-        button = page.find_elements(By.CSS_SELECTOR, "#cell-table th button")[at]
+        assert len(drawn_figures(page)) >= 7
+        buttons = page.find_elements(By.CSS_SELECTOR, "#cell-table th button")
+        (at,) = (at for at, button in enumerate(buttons) if button.text == "coverage ± MCSE")
+        column = "return [...document.querySelectorAll('#cell-table tbody tr')]"
+        column += f".map(r => parseFloat(r.cells[{at}].textContent)).filter(x => !isNaN(x))"
         for descending in (False, True):
-            page.execute_script("arguments[0].click()", button)
-            assert column(at) == sorted(column(at), reverse=descending)
-
-        assert len(column(at)) == 40  # eight of 48 cells have no finished replicate
+            page.execute_script("arguments[0].click()", buttons[at])
+            found = page.execute_script(column)
+            # Eight of 48 cells have no finished replicate.
+            assert found == sorted(found, reverse=descending) and len(found) == 40
         content = "return getComputedStyle(document.querySelector('{}'), '::before').content"
         # In a narrow window each row names its columns, and nothing is beyond the edge.
         hidden = "return [...document.querySelectorAll('#which td, #failures td, #cell-table td')].filter("
@@ -107,24 +105,23 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
 def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    rows = [row | {"gamma": 0.5 + at / 100} for at in range(4) for row in results.rows]
+    rows = [row | {"gamma": 0.5 + at / 100} for at in range(6) for row in results.rows]
     rank_series(rows, results.method_settings)
     file = tmp_path / "report.html"
     file.write_text(report_html(dataclasses.replace(results, rows=rows)), encoding="utf-8")
     resize(page, 1280)
     opened(page, file.as_uri())
-    assert "worst by coverage" in page.execute_script(
-        "return document.querySelector('#length .shown').textContent"
-    )
-    drawn = "return document.querySelectorAll('#length .supplement svg').length"
-    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn))
+    words = page.execute_script("return document.querySelector('#length .shown').textContent")
+    assert "worst by coverage" in words
+    # Twelve rows of panels are two sheets of paper.
+    drawn = "return document.querySelectorAll('#length .supplement svg.marks').length"
+    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == 2)
     closed = "return [...document.querySelectorAll('main details:not([open])')]"
     closed += ".filter(d => !d.closest('form, .chart')).length"
-    assert page.execute_script(closed) > 3
-    page.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.execute_script(closed) == 0
-    page.execute_script("window.dispatchEvent(new Event('afterprint'))")
-    assert page.execute_script(closed) > 3
+    for event, is_open in (("afterprint", False), ("beforeprint", True), ("afterprint", False)):
+        page.execute_script(f"window.dispatchEvent(new Event('{event}'))")
+        count = page.execute_script(closed)
+        assert count == 0 if is_open else count > 3
 
 
 def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
@@ -175,12 +172,7 @@ def test_the_page_of_an_analysis(page: Any, tmp_path: Path) -> None:
     for width in (1280, 390):
         resize(page, width)
         opened(page, file.as_uri())
-        charts = page.find_elements(By.CSS_SELECTOR, ".chart")
-        assert [chart.get_attribute("data-figure") for chart in charts] == ["progress-0", "intervals-0"]
-        for chart in charts:
-            marks = chart.find_elements(By.CSS_SELECTOR, "svg .role-mark path, svg .role-mark line")
-            assert len(marks) >= 3, chart.get_attribute("data-figure")
-        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert drawn_figures(page) == ["progress-0", "intervals-0"]
         head = page.find_element(By.CSS_SELECTOR, "#rows th button")
         page.execute_script("arguments[0].click()", head)
         names = [cell.text for cell in page.find_elements(By.CSS_SELECTOR, "#rows tbody td:first-child")]

@@ -6,45 +6,35 @@ import dataclasses
 import json
 import re
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from ldpflow.cli import main
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report import charts
 from ldpflow.report.answers import findings
 from ldpflow.report.charts import FORMATS
-from ldpflow.report.figures import CURVES, MEASURES, cells_of
+from ldpflow.report.export import export_duckdb
+from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure, shown_curves
+from ldpflow.report.page import draw_figures
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import STATISTICS
+from ldpflow.study import Study
 from tests.cli.conftest import cell
+from tests.studies import changed
 
 
-def values(spec: Any) -> list[dict[str, Any]]:
-    """Every row of data in a chart, wherever it stands."""
-    if isinstance(spec, list):
-        return list(chain.from_iterable(map(values, spec)))
-    if not isinstance(spec, dict):
-        return []
-    found = list(chain.from_iterable(spec.get("datasets", {}).values()))
-    data = spec.get("data")
-    found += data.get("values", []) if isinstance(data, dict) else []
-    return found + [row for part in ("layer", "concat") for row in values(spec.get(part, []))]
-
-
-NEED_MORE = ("paper", "protocols", "rates", "risk", *CURVES)  # than the run of this file holds
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in FIGURES if name not in NEED_MORE])
-def test_every_figure_is_a_chart_with_a_text(results: Results, name: str) -> None:
-    spec = FIGURES[name].chart(results).to_dict()
-    assert len(spec["description"]) > 60
-    assert "NaN" not in json.dumps(spec)
+def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a chart's data."""
+    return list(spec["data"]["values"])
 
 
 def test_coverage_is_the_summarys(results: Results) -> None:
@@ -56,18 +46,12 @@ def test_coverage_is_the_summarys(results: Results) -> None:
     assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
 
 
-def tick_labels(chart: Any) -> set[str]:
-    """The texts at the ticks of the horizontal axes, as they are drawn."""
-    drawn = FORMATS[".svg"](chart.to_json())
-    axes = re.findall(r'aria-label="X-axis.*?role-axis-label.*?</g>', drawn, flags=re.S)
-    assert axes
-    return {text for axis in axes for text in re.findall(r"<text[^>]*>([^<]+)</text>", axis)}
-
-
 @pytest.mark.parametrize("figure", ["coverage", "length"])
 def test_ticks_are_labelled_with_the_values_themselves(results: Results, figure: str) -> None:
+    drawn = FORMATS[".svg"](FIGURES[figure].chart(results, "beta").to_json())
+    axes = re.findall(r'aria-label="X-axis.*?role-axis-label.*?</g>', drawn, flags=re.S)
+    labels = {text for axis in axes for text in re.findall(r"<text[^>]*>([^<]+)</text>", axis)}
     only_coverage = set() if figure == "coverage" else {"0.95"}  # no interval: too few blocks
-    labels = tick_labels(FIGURES[figure].chart(results, "beta"))
     assert labels == {"0.6", "0.75", "0.95"} - only_coverage
 
 
@@ -79,34 +63,35 @@ def with_n(results: Results, users: Sequence[int]) -> Results:
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if name != "protocols"])
 def test_every_mean_has_its_monte_carlo_interval(results: Results, name: str) -> None:
-    column = MEASURES[name].column
-    error = MEASURES[name].error
-    drawn = [row for row in values(FIGURES[name].chart(results).to_dict()) if "y" in row]
+    what = MEASURES[name]
+    drawn = values(FIGURES[name].chart(results).to_dict())
     assert drawn and all(row["low"] <= row["y"] <= row["high"] for row in drawn)
-    if name != "coverage":
-        halves = [1.959964 * row[error] for row in cells_of(results, name) if row.get(column) is not None]
-        for row in drawn:
-            assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
+    rows = [row for row in cells_of(results, name) if name != "coverage" and row.get(what.column) is not None]
+    halves = [1.959964 * row[what.error] for row in rows]
+    for row in drawn if halves else []:
+        assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
 
 
-def test_coverages_stand_side_by_side_at_the_rank_of_their_n_and_lengths_at_their_n(
-    results: Results,
-) -> None:
+def test_coverages_stand_side_by_side_and_lengths_at_their_n(results: Results) -> None:
     users = (100, 1000, 500_000)
     drawn = values(FIGURES["coverage"].chart(with_n(results, users)).to_dict())
     assert all(round(row["place"]) == users.index(row["x"]) for row in drawn)
     assert len({(row["panel"], row["place"]) for row in drawn}) == len(drawn)
     many = [100 * 2**i for i in range(9)]
     for figure, place in (("coverage", many), ("length", many), ("length", users)):
-        drawn = [r for r in values(FIGURES[figure].chart(with_n(results, place)).to_dict()) if "x" in r]
+        drawn = values(FIGURES[figure].chart(with_n(results, place)).to_dict())
         assert {row["x"] for row in drawn} == {*place} and not any("place" in row for row in drawn)
 
 
-def test_what_cannot_be_drawn_is_refused(results: Results) -> None:
-    with pytest.raises(InputError, match="^x: "):
-        FIGURES["coverage"].chart(results, "multiplier")
-    with pytest.raises(InputError, match="published"):
-        FIGURES["paper"].chart(results)
+def test_what_cannot_be_drawn_is_refused(results: Results, followed: Results) -> None:
+    for run, figure, x, said in (
+        (results, "coverage", "multiplier", "^x: "),
+        (results, "paper", "n", "published"),
+        (followed, "loss", "n", "statistic"),
+        (followed, "distance", "mu", "n or step"),
+    ):
+        with pytest.raises(InputError, match=said):
+            FIGURES[figure].chart(run, x)
 
 
 def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) -> None:
@@ -142,22 +127,196 @@ def full_row() -> dict[str, Any]:
     return dict(items) | more | {"coverage_failures_as_misses": 0.88, "oracle_length": 0.009}
 
 
+def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
+    methods = [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}, {"kind": "BM"}, {"kind": "SN"}]
+    study = changed(
+        replicates=8, problem__tau=0.5, mechanism__epsilon=1.0, grid={"n": 300, "level": 0.9}, method=methods
+    )
+    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
+    results = Results.load(tmp_path / "run")
+    for name in ("coverage", "length"):
+        chart = FIGURES[name].chart(results, "beta")
+        data = values(chart.to_dict())
+        assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
+        assert len({(row["series"], row["x"]) for row in data}) == len(data)
+        assert chart.usermeta["left_out"] == "Left out: BM, SN, which have no beta."
+        assert "left_out" not in FIGURES[name].chart(results, "n").usermeta
+
+
 def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_colours_can_be_seen_on_both_pages() -> None:
+def test_colours_can_be_seen_on_both_pages_and_told_apart() -> None:
     used = [*charts.METHODS.values(), *charts.OTHERS, charts.GREY, *charts.MISSES.values(), *charts.ramp(10)]
     for colour in used:
         for page in ("#ffffff", "#14171c"):
             light, dark = sorted((luminance(colour), luminance(page)), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 3.0, (colour, page)
+    for count in (1, 5, 6, 14):
+        names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
+        found = charts.colours(names)
+        assert set(found) == set(names) and len(set(found.values())) == len(names)
 
 
-@pytest.mark.parametrize("count", [1, 5, 6, 14])
-def test_no_two_series_have_the_same_colour(count: int) -> None:
-    names = ["BB", "TR", *(f"dp_{i}" for i in range(count))]
-    found = charts.colours(names)
-    assert set(found) == set(names) and len(set(found.values())) == len(names)
+# Trajectories: the store's numbers, theory's lines, and runs without intervals
+
+FOLLOWED = {
+    "name": "followed",
+    "seed": 3,
+    "replicates": 12,
+    "problem": {"kind": "linear_regression", "coefficients": [[1.0], [1.0, -1.0]]},
+    "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
+    "algorithm": {"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4},
+    "grid": {"n": 200},
+    "trajectory": {"points": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def followed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "followed"
+    run_study(Study.from_mapping(FOLLOWED), folder, engine="serial")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def followed(followed_run: Path) -> Results:
+    return Results.load(followed_run)
+
+
+def invented(followed: Results, stat: str) -> Results:
+    """Two algorithms at two epsilons over many epochs of one data set: n stays, the step moves."""
+    empty = dict.fromkeys(followed.trajectories.column_names)
+    rows = [
+        empty
+        | {"path": f"p{algorithm}{epsilon}", "algorithm": algorithm, "epsilon": epsilon, "gamma": momentum}
+        | {"n": 500, "step": step, "stat": stat, "mean": 1.0 / step, "mcse": 0.01}
+        | {"replicates": 20, "failures": 0}
+        for algorithm, momentum in (("dp_gd", None), ("dp_nsgd", 0.9))
+        for epsilon in (1.0, 4.0)
+        for step in (1, 10, 100)
+    ]
+    table = pa.Table.from_pylist(rows, schema=followed.trajectories.schema)
+    return dataclasses.replace(followed, trajectories=table)
+
+
+def test_every_statistic_has_one_figure() -> None:
+    drawn = [stat for curves in CURVES.values() for stat in curves.statistics]
+    assert sorted([*drawn, "avg_pre_sq"]) == sorted(STATISTICS)
+
+
+@pytest.mark.thorough
+def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Results) -> None:
+    points = shown_curves(followed, "distance", "n")
+    panels = [f"d = {d}, \u03b3 = {gamma}" for d in (1, 2) for gamma in (0.3, 0.6)]
+    assert list(dict.fromkeys(p["panel"] for p in points)) == panels
+    assert {p["series"] for p in points} == {"μ = 1", "μ = 2"}
+    assert len(points) == 8 * 2 * 4
+    stored = {r["mean"] for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")}
+    assert {p["y"] for p in points} == stored
+    assert all(p["low"] < p["y"] < p["high"] and "limit" in p for p in points)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("distance", "leading term"), ("excess-loss", "proved bound")])
+def test_theory_is_drawn_beside(followed: Results, name: str, kind: str) -> None:
+    spec = FIGURES[name].chart(followed).to_dict()
+    text = json.dumps(spec)
+    assert f"'{kind}'" in text and "NaN" not in text
+    dashes = spec["spec"]["layer"][1]["encoding"]["strokeDash"]
+    assert dashes["legend"]["values"] == ["simulated", kind]
+    if name == "excess-loss":
+        assert "None of 64 points lie above the proved bound" in spec["description"]
+
+
+def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
+    results = invented(followed, "gradient_norm")
+    points = shown_curves(results, "gradient-norm", "n")
+    assert {p["across"] for p in points} == {"step"} and {p["x"] for p in points} == {1, 10, 100}
+    assert {p["series"] for p in points} == {"dp_gd", "dp_nsgd"}
+    assert {p["panel"] for p in points} == {"ε = 1", "ε = 4"}
+    assert "gradient" in FIGURES["gradient-norm"].chart(results).to_dict()["description"]
+    share = FIGURES["clipped"].chart(invented(followed, "clipped")).to_dict()
+    assert "type" not in share["spec"]["layer"][-1]["encoding"]["y"]["scale"]  # linear: it may touch 0
+
+
+def test_a_report_without_intervals(
+    followed_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.html"
+    assert main(["report", str(followed_run), "-o", str(file)]) == 0
+    assert "a.html: 8 followed paths" in capsys.readouterr().out
+    shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
+    for said in (
+        "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
+        "Distance to the optimum", "Excess loss", "All 64 means that theory bounds", "last_exc",
+    ):  # fmt: skip
+        assert said in shell
+    assert shell.count('role="img"') == 2
+    for absent in ("At a glance", "All cells", "nominal level", "Interval methods"):
+        assert absent not in shell
+    assert main(["plot", str(followed_run), "excess-loss", "-o", str(tmp_path / "a.svg")]) == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert main(["plot", str(followed_run), "coverage"]) == 2
+
+
+def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:
+    file = tmp_path / "study.duckdb"
+    export_duckdb(followed, file)
+    with duckdb.connect(str(file), read_only=True) as db:
+        assert db.execute("SELECT count(*) FROM trajectories").fetchone() == (8 * 12 * 4,)
+        means = "(SELECT path, n, avg(last_sq) AS m FROM trajectories GROUP BY ALL)"
+        same = db.execute(
+            f"SELECT count(*) FROM trajectory_summary s JOIN {means} t USING (path, n) "
+            "WHERE s.stat = 'last_sq' AND abs(s.mean / t.m - 1) < 1e-12"
+        )
+        assert same.fetchone() == (32,)
+
+
+# Protocols: a line per protocol, its default interval, and the bound beneath them all
+
+PROTOCOLS = {
+    "name": "protocols",
+    "seed": 3,
+    "replicates": 40,
+    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
+    "mechanism": {"kind": "randomized_response", "epsilon": [1.0, 4.0], "sampling": "private_bit"},
+    "algorithm": {"kind": "ldp_sgd"},
+    "protocol": {"kind": ["rounds", "haar", "grr"], "epsilon": [1.0, 4.0], "range": [-6.3, 9.7]},
+    "grid": {"n": [1000, 10000]},
+    "method": [{"kind": "oracle"}, {"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
+}
+
+
+@pytest.fixture(scope="module")
+def protocols(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("runs") / "protocols"
+    run_study(Study.from_mapping(PROTOCOLS), folder, engine="serial")
+    return Results.load(folder)
+
+
+def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protocols: Results) -> None:
+    rows = {(row["series"], row["tau"], row["epsilon"], row["n"]): row for row in default_rows(protocols)}
+    assert len(rows) == len(default_rows(protocols))
+    assert {name for name, *_ in rows} == {"ldp_sgd", "rounds", "haar", "grr"}
+    assert not any(row["limits"] == "line" for row in rows.values())
+    # GRR's intervals of the .9-quantile at n = 1000 end at the range.
+    assert ("grr", 0.9, 1.0, 1000) not in rows
+    row = rows["haar", 0.5, 1.0, 10000]
+    error = np.sqrt(1.1706736 / 10000) * np.sqrt(2 * np.pi)
+    assert row["bound"] == pytest.approx(2 * 1.6448536 * error, rel=1e-6)
+    assert row["length_mean"] > row["bound"]
+
+
+def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols: Results) -> None:
+    (chart,) = (chart for name, _, chart in draw_figures(protocols) if name == "protocols")
+    spec = chart.to_dict()
+    assert str(spec).count("'type': 'log'") >= 2
+    data = values(spec)
+    assert {row["series"] for row in data} == {"ldp_sgd", "rounds", "haar", "grr"}
+    assert len({row["panel"] for row in data}) == 4 and len(data) == len(default_rows(protocols))
+    rows = [{**row, "protocol": None} for row in protocols.rows]
+    with pytest.raises(InputError, match="protocol"):
+        measure(dataclasses.replace(protocols, rows=rows), "n", "protocols")

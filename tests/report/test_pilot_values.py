@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -37,53 +38,42 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> lf.Run:
         return lf.sweep(study, folder / "run", executor="serial")
 
 
-def printed(run: lf.Run, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints."""
-    assert main([words[0], run.out, *words[1:]]) == 0
-    shown = capsys.readouterr()
-    return shown.out + shown.err
-
-
-def test_the_run_has_the_table(run: lf.Run) -> None:
-    """Or the tests below would show nothing."""
-    assert len(HEXADECIMAL.findall((Path(run.out) / "study.toml").read_text())) > 30
-
-
 def test_report_and_displays_are_without_it(run: lf.Run, tmp_path: Path) -> None:
+    """The text in the report is a study file that gives the paths of the run from the pilot's file."""
+    # Or this file would show nothing.
+    assert len(HEXADECIMAL.findall((Path(run.out) / "study.toml").read_text())) > 30
     page = Path(run.report(tmp_path / "report.html")).read_text()
     assert not HEXADECIMAL.search(page) and "law_table is left out" in page
     study: Any = run.study
     texts = [repr(study), repr(study.components()), repr(study.simulators()), repr(study.problem[0])]
     texts += [repr(study.simulators()[0].problem.data_law()), run._repr_html_(), json.dumps(run.provenance)]
     assert not any(HEXADECIMAL.search(text) for text in texts)
+    text = re.search(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
+    assert text is not None
+    found = unescape(text[1])
+    assert "law_table" not in json.dumps(parse_toml(found, "study"))
+    again = lf.Study.from_toml(found)
+    assert [s.key for s in again.simulators()] == [s.key for s in study.simulators()]
 
 
-def test_what_commands_print_is_without_it(run: lf.Run, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = (
-        "cite", "cite --text", "summary --format json", "summary --format csv", "explain", "check",
-        "replay --replicate 3",
-    )  # fmt: skip
-    for command in commands:
-        assert not HEXADECIMAL.search(printed(run, capsys, *command.split())), command
-
-
-def test_files_for_others_are_without_it(
-    run: lf.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command",
+    ["cite", "cite --text", "summary --format json", "summary --format csv", "explain", "check",
+     "replay --replicate 3"],
+)  # fmt: skip
+def test_what_commands_print_is_without_it(
+    run: lf.Run, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    printed(run, capsys, "export", "-o", str(tmp_path / "study.duckdb"))
-    with duckdb.connect(str(tmp_path / "study.duckdb"), read_only=True) as db:
+    name, *options = command.split()
+    assert main([name, run.out, *options]) == 0
+    assert not HEXADECIMAL.search("".join(capsys.readouterr()))
+
+
+def test_files_for_others_are_without_it(run: lf.Run, tmp_path: Path) -> None:
+    file = str(tmp_path / "study.duckdb")
+    assert main(["export", run.out, "-o", file]) == 0
+    with duckdb.connect(file, read_only=True) as db:
         for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             assert not HEXADECIMAL.search(repr(db.execute(f"FROM {name}").fetchall())), name
     for name in ("summary.parquet", "paths.parquet"):
         assert not HEXADECIMAL.search((Path(run.out) / name).read_bytes().decode("latin-1")), name
-
-
-def test_the_study_of_the_report_reads_the_file_again(run: lf.Run, tmp_path: Path) -> None:
-    """The text is a study file that gives the paths of the run, as long as the pilot is there."""
-    page = Path(run.report(tmp_path / "report.html")).read_text()
-    text = re.search(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
-    assert text is not None
-    found = text[1].replace("&#34;", '"').replace("&#39;", "'")
-    assert "law_table" not in json.dumps(parse_toml(found, "study"))
-    again = lf.Study.from_toml(found)
-    assert [s.key for s in again.simulators()] == [s.key for s in run.study.simulators()]

@@ -20,6 +20,7 @@ from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.studies import changed
 
 
 def arrival(bias, start, steps, k=60.0):
@@ -28,15 +29,8 @@ def arrival(bias, start, steps, k=60.0):
 
 def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5):
     """A prediction and a row of a summary with this bias; the oracle's standard error is 1."""
-    row = {
-        "bias": measured,
-        "empirical_se": empirical_se,
-        "theta0": 0.0,
-        "truth": 72.3,
-        "gamma": gamma,
-        "n": n,
-    }
-    return PredictedBias(found, row)
+    row = {"bias": measured, "empirical_se": empirical_se, "gamma": gamma, "n": n}
+    return PredictedBias(found, row | {"theta0": 0.0, "truth": 72.3})
 
 
 @pytest.mark.parametrize(
@@ -59,11 +53,8 @@ def test_sentence():
     for words in ("2.6 relaxation times", "0 to 70 of 72.3", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
         assert words in text
     large = beside(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 2.0, 0.51).sentence()
-    assert large.startswith("Steps too large for the average: 60.0 relaxation times")
-    assert (
-        "+0.25 (start) and +1.25 (steps) empirical SE, measured +1.00: take another centre, such as TR"
-        in large
-    )
+    for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
+        assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
     assert "theta went" not in beside(Arrival(10.0, 1.0, -3.0, -3.0, 0.0, 1.0, math.nan), -3.1).sentence()
 
@@ -71,11 +62,7 @@ def test_sentence():
 @pytest.mark.parametrize(
     ("b", "k", "advice"),
     [
-        (
-            0.6,
-            500.0,
-            "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR, which is not",
-        ),
+        (0.6, 500.0, "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR,"),
         # Too short for smaller steps: (250 * .6 / 60)^2 = 6.25 times the users make both possible.
         (0.6, 60.0, "which is not in this run, or about n = 620,000 and c times 0.17, or a larger gamma;"),
         # The steps widen the average's distribution, and leave no bias that a rate could tell.
@@ -88,19 +75,20 @@ def test_against_a_bias_of_steps(b, k, advice):
         assert advice in beside(wide, sign * b, gamma=0.51).sentence()
 
 
-def test_advice_on_another_centre_is_by_what_the_run_has_measured():
-    found = replace(arrival(1.0, 0.0, 1.0, k=500.0))
-    measured = {"method": "TR", "degree": 2, "burn_in": "n^0.4", "variance": "known", "level": 0.9}
-    for coverage, words in (
-        (0.92, "another centre (here TR 0.9200 ± 0.0090"),
-        (0.7, "(none here is shown to hold its level: TR 0.7"),
-    ):
-        misses = {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_mcse": 0.009}
-        text = beside(found, 1.0, gamma=0.51).sentence([measured | misses | {"replicates": 1000, "n": 9}])
-        assert words in text and "such as TR" not in text
-    unsure = {"coverage_failures_as_misses": 0.9, "coverage_failures_as_misses_mcse": 0.03}
-    text = beside(found, 1.0, gamma=0.51).sentence([measured | unsure | {"replicates": 100, "n": 9}])
-    assert "none here is shown to hold its level: TR 0.900" in text, "too few replicates to recommend it"
+@pytest.mark.parametrize(
+    ("coverage", "replicates", "words"),
+    [
+        (0.92, 1000, "another centre (here TR 0.9200 ± 0.0090"),
+        (0.7, 1000, "(none here is shown to hold its level: TR 0.7"),
+        (0.9, 100, "(none here is shown to hold its level: TR 0.9"),  # too few replicates
+    ],
+)
+def test_advice_on_another_centre_is_by_what_the_run_has_measured(coverage, replicates, words):
+    measured = {"method": "TR", "degree": 2, "burn_in": "n^0.4", "variance": "known", "level": 0.9, "n": 9}
+    measured |= {"coverage_failures_as_misses": coverage, "coverage_failures_as_misses_mcse": 0.009}
+    found = beside(arrival(1.0, 0.0, 1.0, k=500.0), 1.0, gamma=0.51)
+    text = found.sentence([measured | {"replicates": replicates}])
+    assert words in text and "such as TR" not in text
 
 
 def test_a_nearer_start_is_advised_where_the_start_makes_the_bias():
@@ -135,20 +123,14 @@ def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory):
     """128 replicates of the exponential law of scale 31.4 with the default steps, n = 20,000."""
-    study = Study.from_mapping(
-        {
-            "name": "lost",
-            "seed": 5,
-            "replicates": 128,
-            "problem": {"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": [31.4, 0.2]},
-            "mechanism": {"kind": "randomized_response", "epsilon": 1},
-            "algorithm": {"kind": "ldp_sgd", "gamma": 0.51},
-            "grid": {"n": [20_000], "level": [0.9]},
-            "method": [{"kind": "oracle"}, {"kind": "BM"}, {"kind": "TR"}],
-        }
-    )
+    study = changed(
+        seed=5, replicates=128, algorithm__gamma=0.51, mechanism__epsilon=1,
+        method=[{"kind": ["oracle", "BM", "TR"]}],
+        problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": [31.4, 0.2]},
+        grid={"n": [20_000], "level": [0.9]},
+    )  # fmt: skip
     folder = tmp_path_factory.mktemp("lost")
-    run_study(study, folder, engine="serial")
+    run_study(Study.from_mapping(study), folder, engine="serial")
     return RunStore(folder)
 
 
@@ -219,9 +201,9 @@ def test_explain_names_start_and_steps(lost):
         if row["method"] == "TR":
             assert "relaxation times, theta went" not in text
         elif row["scale"] == 31.4:
-            assert "mainly bias from the start" in text
+            assert re.search("mainly bias of .* SE, start:", text)
             assert re.search(
                 r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
             )
         else:
-            assert "Steps too large" in text and "mainly bias from the size of the steps" in text
+            assert "Steps too large" in text and re.search("mainly bias of .* SE, steps:", text)

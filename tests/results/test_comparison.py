@@ -1,16 +1,25 @@
-"""What can be compared with what in a run, and what is refused."""
+"""What can be compared with what in a run; contrasts by hand, by McNemar and against repeated studies."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.comparison import comparisons
-from ldpflow.results.summary import stored_cells, stored_paths, summary_of
+from ldpflow.results.comparison import compare_cells, stored_comparisons
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.oracles.rows_in_cells import cells_of
+from tests.results.test_measures import rows
 from tests.studies import changed
+
+
+def compared(run, by, baseline=None):
+    return stored_comparisons(run, by, baseline).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -25,31 +34,27 @@ def run(tmp_path_factory):
     )
     out = tmp_path_factory.mktemp("comparison") / "run"
     run_study(study, out, engine="serial")
-    store = RunStore(out)
-    return list(stored_cells(store, damaged="refuse")), stored_paths(store.replicates, damaged="refuse")
+    return RunStore(out)
 
 
 def test_methods_on_the_same_paths(run):
-    found = comparisons(*run, by="method")
+    found = compared(run, "method")
     assert len(found) == 2 * 2 * 2 * 2 * 2  # tau, epsilon, gamma, n; two against the first
-    assert {(c.differs["method"], c.differs["beta"]) for c in found} == {("BB", 0.85), ("SN", None)}
-    assert {c.baseline for c in found} == {"BB beta=0.75"} and {c.result.pairs for c in found} == {64}
+    assert {(row["method"], row["beta"]) for row in found} == {("BB", 0.85), ("SN", None)}
+    assert {row["vs"] for row in found} == {"BB beta=0.75"} and {row["pairs"] for row in found} == {64}
 
 
 def test_a_difference_is_the_difference_of_the_summaries(run):
-    cells, paths = run
-    summary = summary_of(cells, paths).to_pylist()
-
-    def of(c, **own):
-        wanted = {**c.shared, **own}
-        (row,) = (r for r in summary if all(r.get(k) == v for k, v in wanted.items() if k in r))
-        return row
-
-    for c in comparisons(cells, paths, by="epsilon"):
-        mine, other = of(c, epsilon=1.0), of(c, epsilon=0.5)
-        assert c.differs == {"epsilon": 1.0} and c.baseline == "0.5"
-        assert c.result.coverage_difference == pytest.approx(mine["coverage"] - other["coverage"])
-        assert c.result.length_ratio == pytest.approx(mine["length_mean"] / other["length_mean"])
+    summary = run.read_summary().to_pylist()
+    names = ("tau", "gamma", "n", "method", "beta")
+    cells = {(*(row[name] for name in names), row["epsilon"]): row for row in summary}
+    found = compared(run, "epsilon")
+    for row in found:
+        mine, other = (cells[*(row[name] for name in names), epsilon] for epsilon in (1.0, 0.5))
+        assert (row["epsilon"], row["vs"]) == (1.0, "0.5")
+        assert row["coverage_difference"] == pytest.approx(mine["coverage"] - other["coverage"])
+        assert row["length_ratio"] == pytest.approx(mine["length_mean"] / other["length_mean"])
+    assert len(found) == 24
 
 
 def test_budgets_that_are_settings_are_not_mixed(tmp_path):
@@ -57,23 +62,25 @@ def test_budgets_that_are_settings_are_not_mixed(tmp_path):
     tables = {"problem": {"kind": "quadratic"}, "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}}
     study = changed(replicates=8, grid={"n": 200, "level": 0.9}, method=[{"kind": ["BM", "SN"]}], **tables)
     run_study(Study.from_mapping(study), tmp_path, engine="serial")
-    store = RunStore(tmp_path)
-    cells = list(stored_cells(store, damaged="refuse"))
-    paths = stored_paths(store.replicates, damaged="refuse")
-    found = comparisons(cells, paths, by="method")
-    assert [(c.differs["method"], c.shared["mu"]) for c in found] == [("SN", 1.0), ("SN", 2.0)]
-    found = comparisons(cells, paths, by="mu")
-    assert [(c.shared["method"], c.differs) for c in found] == [("BM", {"mu": 2.0}), ("SN", {"mu": 2.0})]
+    for by, expected in (
+        ("method", [("SN", 1.0, "BM"), ("SN", 2.0, "BM")]),
+        ("mu", [("BM", 2.0, "1.0"), ("SN", 2.0, "1.0")]),
+    ):
+        found = compared(RunStore(tmp_path), by)
+        assert [(row["method"], row["mu"], row["vs"]) for row in found] == expected
 
 
-@pytest.mark.parametrize(("by", "count"), [("gamma", 24), ("beta", 16), ("n", 24)])
-def test_by_one_setting(run, by, count):
-    assert len(comparisons(*run, by=by)) == count
-
-
-def test_a_baseline_that_is_named(run):
-    assert {c.baseline for c in comparisons(*run, by="method", baseline="SN")} == {"SN"}
-    assert {c.baseline for c in comparisons(*run, by="n", baseline="4e2")} == {"400"}
+@pytest.mark.parametrize(
+    ("by", "baseline", "count", "vs"),
+    [
+        ("gamma", None, 24, "0.6"),
+        ("beta", None, 16, "0.75"),
+        ("n", "4e2", 24, "400"),
+        ("method", "SN", 32, "SN"),
+    ],
+)
+def test_by_one_setting_and_with_a_baseline(run, by, baseline, count, vs):
+    assert [row["vs"] for row in compared(run, by, baseline)] == [vs] * count
 
 
 @pytest.mark.parametrize(
@@ -88,7 +95,7 @@ def test_a_baseline_that_is_named(run):
 )
 def test_refused(run, by, baseline, field):
     with pytest.raises(InputError, match=field):
-        comparisons(*run, by=by, baseline=baseline)
+        compared(run, by, baseline)
 
 
 def test_private_bits_drawn_directly_have_no_users_to_share():
@@ -96,3 +103,69 @@ def test_private_bits_drawn_directly_have_no_users_to_share():
         mechanism = {"kind": "randomized_response", "epsilon": [1, 2], "sampling": sampling}
         plans = Study.from_mapping(changed(mechanism=mechanism, problem__tau=0.5)).plans()
         assert len({plan.simulator.users_key() for plan in plans}) == users
+
+
+def contrast(first, second, paired=True):
+    """Of the tables of two cells; unpaired if the rows of one are made of several replicates."""
+    (a,), (b,) = (cells_of(table)[1] for table in (first, second))
+    return compare_cells(a, b if paired else replace(b, runs=2))
+
+
+def test_by_hand():
+    """Five replicates; the first has failed in one of the two, which is a miss; the last is in one only."""
+    a = rows([0.0, 0.0, 3.0, 0.0], half=[1.0, 1.0, 2.0, 3.0], failed=[0])
+    b = rows([0.0, 3.0, 3.0, 0.0, 0.0], half=[1.0, 2.0, 1.0, 2.0, 1.0])
+    got = contrast(a, b)
+    # Pairs 0 to 3: covered (-, 1, 0, 1) and (1, 0, 0, 1); lengths (-, 2, 4, 6) and (2, 4, 2, 4).
+    assert (got.pairs, got.only_this, got.only_baseline) == (4, 1, 1)
+    assert got.coverage_difference == 0.0
+    assert got.coverage_difference_mcse == pytest.approx(np.std([-1, 1, 0, 0], ddof=1) / math.sqrt(4))
+    assert (got.undefined, got.undefined_baseline) == (0.25, 0.0)
+    assert got.length_ratio == pytest.approx(12 / 10)
+    psi = np.array([2, 4, 6]) / 4 - np.array([4, 2, 4]) / (10 / 3)
+    assert got.length_ratio_mcse == pytest.approx(1.2 * math.sqrt(np.sum(psi**2) / 6))
+
+
+def draw_pair(rng):
+    """Two methods on 300 replicates, whose lengths go together."""
+    x = rng.standard_normal(300)
+    width = np.sqrt(rng.chisquare(9, (2, 300)) / 9)
+    width[1] = 0.5 * (width[0] + width[1])
+    return rows(x, half=1.6 * width[0]), rows(x, half=1.7 * width[1])
+
+
+def draw_apart(rng):
+    """Two methods on 150 and 80 replicates of their own."""
+    first = rng.standard_normal(150), 1.6 * np.sqrt(rng.chisquare(9, 150) / 9)
+    second = rng.standard_normal(80) + 0.3, 1.2 * np.sqrt(rng.chisquare(9, 80) / 9)
+    return tuple(rows(x, half=half) for x, half in (first, second))
+
+
+@pytest.mark.parametrize(("paired", "draw", "pairs"), [(True, draw_pair, 300), (False, draw_apart, 80)])
+def test_mcse_against_repeated_studies(paired, draw, pairs):
+    """100 studies: the spread is known to 7%, and 30% are four standard errors."""
+    rng = np.random.default_rng(2)
+    found = [contrast(*draw(rng), paired) for _ in range(100)]
+    assert {(c.pairs, c.paired) for c in found} == {(pairs, paired)}
+    for name in ("coverage_difference", "length_ratio"):
+        spread = np.std([getattr(c, name) for c in found], ddof=1)
+        mcse = np.sqrt(np.mean([getattr(c, f"{name}_mcse") ** 2 for c in found]))
+        assert mcse == pytest.approx(spread, rel=0.3), name
+
+
+def test_no_pairs():
+    table = rows([1.0, 2.0])
+    got = contrast(table.slice(0, 1), table.slice(1, 1))
+    assert got.pairs == 0 and math.isnan(got.coverage_difference)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_an_undefined_interval_is_a_miss(paired):
+    """Undefined in 54 of 200, a method covers all others: behind one that covers 180 of all."""
+    x = np.where(np.arange(200) < 54, 3.0, 0.0)
+    steady = rows(np.where(np.arange(200) < 20, 3.0, 0.0), half=1.0)
+    got = contrast(rows(x, half=1.0, failed=list(range(54))), steady, paired)
+    assert got.coverage_difference == pytest.approx(146 / 200 - 180 / 200)
+    assert got.undefined == pytest.approx(0.27) and got.paired == paired
+    got = contrast(steady, rows(x, failed=list(range(200))), paired)
+    assert got.undefined_baseline == 1.0 and math.isnan(got.length_ratio)

@@ -12,9 +12,10 @@ import pytest
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.engine.run import run_study
-from ldpflow.report.page import report_html
+from ldpflow.report.page import commands, report_html
 from ldpflow.report.results import Results
 from ldpflow.results.design import StoredDesign, places_of, products
+from ldpflow.results.references import study_paragraph
 from ldpflow.store.provenance import chain_checksums
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
@@ -23,31 +24,23 @@ from tests.studies import changed
 SWEEP = ["sweep", "quickstart", "--n", "500", "--replicates", "20", "--quiet", "--engine", "serial"]
 
 
-def sections(run):
-    """Texts of the sections of a report, by id."""
-    text = re.sub(r"<script.*?</script>", "", report_html(Results.load(run)), flags=re.S)
-    found = re.findall(r'<section[^>]*id="([\w-]+)">(.*?)</section>', text, re.S)
-    return {name: unescape(re.sub(r"<[^>]+>", " ", words)) for name, words in found}
-
-
-def studies(run):
-    """Commands and study files of "To run it again"."""
-    text = report_html(Results.load(run)).partition('id="again"')[2].partition("Session:")[0]
-    blocks = [unescape(block) for block in re.findall(r"<pre><code>(.*?)</code></pre>", text, re.S)]
-    return blocks[0].splitlines(), blocks[1:]
+def described(run):
+    """Paragraph, commands and study files of a report."""
+    found = Results.load(run)
+    return study_paragraph(found.design, found.table, found.sessions), commands(found), found.design.texts
 
 
 def rows_again(run, folder, monkeypatch):
     """Rows of the run that the commands of the report make in another folder, from the studies in it."""
-    commands, texts = studies(run)
-    names = [re.match(r"ldpflow sweep (\S+)", command)[1] for command in commands]
+    _, typed, texts = described(run)
+    names = [re.match(r"ldpflow sweep (\S+)", command)[1] for command in typed]
     for name, text in zip(names, texts, strict=True):
         (folder / name).write_text(text)
     monkeypatch.chdir(folder)
-    for command in commands:
+    for command in typed:
         assert main([*command.split()[1:], "--quiet", "--engine", "serial"]) == 0
     (made,) = (folder / "runs").iterdir()
-    return made
+    return summary(made)
 
 
 def summary(run):
@@ -63,28 +56,26 @@ def test_a_budget_that_was_left_is_still_described(tmp_path, monkeypatch):
     run = tmp_path / "run"
     swept(run, "--epsilon", "0.5", "--epsilon", "1", "--method", "SN")
     swept(run, "--epsilon", "2", "--method", "SN")
-    found = sections(run)
-    assert "ε = 0.5, 1, 2" in found["studied"] and "epsilon = 0.5, 1 and 2" in found["methods"]
-    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+    assert "epsilon = 0.5, 1 and 2" in described(run)[0]
+    page = unescape(re.sub(r"<[^>]+>", " ", report_html(Results.load(run))))
+    assert "ε = 0.5, 1, 2" in page
+    assert rows_again(run, tmp_path, monkeypatch) == summary(run)
 
 
 def test_a_design_that_is_not_factorial_is_said_to_be_none(tmp_path, monkeypatch, capsys):
     run = tmp_path / "run"
     swept(run, "--epsilon", "1", "--tau", "0.5", "--method", "SN", "--n", "400")
     swept(run, "--epsilon", "1", "--tau", "0.5", "--tau", "0.9", "--method", "BM", "--replicates", "30")
-    found = sections(run)
-    assert "20 to 30 independent replicates" in found["methods"]
-    assert "not a full factorial design" in found["methods"] and "not a full factorial" in found["studied"]
-    assert "a full factorial design:" not in found["methods"]
-    commands, texts = studies(run)
-    assert len(commands) == len(texts) == 2
+    paragraph, typed, texts = described(run)
+    assert "20 to 30 independent replicates" in paragraph and "SN" in paragraph and "BM" in paragraph
+    assert "not a full factorial design" in paragraph and "a full factorial design:" not in paragraph
+    assert len(typed) == len(texts) == 2
     capsys.readouterr()
     assert main(["cite", str(run), "--text"]) == 0
-    paragraph = capsys.readouterr().out.strip()
-    assert "not a full factorial design" in paragraph and "SN" in paragraph and "BM" in paragraph
+    assert capsys.readouterr().out.strip() == paragraph
     assert main(["cite", str(run)]) == 0
     assert {"liu2023", "chen2020"} <= set(re.findall(r"@\w+\{(\w+),", capsys.readouterr().out))
-    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+    assert rows_again(run, tmp_path, monkeypatch) == summary(run)
 
 
 def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
@@ -96,32 +87,32 @@ def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
     run = tmp_path / "run"
     run_study(Study.from_mapping(study), run, engine="serial")
     run_study(Study.from_mapping(study | {"method": [{"kind": "BM"}]}), run, engine="serial")
-    assert "replicates = 23" in studies(run)[1][0]
-    assert summary(rows_again(run, tmp_path, monkeypatch)) == summary(run)
+    assert "replicates = 23" in described(run)[2][0]
+    assert rows_again(run, tmp_path, monkeypatch) == summary(run)
 
 
 def test_replicates_that_a_target_decided(tmp_path):
     run = tmp_path / "run"
     study = Study.load("quickstart").replace(n=[100, 500], epsilon=[1.0], method=["SN", "BM"])
     run_study(study, run, engine="serial", target_mcse=0.02, max_replicates=2000)
-    found = sections(run)
-    assert "--target-mcse 0.02" in found["again"] and "--max-replicates 2000" in found["again"]
-    assert "error of every coverage was at most 0.02" in found["methods"]
+    paragraph, (command,), _ = described(run)
+    assert "--target-mcse 0.02" in command and "--max-replicates 2000" in command
+    assert "error of every coverage was at most 0.02" in paragraph
 
 
 def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path):
     run = tmp_path / "run"
     swept(run, "--epsilon", "1", "--epsilon", "2", "--method", "SN")
-    commands, texts = studies(run)
-    assert commands == ["ldpflow sweep quickstart.toml --out runs/quickstart-again"]
-    assert texts == [lf.open_run(run).store.read_study()]
+    _, typed, texts = described(run)
+    assert typed == ["ldpflow sweep quickstart.toml --out runs/quickstart-again"]
+    assert texts == (lf.open_run(run).store.read_study(),)
     shutil.rmtree(next((run / "replicates").iterdir()))
     sessions = json.loads((run / "provenance.json").read_text())
     sessions[-1] |= {"ended": None}
     (run / "provenance.json").write_text(json.dumps(chain_checksums(sessions)))
     (run / "summary.parquet").unlink()
-    found = sections(run)
-    assert "1 of 2 cells have rows" in found["methods"] and "ε = 1, 2" in found["studied"]
+    assert "1 of 2 cells have rows" in described(run)[0]
+    assert Results.load(run).design.study["mechanism"]["epsilon"] == [1.0, 2.0]
 
 
 def rows_of(study, kept):

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.results.columns import COLUMNS, SUMMARY, group_keys
+from ldpflow.results.columns import COLUMNS, SUMMARY
 from ldpflow.results.explanation import dominance
-from ldpflow.results.measures import CHUNK, FEW, HEADROOM, one_dominates, total
+from ldpflow.results.measures import one_dominates, total
 from ldpflow.store.schema import REPLICATES
 from tests.oracles.rows_in_cells import cells_of, summarise
 
@@ -221,60 +219,21 @@ def test_errors_of_spread_and_skewness_need_replicates(name, few):
 @pytest.mark.parametrize(
     ("name", "law", "size", "band"),
     [
-        ("empirical_se", "exponential", 1000, 0.12),
-        ("skewness", "exponential", 1000, 0.14),
-        ("relative_error_model_se", "scale", 200, 0.12),
+        ("empirical_se", "exponential", 1000, 0.15),
+        ("skewness", "exponential", 1000, 0.17),
+        ("relative_error_model_se", "scale", 200, 0.15),
     ],
 )
 def test_errors_of_statistics_against_repeated_studies(name, law, size, band):
-    """1000 studies; the root mean square over 100 has a relative error of 1.7%, their spread one of 2.3%.
+    """1000 studies; the root mean square over 40 has a relative error of 2.7%, their spread one of 2.3%.
 
     The jackknife is 2% too large at this size for the skewness: the bands leave four standard errors.
     """
     rng = np.random.default_rng(6)
     studies = [draw(law, rng, size) for _ in range(1000)]
     spread = np.std([JACKKNIFED[name](*study) for study in studies], ddof=1)
-    found = [one(rows(*study))[f"{name}_mcse"] for study in studies[:100]]
+    found = [one(rows(*study))[f"{name}_mcse"] for study in studies[:40]]
     assert np.sqrt(np.mean(np.square(found))) == pytest.approx(spread, rel=band)
-
-
-def t_intervals(count: int, size: int, seed: int) -> pa.Table:
-    sample = np.random.default_rng(seed).standard_normal((count, size))
-    se = sample.std(axis=1, ddof=1) / math.sqrt(size)
-    return rows(sample.mean(axis=1), se, stats.t.ppf(0.95, size - 1) * se, level=0.9)
-
-
-def test_neither_order_nor_batches_change_a_bit():
-    table = t_intervals(999, 3, 5)
-    reference = summarise(table)
-    for seed in range(3):
-        mixed = table.take(np.random.default_rng(seed).permutation(table.num_rows))
-        assert summarise(pa.concat_tables([mixed.slice(500), mixed.slice(0, 500)])).equals(reference)
-
-
-def test_groups_are_path_cell_and_coordinate():
-    variants = [
-        {"path": "p1"},
-        {"n": 7},
-        {"method": "SN"},
-        {"beta": 0.5},
-        {"beta": 0.6, "B": 3},
-        {"beta": 0.6, "B": 4},
-        {"multiplier": "uniform"},
-        {"M": 4},
-        {"level": 0.5},
-        {"coordinate": 1},
-    ]
-    tables = [rows(np.arange(3.0) + at, **key) for at, key in enumerate([{}, *variants])]
-    found = summarise(pa.concat_tables(reversed(tables)))
-    assert found.schema.equals(SUMMARY)
-    assert found.num_rows == len(tables)
-    for at, key in enumerate([{}, *variants]):
-        (row,) = (row for row in found.to_pylist() if row["bias"] == at + 1.0)
-        assert row["replicates"] == 3
-        defaults = {"path": "p0", "n": 100, "method": "BM", "level": 0.95, "coordinate": 0}
-        expected = {name: {**defaults, **key}.get(name) for name in group_keys(SUMMARY)}
-        assert {name: row[name] for name in group_keys(SUMMARY)} == expected
 
 
 def test_no_rows_no_cells():
@@ -315,49 +274,78 @@ def test_what_has_no_value_is_null_not_a_crash():
     assert huge["coverage"] == 0.0 and huge["mse"] is None
 
 
-def test_a_cell_has_one_truth():
-    mixed = pa.concat_tables([rows([1.0, 2.0]), rows([1.0], truth=1.0)])
-    with pytest.raises(ValueError, match="truth"):
-        summarise(mixed)
-
-
-def exact_sum(values):
-    """math.fsum of all values; infinite where it has none."""
-    try:
-        return math.fsum(values.tolist())
-    except (OverflowError, ValueError):
-        return math.inf
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(width=64), max_size=40), st.integers(-1080, 1021))
-def test_sums_are_those_of_fsum(values, exponent):
-    small = [math.fmod(value, 3.0) for value in values if math.isfinite(value)]
-    for found in (np.array(values), np.tile(np.ldexp(small, exponent), 1 + FEW // max(len(small), 1))):
-        assert math.copysign(1.0, total(found)) == math.copysign(1.0, exact_sum(found))
-        assert total(found) == exact_sum(found) or math.isnan(exact_sum(found))
-
-
-@pytest.mark.parametrize("count", [CHUNK - 1, CHUNK, 2 * CHUNK + 7])
-def test_sums_of_many_values_are_those_of_fsum(count):
-    assert CHUNK < 2**HEADROOM
-    rng = np.random.default_rng(count)
-    normal = rng.standard_normal(count)
-    for values in (
-        normal,
-        normal**2,
-        1.6 + 0.01 * normal,
-        np.full(count, np.nextafter(1.0, 0.0)),  # the largest sum of numbers below a power of two
-        rng.standard_cauchy(count),
-        np.exp(40 * normal),  # more bits than a few cuts take
-        np.concatenate([normal, -normal, [2.0**-60]]),
-    ):
-        assert total(values) == math.fsum(values.tolist())
-        assert total(values[::-1]) == total(values)
-    assert math.isnan(total(np.where(normal > 3, np.nan, normal)))
-    assert total(np.where(normal > 3, np.inf, normal)) == math.inf
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], 0.0),
+        ([1e16, 1.0, -1e16, 2.0**-60], 1.0),
+        ([1e308, 1e308], math.inf),
+        ([math.inf, -math.inf], math.inf),
+        ([math.nan, 1.0], math.nan),
+    ],
+)
+def test_sums_are_exactly_rounded_and_infinite_out_of_range(values, expected):
+    assert total(np.array(values)) == pytest.approx(expected, rel=0, nan_ok=True)
 
 
 def test_a_small_bias_of_a_large_truth_keeps_its_digits():
     got = one(rows(1e8 + np.array([1.0, 2.0, 3.0]) * 2**-20, truth=1e8))
     assert got["bias"] == 2.0**-19
+
+
+# What simsum (Stata) and rsimsum (R) print for their own examples. From their numbers of replicates, means
+# and standard errors we make data with exactly these moments, normal-like estimates (kurtosis 3) and
+# standard errors that do not go with them, as the formulas of Table 6 of Morris et al. suppose. Sources:
+# simsum 2.3.1 (White), log of its test script, 22 September 2025, example ``check``; rsimsum (Gasparini),
+# README, example ``MIsim``.
+PRINTED = {
+    "simsum": {
+        "count": 100, "truth": 0.0, "mean": -0.0119478, "bias": (-0.0119478, 0.02102),
+        "empirical_se": (0.2101996, 0.0149382), "mse": (0.0438848, None), "model_se": (0.2058237, 0.0014974),
+        "relative_error_model_se": (-0.02081764, 0.06995112),
+    },
+    "rsimsum": {
+        "count": 1000, "truth": 0.5, "mean": 0.5168, "bias": (0.0168, 0.0048),
+        "empirical_se": (0.1511, 0.0034), "mse": (0.0231, None), "model_se": (0.1471, 0.0005),
+        "relative_error_model_se": (-0.026594, 0.022049),
+    },
+}  # fmt: skip
+
+# What the last printed digit of an input leaves open, carried to the output: relative to 7 digits, and
+# to 4 decimals of numbers around 0.15 (0.03% each; the MCSE of model_se has one digit, and a small part
+# in what follows from it).
+OPEN = {"simsum": (3e-7, 3e-4), "rsimsum": (7e-5, 1e-3)}
+
+
+def data_like(printed: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and standard errors with the printed moments, crossed, so that they do not covary."""
+    count = printed["count"]
+    large, small = math.sqrt(1 + math.sqrt(8)), math.sqrt((4 - math.sqrt(8)) / 4)
+    pattern = np.array([large, -large, *[small, -small] * 4])  # mean square 1, kurtosis 3
+    spread = printed["empirical_se"][0] * math.sqrt((count - 1) / count)
+    estimate = printed["mean"] + spread * np.tile(pattern, count // 10)
+    model_se, mcse = printed["model_se"]
+    # MCSE of model SE: sqrt(var(se^2) / (4 R)) / model_se.
+    deviation = 2 * mcse * model_se * math.sqrt(count - 1)
+    sides = np.repeat(np.where(np.arange(count // 10) % 2, 1.0, -1.0), 10)
+    return estimate, np.sqrt(model_se**2 + deviation * sides)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_moments_as_other_packages_print_them(name):
+    printed, (digits, relative) = PRINTED[name], OPEN[name]
+    estimate, se = data_like(printed)
+    found = one(rows(estimate, se, truth=printed["truth"]))
+    for measure in ("bias", "empirical_se", "mse", "model_se", "relative_error_model_se"):
+        value, mcse = printed[measure]
+        # A difference of two printed numbers keeps their absolute error, not their relative one.
+        tolerance = relative if measure == "relative_error_model_se" else digits
+        assert found[measure] == pytest.approx(value, abs=max(tolerance, digits)), measure
+        if mcse is not None:
+            slack = digits
+            if measure in ("relative_error_model_se", "empirical_se"):
+                # They print the first-order formula, for normal estimates; ours leaves one replicate out,
+                # which is larger by 2 to 3 / R of it. So is what 4 printed decimals leave open.
+                slack = 3 / printed["count"] * mcse + (5e-4 if digits > 1e-6 else 0.0)
+                assert found[f"{measure}_mcse"] > mcse - (5e-4 if digits > 1e-6 else 0.0)
+            assert found[f"{measure}_mcse"] == pytest.approx(mcse, abs=slack), measure

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -77,31 +76,23 @@ def overwrite_footer(file: Path, other: Path) -> None:
     file.write_bytes(data[: -8 - length] + b"\xff" * length + data[-8:])
 
 
-def save_again(file: Path, other: Path) -> None:
-    """As another program would."""
-    pq.write_table(pq.read_table(pa.BufferReader(file.read_bytes())), file)
+DAMAGE = {
+    "footer": overwrite_footer,
+    "of another program": lambda file, _: pq.write_table(pq.ParquetFile(file).read(), file),
+    "of another path": lambda file, other: file.write_bytes(other.read_bytes()),
+    "renamed": lambda file, _: file.rename(file.with_name(file.name.replace("part-64-", "part-60-"))),
+    "empty": lambda file, _: file.write_bytes(b""),
+}
 
 
-def take_from_another_path(file: Path, other: Path) -> None:
-    file.write_bytes(other.read_bytes())
-
-
-def rename(file: Path, other: Path) -> None:
-    file.rename(file.with_name(file.name.replace("part-64-", "part-60-")))
-
-
-def empty(file: Path, other: Path) -> None:
-    file.write_bytes(b"")
-
-
-@pytest.mark.parametrize("damage", [overwrite_footer, save_again, take_from_another_path, rename, empty])
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_part_is_reported_counts_as_missing_and_can_be_set_aside(store, damage):
     store.replicates.write(KEY, complete_rows(0, 64, (BM,)), META)
     name, other = (
         store.full(store.replicates.write(key, complete_rows(64, 70, (BM,)), META))
         for key in (KEY, OTHER_KEY)
     )
-    damage(Path(name), Path(other))
+    DAMAGE[damage](Path(name), Path(other))
     (bad,) = unusable(store)
     assert bad.name.startswith(f"replicates/path=p{KEY}/") and bad.reason
     with pytest.warns(UserWarning, match="counts as missing"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import tracemalloc
@@ -15,7 +14,6 @@ import pytest
 import ldpflow as lf
 from ldpflow.documents import LARGEST, parse_json, parse_toml, read_text
 from ldpflow.errors import InputError
-from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import ldpflow  # noqa: F401
 
@@ -44,16 +42,12 @@ def test_toml_that_is_large_or_deep(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 50_000, "[" * 200 + "]" * 200, '{"a": ' * 200 + "1" + "}" * 200, "[1" * 10]
+    "text",
+    ["[" * 50_000, "[" * 200 + "]" * 200, '{"a": ' * 200 + "1" + "}" * 200, "[1" * 10, b"[" * (LARGEST + 1)],
 )
-def test_json_that_is_deep_or_broken_is_a_value_error(text):
+def test_json_that_is_large_deep_or_broken_is_a_value_error(text):
     with pytest.raises(ValueError):
         parse_json(text)
-
-
-def test_json_that_is_large_is_refused_before_it_is_parsed():
-    with pytest.raises(ValueError, match="more than"):
-        parse_json(b"[" * (LARGEST + 1))
 
 
 @pytest.fixture
@@ -129,27 +123,12 @@ def restored(swept):
         (swept / name).write_bytes(content)
 
 
-COMMANDS = [
-    ["cite"],
-    ["cite", "--text"],
-    ["summary"],
-    ["explain"],
-    ["report"],
-    ["replay", "--replicate", "0"],
-    ["check"],
-]
-
-
 def test_a_study_cut_anywhere_is_refused(restored):
     """At the end of every line, and one byte before the end."""
     lines = (restored / "study.toml").read_bytes().splitlines(keepends=True)
     cuts = [b"".join(lines[:count]) for count in range(len(lines))]
-    for text in [
-        *cuts,
-        b"".join(lines)[:-1],
-        b"".join([*lines[:4], *lines[5:]]),
-        b"".join([*lines, b"# more\n"]),
-    ]:
+    others = [b"".join(lines)[:-1], b"".join([*lines[:4], *lines[5:]]), b"".join([*lines, b"# more\n"])]
+    for text in [*cuts, *others]:
         (restored / "study.toml").write_bytes(text)
         with pytest.raises(InputError, match=r"study\.toml"):
             RunStore(restored).read_study()
@@ -157,9 +136,9 @@ def test_a_study_cut_anywhere_is_refused(restored):
             lf.Study.load(restored / "study.toml")
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_command_on_a_run_whose_study_was_cut(arguments, restored, ldpflow):  # noqa: F811
-    name, *more = arguments
+@pytest.mark.parametrize("line", ["cite", "summary", "explain", "replay --replicate 0", "check"])
+def test_a_command_on_a_run_whose_study_was_cut(line, restored, ldpflow):  # noqa: F811
+    name, *more = line.split()
     whole = (restored / "study.toml").read_text()
     old = whole.rpartition("# SHA-256")[0]
     for text in (old, old.partition("[[method]]")[0], "", whole.replace("seed = 0", "seed = 1")):
@@ -175,22 +154,3 @@ def test_a_sweep_with_its_study_writes_it_again(restored):
     (restored / "study.toml").write_bytes(b"")
     lf.sweep(study, restored, executor="serial")
     assert lf.open_run(restored).study == study
-
-
-def test_sparse_files_of_a_run_are_refused_before_they_are_read(restored, monkeypatch):
-    allocate = pa.allocate_buffer
-    monkeypatch.setattr(pa, "allocate_buffer", lambda size: allocate(min(size, 2**20)))
-    for name, read in (("study.toml", RunStore.read_study), ("provenance.json", read_sessions)):
-        with open(restored / name, "wb") as file:
-            file.truncate(2**30)
-        with pytest.raises(InputError, match="at most"):
-            read(RunStore(restored))
-
-
-@pytest.mark.parametrize(
-    "content", [b"[" * 50_000, b'[{"a": "\xff"}]', json.dumps([[[[]] * 9] * 9] * 9).encode()]
-)
-def test_a_provenance_that_is_none(content, restored, ldpflow):  # noqa: F811
-    (restored / "provenance.json").write_bytes(content)
-    done = ldpflow("check", restored)
-    assert done.code == 1 and "provenance.json" in done.out

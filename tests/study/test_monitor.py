@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.engine.check import check_run
 from ldpflow.engine.run import run_study
@@ -103,18 +104,10 @@ def test_refused(mapping, message):
 
 
 def test_all_coordinates_of_a_vector(tmp_path):
-    mapping = {
-        "name": "vector",
-        "seed": 5,
-        "replicates": 30,
-        "problem": {"kind": "quantile_regression"},
-        "mechanism": {"kind": "laplace", "epsilon": 8},
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": 2000, "level": 0.9},
-        "method": [{"kind": "BM"}, {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"], "M": 8}],
-        "monitor": {},
-    }
-    run_study(Study.from_mapping(mapping), tmp_path / "run", engine="serial")
+    methods = [lf.BatchMeans(), lf.JointRegion(base="BM", quantile=["chi2", "F"], M=8)]
+    parts = lf.QuantileRegression(), lf.Laplace(epsilon=8.0), lf.LdpSgd(), methods
+    design = lf.Study(*parts, n=2000, replicates=30, monitor={})
+    run_study(design, tmp_path / "run", engine="serial")
     store = RunStore(tmp_path / "run")
     rows = store.replicates.read(damaged="refuse")
     summary = store.read_summary().to_pylist()
@@ -123,17 +116,17 @@ def test_all_coordinates_of_a_vector(tmp_path):
         if row["quantile"] is not None:
             same = pc.and_(same, pc.equal(rows["quantile"], row["quantile"]))
         own = rows.filter(same).sort_by([("replicate", "ascending"), ("coordinate", "ascending")])
-        covered = own["covered"].to_numpy(zero_copy_only=False).reshape(30, 4)
+        covered, held, size = (
+            own[name].to_numpy(zero_copy_only=False).reshape(30, 4)
+            for name in ("covered", "joint_covered", "joint_size")
+        )
         if row["coordinate"] > 0:
             assert row["coverage_all_coordinates"] is None and row["joint_coverage"] is None
             continue
         assert row["coverage_all_coordinates"] == covered.all(axis=1).mean()
         if row["method"] == "joint":
-            held = own["joint_covered"].to_numpy(zero_copy_only=False).reshape(30, 4)[:, 0]
-            size = own["joint_size"].to_numpy(zero_copy_only=False).reshape(30, 4)[:, 0]
-            assert row["joint_coverage"] == pytest.approx(held.mean())
-            p = held.mean()
-            assert row["joint_coverage_mcse"] == pytest.approx(np.sqrt(p * (1 - p) / 30))
-            assert row["joint_size_mean"] == pytest.approx(size.mean())
-            assert row["joint_size_mcse"] == pytest.approx(size.std(ddof=1) / np.sqrt(30))
+            p, size = held[:, 0].mean(), size[:, 0]
+            found = [row[f"joint_{name}"] for name in ("coverage", "coverage_mcse", "size_mean", "size_mcse")]
+            spread = size.std(ddof=1)
+            assert found == pytest.approx([p, np.sqrt(p * (1 - p) / 30), size.mean(), spread / np.sqrt(30)])
     assert {row["joint_coverage"] for row in summary if row["method"] == "BM"} == {None}

@@ -80,9 +80,9 @@ def test_relaxation_times_and_units_follow_the_coordinate():
     once, twice = (study(c=[[1.0, 1.0, f]], theta0=[[-1.0, 0.0, 1.0]]).simulators()[0] for f in (1.0, 2.0))
     method = lf.TranscriptRegression(degree=1)
     with mock.patch.object(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel):
-        record = lf.simulate(twice, 1, range(2), [400], [method])
-    found = method.intervals(record, 400, [0.9]).diagnosis["relaxation_times"]
-    other = method.intervals(replace(record, source=once), 400, [0.9]).diagnosis["relaxation_times"]
+        record = lf.simulate(twice, 1, range(2), [100], [method])
+    found = method.intervals(record, 100, [0.9]).diagnosis["relaxation_times"]
+    other = method.intervals(replace(record, source=once), 100, [0.9]).diagnosis["relaxation_times"]
     np.testing.assert_allclose(found, other * np.array([1.0, 1.0, 2.0])[:, None], rtol=1e-12)
     (linear, plain) = (linear_approach(path, 400) for path in (twice, once))
     assert linear.curvature[2][2] == 2 * plain.curvature[2][2] and linear.distance == plain.distance

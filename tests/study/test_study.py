@@ -49,11 +49,6 @@ def test_duplicates_are_merged() -> None:
     assert Study.from_mapping(twice).plans() == once.plans()
 
 
-def test_tables_side_by_side() -> None:
-    laws = [{"kind": "quantile"}, {"kind": "quantile", "law": "student_t", "df": [3, 5]}]
-    assert len(Study.from_mapping(changed(problem=laws)).plans()) == 6
-
-
 def test_vectors() -> None:
     problem = {"kind": "quantile_regression", "coefficients": [0, 1]}
     mapping = changed(problem=problem, mechanism={"kind": "laplace", "epsilon": 1.0})
@@ -71,7 +66,12 @@ def test_minus_zero_is_zero() -> None:
     assert len(set(keys)) == 1
 
 
-@pytest.mark.parametrize("source", ["base", *bundled_studies()])
+def marked(name: str) -> Any:
+    """The plans of some studies take seconds."""
+    return pytest.param(name, marks=pytest.mark.thorough if name.startswith("momentum") else ())
+
+
+@pytest.mark.parametrize("source", ["base", *map(marked, bundled_studies())])
 def test_the_resolved_study_reads_back(source: str) -> None:
     study = Study.from_mapping(BASE) if source == "base" else load_study(source)
     again = Study.from_mapping(tomllib.loads(study.to_toml()))
@@ -118,18 +118,8 @@ def test_memory_bounds_the_times_recorded() -> None:
 
 
 def test_flags_replace() -> None:
-    study = Study.from_mapping(BASE).replace(
-        {
-            "n": ["1e4", "2_000"],
-            "epsilon": ["0.25"],
-            "beta": 0.8,
-            "B": "1e3",
-            "replicates": "1e3",
-            "seed": "11",
-            "tau": None,
-            "level": [],
-        }
-    )
+    numbers = {"n": ["1e4", "2_000"], "epsilon": ["0.25"], "beta": 0.8, "B": "1e3", "replicates": "1e3"}
+    study = Study.from_mapping(BASE).replace(numbers | {"seed": "11", "tau": None, "level": []})
     assert study.n == (2000, 10_000)
     assert (study.seed, study.replicates) == (11, 1000)
     assert [plan.simulator.mechanism.epsilon for plan in study.plans()] == [0.25, 0.25]  # type: ignore[attr-defined]

@@ -115,7 +115,7 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
     mapping = changed(grid__n=10**12)
     mapping["method"] = [{"kind": "BB", "beta": [0.05, 0.9]}]
     said = refused_at_once(mapping)
-    for part in ("beta = 0.05", "blocks", "1,000,000,000,000 steps", "128 MiB", "beta >= 0.55"):
+    for part in ("method.beta: 0.05", "1,000,000,000,000 steps", "128 MiB", "beta >= 0.55"):
         assert part in said
     mapping["method"][0]["beta"] = [0.55, 0.9]
     plans = Study.from_mapping(mapping).plans()
@@ -168,7 +168,7 @@ TARGETS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=2000, derandomize=True)
+@settings(max_examples=60, deadline=2000, derandomize=True)
 @given(st.lists(st.tuples(TARGETS, VALUES), min_size=1, max_size=3))
 def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], Any]]) -> None:
     mapping = copy.deepcopy(BASE)
@@ -187,7 +187,7 @@ def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], 
         assert len({plan.simulator.key for plan in study.plans()}) == len(study.plans())
 
 
-@settings(max_examples=150, deadline=2000, derandomize=True)
+@settings(max_examples=60, deadline=2000, derandomize=True)
 @given(
     st.dictionaries(
         st.sampled_from("n epsilon tau gamma c beta B level method seed replicates".split()),

@@ -47,13 +47,8 @@ def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():
     ],
 )
 def test_every_algorithm_of_quantiles(kind, algorithm, expected):
-    mechanism = {"kind": "none"}
-    (found,) = study(
-        {"location": 1.0, "scale": 4.0},
-        problem={"kind": kind},
-        algorithm=algorithm,
-        mechanism=mechanism,
-    ).simulators()
+    tables = {"problem": {"kind": kind}, "algorithm": algorithm, "mechanism": {"kind": "none"}}
+    (found,) = study({"location": 1.0, "scale": 4.0}, **tables).simulators()
     assert {name: getattr(found.algorithm, name) for name in expected} == expected
 
 

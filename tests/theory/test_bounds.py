@@ -65,18 +65,6 @@ def test_fourth_theorem_on_the_quadratic():
     assert (moments["average_post"][n] <= post).all()
 
 
-def test_exact_moments_of_the_quadratic():
-    moments = gaussian_sgd.quadratic_moments([0.3, 1.0], [1 / 3, 1 / 3], 4.0, [1.0, -1.0], 0.5, 0.6, 1000)
-    golden = {
-        1: (3.13916666667, 3.13916666667),
-        10: (1.96124494115, 1.97774895559),
-        100: (0.477399921681, 0.638636542767),
-        1000: (0.0847992698309, 0.0712266879971),
-    }
-    for n, expected in golden.items():
-        assert (moments["distance"][n], moments["average_post"][n]) == pytest.approx(expected, rel=1e-10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [Gaussian(mu=2.0), Gaussian(mu_min=1.0, mu=2.0)])
 def test_leading_terms_at_large_n(mechanism):

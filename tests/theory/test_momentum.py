@@ -151,19 +151,6 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
     assert limit["mean_gradient_norm"][0] == pytest.approx(3**0.25 / math.sqrt(4.0 * n))
 
 
-def test_noise_does_not_depend_on_the_data():
-    """Spec fact 14: common random numbers, two data sets; equal but for the rounding of mhat."""
-    noise = []
-    for seed, penalty in ((1, 0.5), (2, 0.1)):
-        problem = NonconvexLogistic(d=3, penalty=penalty)
-        algorithm = DpNsgd(epsilon=4.0, epochs=5.0, order="fixed")
-        records = draw_records(problem, seed, 12, range(4))
-        plan = algorithm.plan(problem, 12)
-        record = run_erm(problem, algorithm, plan, records, 0, "k", range(4), range(1, 61))
-        noise.append(record.estimates - record.momenta)
-    assert np.allclose(noise[0], noise[1], rtol=0, atol=1e-14)
-
-
 @pytest.mark.slow
 def test_slopes_at_a_fixed_noise_multiplier():
     """Spec fact 23: sigma = .3, mean gradient norm over N = 1000 to 16000, classes 3 sd apart on an axis.

@@ -26,14 +26,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpflow import client
-from ldpflow.components.protocols.collections import fold_rounds
-from ldpflow.components.protocols.rounds import Rounds
 from tests.oracles.transcript import cell_demo, demo
+from tests.transcripts.test_protocols import RANGE, rounds_table
 
 PROTOCOLS = ("cells", "rounds", "thresholds", "grr", "oue", "hrr", "haar", "tree")
 
@@ -63,16 +61,15 @@ ODD = [
     "[" + "1," * 2000 + "]", "1e-320", "1e308", '"\\u0000"', "[true]", "[nan]", "9223372036854775808",
 ]  # fmt: skip
 
-FIELDS = [
-    ("", "version"), ("", "level"), ("", "origin"), ("", "seed"), ("", "replicate"), ("", "path"), ("", "n"),
-    ("", "problem"), ("", "mechanism"), ("", "algorithm"), ("", "method"), ("", "colour"),
-    ("problem", "kind"), ("problem", "tau"), ("problem", "taus"), ("problem", "law_table"),
-    ("mechanism", "kind"), ("mechanism", "epsilon"), ("mechanism", "sampling"), ("mechanism", "mu"),
-    ("algorithm", "kind"), ("algorithm", "c"), ("algorithm", "gamma"), ("algorithm", "theta0"),
-    ("algorithm", "batch_size"), ("algorithm", "final_theta"), ("algorithm", "radius"),
-    ("method", "kind"), ("method", "degree"), ("method", "burn_in"), ("method", "M"),
-    ("method", "block_rule"), ("method", "B"), ("method", "beta"), ("method", "base"),
-]  # fmt: skip
+NAMES = {
+    "": "version level origin seed replicate path n problem mechanism algorithm method colour",
+    "problem": "kind tau taus law_table transform edges jitter",
+    "mechanism": "kind epsilon sampling mu",
+    "algorithm": "kind c gamma theta0 batch_size final_theta radius",
+    "method": "kind degree burn_in M block_rule B beta base",
+    "collection": "unit reports",
+}
+FIELDS = [(table, name) for table, names in NAMES.items() for name in names.split()]
 
 
 @dataclass(frozen=True)
@@ -93,21 +90,6 @@ def toml(tables: dict[str, dict[str, str]]) -> str:
     for name, settings in tables.items():
         lines += [name] * bool(name) + [f"{key} = {value}" for key, value in settings.items()]
     return "\n".join(lines) + "\n"
-
-
-def rounds_lines(users: int) -> list[str]:
-    """A collection of ``rounds`` by ldpflow.client, as lines of CSV."""
-    made, draw = Rounds(epsilon=1.0, range=(-6.0, 6.0)), Random(SEED)
-    counts = np.zeros((made.rounds, 8, 2))
-    lines = ["round,question,theta,report"]
-    for turn, asked in enumerate(made.asked(users, 0.5)):
-        x = fold_rounds(made, 0.5, counts)[1][turn].tolist()
-        for question in range(made.thresholds()[turn]):
-            for _ in range(asked):
-                report = client.rounds(draw.gauss(0.0, 1.0), x[question], 1.0, draw.randrange)
-                counts[turn, question] += (1, report)
-                lines.append(f"{turn + 1},{question},{x[question]!r},{report}")
-    return lines
 
 
 class Cases:
@@ -378,7 +360,7 @@ class Cases:
             value = self.random.choice(ODD)
             tables = {name: dict(settings) for name, settings in TABLES.items()}
             tables.pop(field, None)
-            tables.setdefault(table, {"kind": "'TR'"})[field] = value
+            tables.setdefault(table, {"kind": "'TR'"} if table == "method" else {})[field] = value
             form = {"": "", "method": self.random.choice(["[method]", "[[method]]"])}
             text = toml({form.get(name, f"[{name}]"): settings for name, settings in tables.items()})
             file = self.write(self.name(".toml"), text)
@@ -401,9 +383,10 @@ class Cases:
             settings += "theta0 = 0.0\n[[method]]\nkind = 'BM'\n"
             return lines, self.write("cells.toml", settings), "3"
         if kind == "rounds":
-            lines = rounds_lines(USERS)
-            settings = quantile + "[protocol]\nkind = 'rounds'\nepsilon = 1.0\nrange = [-6.0, 6.0]\n"
-            return lines, self.write("rounds.toml", settings), "2"
+            table = rounds_table(USERS, epsilon=1.0)
+            rows = (",".join(map(str, row.values())) for row in table.to_pylist())
+            settings = f"{quantile}[protocol]\nkind = 'rounds'\nepsilon = 1.0\nrange = {RANGE}\n"
+            return [",".join(table.column_names), *rows], self.write("rounds.toml", settings), "2"
         made = [getattr(client, kind)(x, 1.0, -4.0, 4.0, 16, draw=draw.randrange) for x in values]
         lines = [f"{one}" if kind in ("grr", "oue") else f"{one[0]},{one[1]}" for one in made]
         head = "report" if kind in ("grr", "oue") else "question,report"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ldpflow as lf
+from ldpflow import client
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.collections import (
+    Histograms,
+    fold_one_shot,
     fold_rounds,
     report_range,
     rounds_counts,
@@ -23,9 +27,10 @@ from ldpflow.numerics.streams import counter_keys
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
 from tests.oracles import protocols as oracle
-from tests.oracles.transcript import SETTINGS, demo
+from tests.oracles.transcript import SETTINGS, demo, values
 from tests.transcripts.conftest import as_table
 from tests.transcripts.test_designs import SAME
+from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
 ONE_SHOT = ("thresholds", "grr", "oue", "hrr", "haar", "tree")
 RANGE = (-4.0, 4.0)
@@ -90,17 +95,34 @@ def coverage(lower, upper, truth):
     return float(np.mean((lower <= truth) & (truth <= upper)))
 
 
-def widened_runs(run, share, asked):
-    """Lower limits, upper limits and whether one is an end of the range, of all replicates."""
+def widened_runs(run, share, asked, count):
+    """Lower limits, upper limits and whether one is an end of the range, of some replicates."""
     singles = (
-        replace(run, values=run.values[r : r + 1], received=run.received[r : r + 1])
-        for r in range(len(run.values))
+        replace(run, values=run.values[r : r + 1], received=run.received[r : r + 1]) for r in range(count)
     )
     return np.array([one.widened(0.5, Z90, "line", share, asked) for one in singles]).T
 
 
-@pytest.mark.parametrize("kind", ONE_SHOT)
-@pytest.mark.parametrize("push", ["down", "up"])
+@pytest.mark.parametrize(("kind", "z"), [*((kind, 0.0) for kind in ONE_SHOT), ("thresholds", Z90)])
+def test_the_shift_of_limits(kind, z):
+    """Limits of the test of F less the worst shift of F(x) = tau; each side has its own.
+
+    Thresholds have a known variance, and the number of adversarial users at an edge varies too.
+    """
+    tau, share, n, protocol = 0.3, 0.02, 30_000, PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16)
+    edges, cdf, b = protocol.edges(16), np.linspace(0.0, 1.0, 17), protocol.budget()
+    asked = np.full(protocol.questions(16), n / 15.0)
+    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1))
+    found = run.widened(tau, z, "line", share, asked)
+    variance = 15 * (tau * (1 - tau) + b.noise / 4) + share * (1 - share) * 14 / b.gap**2
+    for side, worst in enumerate(report_range(protocol, 16)[:2]):
+        moved = cdf[1:-1] - share * (worst - tau)
+        expected = oracle.inversion(moved, np.full(15, variance), n, edges, tau, z)
+        assert found[side] == pytest.approx(expected[side], abs=1e-9)
+    assert found[0] < oracle.crossing(cdf, edges, tau) < found[1]
+
+
+@pytest.mark.parametrize(("kind", "push"), list(zip(ONE_SHOT, ["down", "up"] * 3, strict=True)))
 def test_the_worst_attack_on_a_histogram(kind, push):
     """300 collections whose liars aim at the median: a limit is wrong in 5%, as planned.
 
@@ -110,12 +132,12 @@ def test_the_worst_attack_on_a_histogram(kind, push):
     counts = np.empty((2, protocol.questions(16)))
     run = run_one_shot(protocol, LAW, 0.5, 50_000, keys(kind + push, 300), tuple(counts))
     plain = run.intervals([0.5], [Z90], "line")
-    wide = widened_runs(run, 0.01, counts[0])
+    wide = widened_runs(run, 0.01, counts[0], 300)
     assert coverage(plain.lower[0, 0], plain.upper[0, 0], 0.0) < 0.88
     assert 0.9 <= coverage(*wide[:2], 0.0) <= 0.99
-    none = widened_runs(run, 0.0, counts[0])
+    none = widened_runs(run, 0.0, counts[0], 20)
     for found, usual in zip(none, (plain.lower, plain.upper, plain.range_end), strict=True):
-        assert np.array_equal(found, usual[..., 0, :].reshape(-1))
+        assert np.array_equal(found, usual[..., 0, :20].reshape(-1))
 
 
 @pytest.mark.parametrize("push", ["down", "up"])
@@ -157,6 +179,34 @@ def test_the_worst_attack_on_a_path(push):
     assert np.allclose(none[0], usual.lower[0]) and np.allclose(none[1], usual.upper[0])
 
 
+def test_reports_of_protocols_are_widened_by_the_whole_share():
+    """The limits of an analysis are those that its counts have for the share."""
+    draw, share = random.Random(1), 0.03
+    protocol = PROTOCOLS["grr"](epsilon=1.0, range=RANGE, k=16)
+    reports = [client.grr(draw.gauss(0.0, 1.0), 1.0, *RANGE, 16, draw=draw.randrange) for _ in range(2000)]
+    asked = np.full(16, 2000.0)
+    histogram = fold_one_shot(protocol, 16, asked, np.bincount(reports, minlength=16).astype(float), 2000)
+    settings = {
+        "problem": {"tau": 0.5},
+        "protocol": {"kind": "grr", "epsilon": 1.0, "range": RANGE, "k": 16},
+        "method": [{"kind": "inversion", "limits": "line"}],
+    }
+    (row,) = lf.analyse({"report": reports}, settings, adversarial_share=share).rows
+    expected = histogram.widened(0.5, Z90, "line", share, asked)
+    assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
+
+    table = rounds_table()
+    search = lf.Rounds(epsilon=2.0, range=tuple(ROUNDS["protocol"]["range"]))
+    counts = np.zeros((search.rounds, 8, 2))
+    np.add.at(counts[:, :, 0], (np.array(table["round"]) - 1, np.array(table["question"])), 1.0)
+    np.add.at(counts[:, :, 1], (np.array(table["round"]) - 1, np.array(table["question"])), table["report"])
+    fit, x = fold_rounds(search, 0.5, counts)
+    asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
+    (row,) = lf.analyse(table, ROUNDS, adversarial_share=share).rows
+    expected = fit.widened(Z90, share, np.nan_to_num(x).ravel(), asked)
+    assert (row["lower"], row["upper"]) == pytest.approx(expected)
+
+
 @pytest.fixture(scope="module")
 def rows():
     return demo(20_000)[0]
@@ -170,6 +220,13 @@ def test_every_interval_is_widened_and_says_so(rows):
         if one["status"] == other["status"] == "ok":
             assert other["lower"] < one["lower"] < one["upper"] < other["upper"]
             assert other["estimate"] == one["estimate"]
+    # Liars move the mean of A by the share times its values, and the root by this over the slope or somewhat
+    # more: up where all send 0, down where all send 1.
+    own, moved = plain.reported(), wide.reported()
+    scale = own["relaxation_times"] / (40.0 * 20_000**0.49 / 0.49) / 0.02
+    zero, one = values(0.9, 1.0)
+    assert 1.0 < (own["lower"] - moved["lower"]) * scale / -zero < 1.3
+    assert 1.0 < (moved["upper"] - own["upper"]) * scale / one < 1.3
     words = wide.methods_paragraph()
     honest = "[{lower:.6g}, {upper:.6g}]".format(**plain.reported())
     assert "2% of users who send any report" in words and f"Without them: {honest}" in words

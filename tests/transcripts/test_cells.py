@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -46,8 +47,6 @@ def test_two_quantiles(demo):
 
 def test_each_quantile_is_fitted_by_itself(demo):
     """With the sums of A on powers of its own theta, as for one quantile; the variance is the fit's."""
-    import numpy as np
-
     rows, last = demo
     found = analyse(table(rows), SETTINGS)
     thetas = np.array([t for t, _ in rows] + [last])
@@ -73,6 +72,26 @@ def test_the_method_to_report(demo):
     assert not any("curvature" in note for note in found.notes)
     with pytest.raises(InputError, match="degrees 1 and 2"):
         analyse(table(demo[0]), SETTINGS | {"method": [{"kind": "TR", "degree": 3}]})
+
+
+def test_a_start_for_each_quantile():
+    """Checked where theta is there, taken where it is left out."""
+    rows, _ = cell_demo(theta0=(-1.0, 0.5))
+
+    def settings(*theta0):
+        algorithm = {"c": 3.0, "gamma": 0.6, "theta0": list(theta0)}
+        return SETTINGS | {"algorithm": algorithm, "method": [{"kind": "BM"}]}
+
+    whole = analyse(table(rows), settings(-1.0, 0.5))
+    bare = analyse(table(rows).select(["report"]), settings(-1.0, 0.5))
+    for ours, theirs in zip(whole.asked, bare.asked, strict=True):
+        assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-9)
+    assert whole.start == (-1.0, 0.5) and whole.to_dict()["algorithm"]["theta0"] == [-1.0, 0.5]
+    for theta0, words in (
+        ((-1.0, 0.6), "row 1, theta_1"), ((-1.0, 0.5, 1.0), "2 numbers, or one"), ((0.5, -1.0), "decrease"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            analyse(table(rows), settings(*theta0))
 
 
 def fault(rows, settings=SETTINGS, **changed):

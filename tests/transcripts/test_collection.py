@@ -80,7 +80,6 @@ def without(table, name):
         (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
         (SETTINGS | {"path": 3}, "path"),
         (changed("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
-        ([1], "settings"),
         (SETTINGS | {"origin": "here"}, "origin"),
         (SETTINGS | {"seed": -1}, "seed"),
     ],

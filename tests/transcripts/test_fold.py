@@ -32,8 +32,9 @@ def run(thetas, gradients, chunk, known=True, origin=20.0, batch_size=1):
     asked = np.repeat(thetas[:-1], batch_size)
     for start in range(0, len(gradients), chunk):
         part = slice(start, start + chunk)
-        fold.add(gradients[part, None], asked[part, None] if known else None, None)
-    return fold.record(thetas[-1:] if known else None)
+        assert fold.add(gradients[part, None], asked[part, None] if known else None, None) is None
+    assert fold.finish(thetas[None, -1:] if known else None, not known) is None
+    return fold.record()
 
 
 def literal(thetas, gradients, origin=20.0):
@@ -81,7 +82,8 @@ def test_rounds_of_several_reports(chunk, known):
         for a in step:
             total += a
         means.append(total / 5)
-    thetas = 20.0 + np.concatenate([[0.0], np.cumsum(rng.normal(size=2000))])
+    moves = 40.0 * np.arange(1, 2001) ** -0.51 * means
+    thetas = 20.0 - np.concatenate([[0.0], np.cumsum(moves)])
     record = run(thetas, gradients, chunk, known=known, batch_size=5)
     if known:
         equal(record, literal(thetas, np.array(means)))

@@ -1,4 +1,4 @@
-"""Reports of protocols without a path: the rows of the sweep, bit for bit, and damage that is named."""
+"""Reports of protocols without a path: intervals, and damage that is named."""
 
 from __future__ import annotations
 
@@ -9,98 +9,17 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
 from ldpflow import client
 from ldpflow.components.protocols.collections import fold_rounds
-from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import RowError
-from ldpflow.practice.transcripts.writing import stored_transcript
-from ldpflow.report.analysis_page import analysis_html
-from ldpflow.store.run_store import RunStore
-from ldpflow.study import Study
-from tests.transcripts.test_writing import bits, matching
 
 RANGE = [-6.3, 9.7]
 ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
-COLUMNS = {
-    "grr": ["report"],
-    "oue": ["report"],
-    "rounds": ["round", "question", "theta", "report"],
-}
-N = 2000
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run of every protocol, with liars and drop-out, and its simulators by kind."""
-    folder = tmp_path_factory.mktemp("runs") / "protocols"
-    study = Study.from_mapping(
-        {
-            "name": "protocols",
-            "seed": 3,
-            "replicates": 2,
-            "problem": {"kind": "quantile", "tau": 0.6},
-            "protocol": {
-                "kind": [*ONE_SHOT, "rounds"],
-                "epsilon": 2.0,
-                "range": RANGE,
-                "liars": 0.01,
-                "answer_above": 0.9,
-            },
-            "method": [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
-            "grid": {"n": [N], "level": [0.9, 0.95]},
-        }
-    )
-    run_study(study, folder, engine="serial")
-    return folder, {plan.simulator.protocol.kind: plan.simulator for plan in study.plans()}
-
-
-def transcript(run, kind, file):
-    folder, simulators = run
-    stored_transcript(folder, simulators[kind].key, 1, file)
-    return file
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", [*ONE_SHOT, "rounds"])
-def test_the_rows_of_the_sweep(run, tmp_path, kind):
-    folder, simulators = run
-    rows = RunStore(folder).replicates.read(simulators[kind].key, damaged="refuse")
-    stored = rows.filter(pc.equal(rows["replicate"], 1)).to_pylist()
-    for suffix, chunk in ((".parquet", 301), (".csv", 2**16)):
-        file = transcript(run, kind, tmp_path / f"t{suffix}")
-        settings = read_settings(f"{file}.toml") if suffix == ".csv" else None
-        found = analyse(file, settings, chunk)
-        assert len(found.asked) == len(stored) == (2 if kind == "rounds" else 4)
-        for row in found.asked:
-            expected = matching(stored, row)
-            for name in ("estimate", "lower", "upper", *row.checks):
-                assert bits(row[name]) == bits(expected[name]), (row["method"], name)
-            assert row["status"] == expected["status"]
-        assert found.oddities == [] and "odd_reports" not in found.flags
-    names = pq.read_table(tmp_path / "t.parquet").column_names
-    assert names == COLUMNS.get(kind, ["question", "report"])
-
-
-@pytest.mark.thorough
-def test_words_page_and_dict(run, tmp_path):
-    for kind in ("haar", "rounds"):
-        found = analyse(transcript(run, kind, tmp_path / f"{kind}.parquet"))
-        paragraph = found.methods_paragraph()
-        assert f"by {kind} with epsilon = 2 (eps-LDP" in paragraph and "[-6.3, 9.7]" in paragraph
-        made = found.to_dict()
-        assert made["protocol"]["kind"] == kind and "algorithm" not in made
-        assert made["verdicts"][0]["reported"]["lower"] == found.reported()["lower"]
-        page = analysis_html(found)
-        assert "Estimated distribution function" in page and "relaxation" not in str(found)
-        assert found.exit_code() == 0
 
 
 SETTINGS = {
@@ -154,7 +73,8 @@ def rounds_table(n=6000, tau=0.5, epsilon=2.0):
                 report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), epsilon, draw.randrange)
                 counts[turn, question] += (1, report)
                 rows.append((turn + 1, question, float(x[question]), report))
-    return pa.table(dict(zip(COLUMNS["rounds"], map(list, zip(*rows, strict=True)), strict=True)))
+    names = ("round", "question", "theta", "report")
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
 ROUNDS = {
@@ -280,11 +200,6 @@ def test_bits_as_numbers_are_refused(collected):
     table = pa.table({"report": [101] * 2000})
     with pytest.raises(InputError, match="zeros before"):
         analyse(table, protocol("oue"))
-
-
-def test_users_that_reported_twice(collected):
-    table = collected["haar"].append_column("user", pa.array([f"u{i % 19_000}" for i in range(20_000)]))
-    assert fault(table, SETTINGS) == (19_001, "user")
 
 
 def test_reports_that_the_protocol_does_not_make(collected):

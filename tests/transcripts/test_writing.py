@@ -8,11 +8,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.writing import stored_transcript
+from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 
@@ -73,6 +75,7 @@ def sgd(problem, mechanism, **settings):
 
 LAPLACE, GAUSSIAN = {"kind": "laplace", "epsilon": 8.0}, {"kind": "gaussian", "mu": 2.0}
 CELLS = {"kind": "cells", "epsilon": 2.0}
+BATCHES = {"kind": "minibatch_sgd", "batch_size": 3, "c": 8.0, "theta0": 2.0}
 TWO, THREE = ({"kind": "quantiles", "taus": [taus]} for taus in ([0.4, 0.5], [0.2, 0.5, 0.8]))
 CASES = {
     "randomised response": (QUANTILE, METHODS),
@@ -82,7 +85,10 @@ CASES = {
     "laplace": (QUANTILE | {"mechanism": LAPLACE | {"epsilon": 2.0}}, RESIDUAL),
     "gaussian": (QUANTILE | {"mechanism": GAUSSIAN}, RESIDUAL),
     "no mechanism": (QUANTILE | {"mechanism": {"kind": "none"}}, RESIDUAL),
-    "rounds": (sgd(QUANTILE["problem"], QUANTILE["mechanism"], batch_size=3, c=8.0, theta0=2.0), METHODS[:5]),
+    "mini-batches": (
+        sgd(QUANTILE["problem"], QUANTILE["mechanism"], batch_size=3, c=8.0, theta0=2.0),
+        METHODS[:5],
+    ),
     "vector": (sgd(PLANE, LAPLACE, c=0.4), VECTOR),
     "vector in rounds": (sgd(PLANE, GAUSSIAN, batch_size=4, c=0.4), VECTOR),
     "two quantiles": (sgd(TWO, CELLS, c=3.0), VECTOR),
@@ -96,14 +102,22 @@ CASES = {
     ),
     "four coordinates": (sgd({"kind": "quantile_regression"}, LAPLACE, c=1.0), BOTH),
 }
-FAST = ("randomised response", "rounds", "vector")
+FAST = ("randomised response", "mini-batches", "vector")
+PATHS = [c if c in FAST else pytest.param(c, marks=pytest.mark.slow) for c in CASES]
+PROTOCOL = {"epsilon": 2.0, "range": [-6.3, 9.7], "liars": 0.01, "answer_above": 0.9}
+OF_PROTOCOLS = {"rounds": [{"kind": "fieller"}]}
+COLUMNS = {"grr": ["report"], "oue": ["report"], "rounds": ["round", "question", "theta", "report"]}
+CASES |= {
+    kind: (
+        {"problem": {"kind": "quantile", "tau": 0.6}, "protocol": PROTOCOL | {"kind": kind}},
+        OF_PROTOCOLS.get(kind, [{"kind": "inversion", "limits": ["outer", "line"]}]),
+    )
+    for kind in PROTOCOLS
+}
 VALUES = ("estimate", "se", "lower", "upper", "relaxation_times", "condition", "lack_of_fit")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[c if c in FAST else pytest.param(c, marks=pytest.mark.slow) for c in CASES],
-)
+@pytest.fixture(scope="module")
 def run(request, tmp_path_factory):
     """A small run, its path key, and the stored rows of replicate 1 at the largest n."""
     tables, methods = CASES[request.param]
@@ -119,7 +133,7 @@ def run(request, tmp_path_factory):
         }
     )
     run_study(study, folder, engine="serial")
-    (plan,) = study.plans()
+    plan = study.plans()[-1]
     rows = RunStore(folder).replicates.read(plan.simulator.key, damaged="refuse")
     wanted = pc.and_(pc.equal(rows["replicate"], 1), pc.equal(rows["n"], 4000))
     return folder, plan, rows.filter(wanted).to_pylist()
@@ -145,23 +159,30 @@ def matching(rows, row):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("run", [*PATHS, *PROTOCOLS], indirect=True)
 @pytest.mark.parametrize(("kind", "chunk"), [(".parquet", 999), (".csv", 2**16)])
 def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     folder, plan, rows = run
-    path = plan.simulator
     file = tmp_path / f"transcript{kind}"
-    stored_transcript(folder, path.key, 1, file)
-    settings = None
-    if kind == ".csv":
-        settings = read_settings(f"{file}.toml")
+    stored_transcript(folder, plan.simulator.key, 1, file)
+    settings = read_settings(f"{file}.toml") if kind == ".csv" else None
     found = analyse(file, settings, chunk)
     for row in found.asked:
         stored = matching(rows, row)
         for name in {*VALUES, *row.checks}:
-            assert bits(row.get(name)) == bits(stored[name]), (row["method"], name)
+            assert bits(row.get(name)) == bits(stored.get(name)), (row["method"], name)
+        assert row["status"] == stored["status"]
     assert len(found.asked) == len([row for row in rows if row["method"] != "oracle"])
+    if (protocol := found.collection.protocol) is None:
+        return
+    assert found.oddities == [] and found.to_dict()["protocol"]["kind"] == protocol.kind
+    assert f"by {protocol.kind} with epsilon = 2 (eps-LDP" in found.methods_paragraph()
+    assert "Estimated distribution function" in analysis_html(found)
+    if kind == ".parquet":
+        assert pq.read_table(file).column_names == COLUMNS.get(protocol.kind, ["question", "report"])
 
 
+@pytest.mark.parametrize("run", PATHS, indirect=True)
 def test_fewer_users_are_the_first_ones(run, tmp_path):
     folder, plan, _ = run
     path = plan.simulator
@@ -172,6 +193,7 @@ def test_fewer_users_are_the_first_ones(run, tmp_path):
     assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
 
 
+@pytest.mark.parametrize("run", FAST[:1], indirect=True)
 def test_what_cannot_be_written(run, tmp_path):
     folder, plan, _ = run
     key = plan.simulator.key

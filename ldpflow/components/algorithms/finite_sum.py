@@ -92,17 +92,10 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan(Schedule):
-    """Steps and noise of a run on N records.
+    """Steps and noise of a run on N records in batches of b.
 
-    Parameters
-    ----------
-    n, batch_size : int
-        N and b; M = floor(N/b).
-    sigma, cost, rho : float
-        Noise multiplier; c and rho = c / (2 sigma^2) of the transcript's RDP rho z. sigma is 0 and
-        the others infinite if nothing is protected.
-    lipschitz, smoothness : float
-        G and L of the loss, for privacy.
+    sigma is the noise multiplier, ``cost`` and rho = c / (2 sigma^2) are of the transcript's RDP rho z: 0 and
+    infinite if nothing is protected. G and L are those of the loss, for privacy.
     """
 
     n: int
@@ -122,8 +115,7 @@ class RunPlan(Schedule):
 class FiniteSumAlgorithm(BaseAlgorithm):
     """An algorithm that visits a fixed data set for many epochs, private by itself.
 
-    The module that defines an algorithm also holds its kernel function ``recursion`` (see
-    ldpflow.simulators.finite_sum_kernel).
+    Its kernel function ``recursion`` (see ldpflow.simulators.finite_sum_kernel) stands in its module.
 
     Parameters
     ----------

@@ -37,11 +37,8 @@ from pydantic import Field
 
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals.interval import (
-    REPLICATIONS,
     Array,
-    Beta,
     Intervals,
-    Multiplier,
     PathIntervalMethod,
     average,
     in_order,
@@ -55,7 +52,9 @@ from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES, lane_states
+from ldpflow.settings import Setting
 
+REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1])"
 GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
 GROUP_SIZE = GROUP * LANES
@@ -82,9 +81,15 @@ class BlockBootstrap(PathIntervalMethod):
     undefined_where = "there are fewer than two blocks"
     around_average = True
 
-    beta: Beta = 0.75
+    beta: Annotated[
+        float,
+        Field(gt=0, lt=1),
+        Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+    ] = 0.75
     B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
-    multiplier: Multiplier = "uniform"
+    multiplier: Annotated[
+        Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
+    ] = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:
         gamma = source.algorithm.step_exponent()
@@ -104,9 +109,6 @@ class BlockBootstrap(PathIntervalMethod):
         length, m = self.blocks(steps)
         ends = np.arange(1, m + 1, dtype=np.int64) * length
         return ends if ends[-1] == steps else np.append(ends, steps)
-
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.beta,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         length, m = self.blocks(steps)
@@ -133,17 +135,16 @@ class BlockBootstrap(PathIntervalMethod):
     def deviations(self, record: PathRecord, steps: int) -> Array:
         """D_j, shape (m, d, R)."""
         length, m = self.blocks(steps)
-        result: Array = record.sums_at(np.arange(length, m * length + 1, length))
-        result[1:] -= result[:-1].copy()
-        result -= length * (record.sum_at(steps) / steps)
+        sums = record.sums_at(np.arange(length, m * length + 1, length))
+        result: Array = np.diff(sums, axis=0, prepend=0.0) - length * (record.sum_at(steps) / steps)
         return result
 
     def replicates(self, record: PathRecord, n: int, deviations: Array) -> Array:
         """sum_j eps_j^(k) D_j for k = 1, ..., B, shape (d, R, B)."""
-        _, d, lanes = deviations.shape
+        m, d, lanes = deviations.shape
         key = f"{record.source.key}/n={n}/beta={self.beta!r}/{self.multiplier}"
         states = lane_states(record.seed, "multipliers", key, record.replicates.tolist())
-        blocks = np.zeros((d, len(deviations), LANES))
+        blocks = np.zeros((d, m, LANES))
         blocks[:, :, :lanes] = deviations.transpose(1, 0, 2)
         out = np.empty((d * LANES, self.B))
         factor = SQRT_3 if self.multiplier == "uniform" else 1.0
@@ -167,12 +168,10 @@ def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
 
 
 def symmetric_uniform(kernel, word):  # type: ignore[no-untyped-def]
-    """Uniform(-1, 1)."""
     return 2.0 * kernel.unit(word) - 1.0
 
 
 def rademacher(kernel, word):  # type: ignore[no-untyped-def]
-    """-1 or 1."""
     return kernel.with_sign(1.0, word >> FIRST_BIT)
 
 
@@ -269,9 +268,7 @@ class CheapBootstrap(BlockBootstrap):
         if count < 2:
             return undefined_intervals(estimate, levels)
         replicates = self.replicates(record, n, self.deviations(record, steps))
-        squares = np.zeros_like(estimate)
-        for k in range(self.B):
-            squares += replicates[:, :, k] * replicates[:, :, k]
+        squares = in_order(np.moveaxis(replicates * replicates, 2, 0))
         se = np.sqrt(positive_or_nan(squares / self.B)) / (count * length)
         return normal_intervals(estimate, se, levels, float(self.B))
 
@@ -296,12 +293,6 @@ class PerturbedBootstrap(PathIntervalMethod):
         steps = record.steps(n)
         estimate = average(record, steps)
         averages = record.running(PERTURBED, steps) / steps
-        count = len(averages)
-        mean = np.zeros_like(estimate)
-        for row in averages:
-            mean += row
-        mean /= count
-        squares = np.zeros_like(estimate)
-        for row in averages:
-            squares += (row - mean) * (row - mean)
-        return normal_intervals(estimate, np.sqrt(squares / (count - 1)), levels)
+        deviations = averages - in_order(averages) / len(averages)
+        squares = in_order(deviations * deviations)
+        return normal_intervals(estimate, np.sqrt(squares / (len(averages) - 1)), levels)

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column, Summary
-from ldpflow.components.intervals.interval import IntervalMethod, Intervals
+from ldpflow.components.intervals.interval import IntervalMethod, Intervals, normal_quantiles
 from ldpflow.components.intervals.record import Array, Record
-from ldpflow.numerics import constants
 
 if TYPE_CHECKING:
     from ldpflow.components.protocols.collections import Histograms, Searches
@@ -112,8 +111,7 @@ class Inversion(IntervalMethod):
     limits: Literal["outer", "line"] = "outer"
 
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
-        z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
-        found = record.histograms.intervals(record.taus, z, self.limits)
+        found = record.histograms.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
         assert found.range_end is not None
         unasked = np.broadcast_to(record.histograms.empty, found.estimate.shape)
         diagnosis = {"range_end": found.range_end.astype(np.float64), "unasked": unasked}
@@ -130,8 +128,7 @@ class Fieller(IntervalMethod):
     undefined_where = "the thresholds leave no bounded set"
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
-        z = [constants.normal_quantile(0.5 + level / 2.0) for level in levels]
-        found = record.searches.intervals(z)
+        found = record.searches.intervals(normal_quantiles(levels).tolist())
         assert found.range_end is not None
         ends = np.where(np.isfinite(found.lower), found.range_end, np.nan)
         return replace(found, diagnosis={"range_end": ends})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import inf, isnan
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -24,18 +23,8 @@ Array = NDArray[np.float64]
 
 BASE = Setting("-", "method whose variance or standard error is used")
 BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
-Beta = Annotated[
-    float,
-    Field(gt=0, lt=1),
-    Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
-]
-Multiplier = Annotated[
-    Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
-]
-REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
-Quantile = Annotated[
-    Literal["normal", "t"], Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
-]
+QUANTILE = Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
+Quantile = Annotated[Literal["normal", "t"], QUANTILE]
 Batches = Annotated[
     int,
     Field(ge=2, le=10**6),
@@ -180,10 +169,6 @@ class IntervalMethod(Settings):
         a row takes several :meth:`runs`, the record holds the replicates of whole rows, in order.
         """
 
-    def intervals_once(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals that the record may cache for other methods. Do not modify them."""
-        return self.intervals(record, n, levels)
-
 
 class PathIntervalMethod(IntervalMethod):
     """Interval method on path records, with the times at which it reads them.
@@ -211,13 +196,9 @@ class PathIntervalMethod(IntervalMethod):
         """Times that these levels need."""
         return self.times(steps, algorithm)
 
-    def times_settings(self) -> tuple[object, ...]:
-        """Settings that the times depend on."""
-        return tuple((method.kind, *method.times_settings()) for method in self.nested())
-
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         """Upper bound of the number of times. A study with too many is refused."""
-        return sum(method.count_times(steps, algorithm) for method in self.nested()) or 1
+        return 1 + sum(method.count_times(steps, algorithm) for method in self.nested())
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         """Names of the running sums needed with d = ``dimension`` coordinates."""
@@ -257,11 +238,8 @@ class PathIntervalMethod(IntervalMethod):
         return None if reason is None else f"{self.kind}: {reason}"
 
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
-        return record.finite_at(last_time(self, record.steps(n), record.algorithm, tuple(levels)))
-
-    def intervals_once(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        key = ("intervals", self, n, tuple(levels))
-        return record.once(key, lambda: self.intervals(record, n, levels))
+        times = self.level_times(record.steps(n), record.algorithm, levels)
+        return record.finite_at(int(times[-1]))
 
 
 def first_reason(*reasons: str | None) -> str | None:
@@ -297,39 +275,25 @@ class VarianceMethod(PathIntervalMethod):
         return normal_intervals(estimate, se, levels, found.degrees, found.diagnosis)
 
 
-@lru_cache(maxsize=4096)  # called for every batch
-def last_time(method: PathIntervalMethod, steps: int, algorithm: Algorithm, levels: tuple[float, ...]) -> int:
-    return int(method.level_times(steps, algorithm, levels)[-1])
-
-
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
-    """Columns of the rows of several methods: diagnostics, and settings that at least one of them has.
-
-    Leaves out a setting that is None in all of them: rows from before a new setting stay unchanged.
-    """
-    once = dict.fromkeys(methods)
-    kinds = dict.fromkeys(type(method) for method in once)
-    given = {name for method in once for name, value in method.setting_values().items() if value is not None}
-    columns = dict.fromkeys(column for kind in kinds for column in kind.columns())
+    """Columns of the rows of several methods: diagnostics, and settings that are not None in one of them."""
+    different = dict.fromkeys(methods)
+    values = [method.setting_values().items() for method in different]
+    given = {name for items in values for name, value in items if value is not None}
+    columns = dict.fromkeys(column for method in different for column in method.columns())
     return tuple(column for column in columns if column.name in given or not column.identifies)
 
 
 def average(record: PathRecord, steps: int) -> Array:
     """thetabar = origin + S(steps)/steps, shape (d, R)."""
-
-    def mean() -> Array:
-        result: Array = record.origin[:, None] + record.sum_at(steps) / steps
-        return result
-
-    return record.once(("average", steps), mean).copy()
+    result: Array = record.origin[:, None] + record.sum_at(steps) / steps
+    return result
 
 
-def symmetric_limits(estimate: Array, half_widths: Sequence[Array]) -> tuple[Array, Array]:
-    """Limits estimate -+ half width, one pair per level, shapes (L, d, R)."""
-    widths = np.empty((len(half_widths), *estimate.shape))
-    for at, half_width in enumerate(half_widths):
-        widths[at] = half_width
-    return estimate - widths, estimate + widths
+def symmetric_limits(estimate: Array, factors: Sequence[float] | Array, se: Array) -> tuple[Array, Array]:
+    """Limits estimate -+ factor se, one pair per level, shapes (L, d, R)."""
+    half_widths = np.asarray(factors)[:, None, None] * se
+    return estimate - half_widths, estimate + half_widths
 
 
 def undefined_intervals(estimate: Array, levels: Sequence[float]) -> Intervals:
@@ -355,17 +319,17 @@ def normal_intervals(
     def z(p: float) -> float:
         return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
 
-    limits = symmetric_limits(estimate, [z(0.5 + level / 2.0) * se for level in levels])
+    limits = symmetric_limits(estimate, [z(0.5 + level / 2.0) for level in levels], se)
     return Intervals(estimate, se, *limits, diagnosis or {})
 
 
-def in_order(terms: Array) -> Array:
-    """Sum sequentially along the first axis, so that bits do not depend on the number of replicates.
+def normal_quantiles(levels: Sequence[float]) -> Array:
+    """z of two-sided intervals, by level."""
+    return np.array([constants.normal_quantile(0.5 + level / 2.0) for level in levels])
 
-    numpy.sum adds whole rows sequentially, but single numbers in pairs.
-    """
+
+def in_order(terms: Array) -> Array:
+    """Sum sequentially along the first axis: numpy.sum adds rows in order, but single numbers in pairs."""
     if terms[0].size == 1:
-        result: Array = np.add.accumulate(terms, axis=0)[-1]
-    else:
-        result = np.add.reduce(np.ascontiguousarray(terms), axis=0)
-    return result
+        return np.asarray(np.add.accumulate(terms, axis=0)[-1])
+    return np.asarray(np.add.reduce(np.ascontiguousarray(terms), axis=0))

@@ -47,6 +47,7 @@ from ldpflow.components.intervals.interval import (
     BASE,
     BLOCK_C,
     DEGREE,
+    QUANTILE,
     Array,
     Batches,
     BatchRule,
@@ -77,19 +78,13 @@ def methods() -> dict[str, type[Any]]:
     return INTERVAL_METHODS
 
 
-def is_plugin(method: type[Any]) -> bool:
-    return method.__module__.partition(".")[0] != "ldpflow"
-
-
 def base_of(*bundled: str) -> OneOf:
     """Allowed bases: these bundled methods, and all suitable methods of plug-ins."""
 
-    def can_be_base(method: type[Any]) -> bool:
-        return issubclass(method, PathIntervalMethod) and not issubclass(method, Nested)
-
     def names() -> list[str]:
-        found = [kind for kind, method in methods().items() if is_plugin(method) and can_be_base(method)]
-        return [*bundled, *found]
+        own = {kind: one for kind, one in methods().items() if not one.__module__.startswith("ldpflow.")}
+        paths = [kind for kind, one in own.items() if issubclass(one, PathIntervalMethod)]
+        return [*bundled, *(kind for kind in paths if not issubclass(own[kind], Nested))]
 
     return OneOf(names)
 
@@ -111,8 +106,7 @@ class Nested(PathIntervalMethod):
     variance: StepVariance | None = None
     small_run: SmallRun | None = None
 
-    # Pickled with its source for other processes.
-    _of_plugin: PathIntervalMethod | None = PrivateAttr(None)
+    _base: PathIntervalMethod = PrivateAttr()
 
     @model_validator(mode="after")
     def settings_of_the_base(self) -> Nested:
@@ -120,39 +114,31 @@ class Nested(PathIntervalMethod):
         for name in self.base_settings():
             if name not in kind.model_fields:
                 raise ValueError(f"{self.base} has no setting {name}")
-        if is_plugin(kind):
-            self._of_plugin = kind.model_validate({"kind": self.base, **self.base_settings()})
-            if self._of_plugin.runs(0.9) > 1:
-                raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
-        else:
-            self.base_method()
+        self._base = kind.model_validate({"kind": self.base, **self.base_settings()})
+        if self._base.runs(0.9) > 1:
+            raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
         return self
 
     def base_settings(self) -> dict[str, Any]:
-        """Settings for the base that are not None."""
         return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
 
     def base_method(self) -> PathIntervalMethod:
         """Method whose standard error is used."""
-        if self._of_plugin is not None:
-            return self._of_plugin
-        method: PathIntervalMethod = methods()[self.base].model_validate(
-            {"kind": self.base, **self.base_settings()}
-        )
-        return method
+        return self._base.model_copy(update=self.base_settings())
 
     def nested(self) -> tuple[PathIntervalMethod, ...]:
         return (self.base_method(),)
 
-    def of_base(self, record: PathRecord, n: int, levels: Sequence[float]) -> tuple[Intervals, Array]:
-        """Intervals of the base with the diagnostics that both methods have, and its se."""
-        found = self.base_method().intervals_once(record, n, levels)
+    def of_base(
+        self, record: PathRecord, n: int, levels: Sequence[float]
+    ) -> tuple[Array, Array, dict[str, Array]]:
+        """Estimate and se of the base, and the diagnostics that both methods have."""
+        found = self.base_method().intervals(record, n, levels)
         se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
         if found.se is None and np.isfinite(found.lower).any():
             raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
         own = {column.name for column in self.diagnostics}
-        kept = {name: values for name, values in found.diagnosis.items() if name in own}
-        return Intervals(found.estimate, se, found.lower, found.upper, kept), se
+        return found.estimate, se, {name: found.diagnosis[name] for name in found.diagnosis if name in own}
 
 
 class SuffixAverage(Nested):
@@ -184,20 +170,13 @@ class SuffixAverage(Nested):
         own = [time for time in (self.suffix_start(steps), steps) if time > 0]
         return np.union1d(super().times(steps, algorithm), np.array(own, dtype=np.int64))
 
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.share, *super().times_settings())
-
-    def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        return 1 + super().count_times(steps, algorithm)
-
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
         s = self.suffix_start(steps)
         before, total = record.sums_at(np.array([s, steps]))
         estimate = record.origin[:, None] + (total - before) / (steps - s)
-        base, se_of_base = self.of_base(record, n, levels)
-        se = se_of_base * np.sqrt(steps / (steps - s))
-        return normal_intervals(estimate, se, levels, diagnosis=base.diagnosis)
+        _, se, diagnosis = self.of_base(record, n, levels)
+        return normal_intervals(estimate, se * np.sqrt(steps / (steps - s)), levels, diagnosis=diagnosis)
 
 
 class ConfidenceSequence(Nested):
@@ -233,10 +212,9 @@ class ConfidenceSequence(Nested):
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         if self.t_opt is None:
             raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
-        base, se = self.of_base(record, n, levels)
-        widths = [width_factor(n, self.t_opt, level) * se for level in levels]
-        limits = symmetric_limits(base.estimate, widths)
-        return Intervals(base.estimate, base.se, *limits, base.diagnosis)
+        estimate, se, diagnosis = self.of_base(record, n, levels)
+        factors = [width_factor(n, self.t_opt, level) for level in levels]
+        return Intervals(estimate, se, *symmetric_limits(estimate, factors, se), diagnosis)
 
 
 @lru_cache(maxsize=4096)
@@ -292,10 +270,7 @@ class JointRegion(Nested):
     diagnostics = JOINT
 
     base: Annotated[Literal["TRC", "BM", "oracle"], BASE] = "TRC"
-    quantile: Annotated[
-        Literal["chi2", "F"],
-        Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's"),
-    ] = "chi2"
+    quantile: Annotated[Literal["chi2", "F"], QUANTILE] = "chi2"
 
     @model_validator(mode="after")
     def region_of_the_base(self) -> JointRegion:
@@ -318,29 +293,21 @@ class JointRegion(Nested):
         if found is None:
             return undefined_intervals(estimate, levels)
         covariance, batches = found
-        lower, pivots = cholesky(covariance)
-        y = forward(lower, record.sum_at(steps) / steps)
-        statistic = np.zeros_like(y[0])
-        determinant = np.ones_like(y[0])
-        for j in range(d):
-            statistic = statistic + y[j] * y[j] / pivots[j]
-            determinant = determinant * pivots[j]
-        statistic = statistic * steps
+        form, determinant = quadratic_form(covariance, record.sum_at(steps) / steps)
+        statistic = form * steps
         sound = np.isfinite(statistic) & np.isfinite(determinant)
         se = np.where(sound, np.sqrt(diagonal(covariance) / steps), np.nan)
-        critical = [critical_value(level, d, batches) for level in levels]
-        limits = symmetric_limits(estimate, [float(np.sqrt(q)) * se for q in critical])
-        shape = (len(levels), *estimate.shape)
-        covered, volume, size = (np.full(shape, np.nan) for _ in range(3))
-        oracle = true_determinant(record.source)
+        q = np.array([critical_value(level, d, batches) for level in levels])[:, None]
+        least = np.array([critical_value(level, d, None) for level in levels])[:, None]
+        unit = np.array([unit_volume(d, steps, float(value)) for value in q[:, 0]])[:, None]
         known = all(map(math.isfinite, record.source.problem.truth()))  # the origin is theta* then
-        for at, q in enumerate(critical):
-            covered[at, 0] = np.where(sound & known, statistic <= q, np.nan)
-            volume[at, 0] = np.where(sound, unit_volume(d, steps, q) * np.sqrt(determinant), np.nan)
-            ratio = float(np.sqrt(q / critical_value(levels[at], d, None)))
-            size[at, 0] = np.where(sound, ratio * root(np.sqrt(determinant / oracle), d), np.nan)
-        diagnosis = {"joint_covered": covered, "joint_volume": volume, "joint_size": size}
-        return Intervals(estimate, se, *limits, diagnosis)
+        ratio = root(np.sqrt(determinant / true_determinant(record.source)), d)
+        names = [column.name for column in self.diagnostics]
+        diagnosis = {name: np.full((len(levels), *estimate.shape), np.nan) for name in names}
+        diagnosis["joint_covered"][:, 0] = np.where(sound & known, statistic <= q, np.nan)
+        diagnosis["joint_volume"][:, 0] = np.where(sound, unit * np.sqrt(determinant), np.nan)
+        diagnosis["joint_size"][:, 0] = np.where(sound, np.sqrt(q / least) * ratio, np.nan)
+        return Intervals(estimate, se, *symmetric_limits(estimate, np.sqrt(q[:, 0]), se), diagnosis)
 
     def covariance(self, record: PathRecord, steps: int) -> tuple[Array, int | None] | None:
         """V, shape (d, d, R), and M if the quantile is Hotelling's, or None with too few steps."""
@@ -372,34 +339,24 @@ def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> A
     return total / divisor
 
 
-def cholesky(matrix: Array) -> tuple[Array, Array]:
-    """Factors of matrix = L D L', L unit lower triangular, shapes (d, d, R) and (d, R).
-
-    If the matrix is not positive definite, D is NaN from the first pivot that is not positive.
-    """
-    d = len(matrix)
-    lower, pivots = np.zeros(matrix.shape), np.empty(matrix.shape[1:])
-    for j in range(d):
+def quadratic_form(matrix: Array, vector: Array) -> tuple[Array, Array]:
+    """vector' matrix^-1 vector and det matrix from the factors L D L', NaN if not positive definite."""
+    lower, pivots, y = np.zeros(matrix.shape), np.empty(vector.shape), vector.copy()
+    form, determinant = np.zeros_like(y[0]), np.ones_like(y[0])
+    for j in range(len(y)):
         pivot = matrix[j, j]
         for i in range(j):
             pivot = pivot - lower[j, i] * lower[j, i] * pivots[i]
+            y[j] = y[j] - lower[j, i] * y[i]
         pivots[j] = np.where(pivot > 0.0, pivot, np.nan)
-        lower[j, j] = 1.0
-        for k in range(j + 1, d):
+        for k in range(j + 1, len(y)):
             entry = matrix[k, j]
             for i in range(j):
                 entry = entry - lower[k, i] * lower[j, i] * pivots[i]
             lower[k, j] = entry / pivots[j]
-    return lower, pivots
-
-
-def forward(lower: Array, vector: Array) -> Array:
-    """L^-1 vector, shape (d, R)."""
-    y = vector.copy()
-    for j in range(len(y)):
-        for i in range(j):
-            y[j] = y[j] - lower[j, i] * y[i]
-    return y
+        form = form + y[j] * y[j] / pivots[j]
+        determinant = determinant * pivots[j]
+    return form, determinant
 
 
 def root(x: Array, order: int) -> Array:

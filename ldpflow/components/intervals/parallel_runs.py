@@ -74,9 +74,6 @@ class ParallelRuns(PathIntervalMethod):
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         return np.array([max(steps // self.K, 1)], dtype=np.int64)
 
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.K,)
-
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n) // self.K
         if steps < 1:
@@ -115,9 +112,7 @@ class ConvexHull(PathIntervalMethod):
         return hull_times(steps, range(1, MOST_RUNS + 1))
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
-        return hull_times(
-            steps, [runs for level in levels for runs in (self.runs(level) - 1, self.runs(level))]
-        )
+        return hull_times(steps, [self.runs(level) - few for level in levels for few in (0, 1)])
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return MOST_RUNS

@@ -75,26 +75,20 @@ class PathSource(Protocol):
     def __hash__(self) -> int: ...
 
     @property
-    def key(self) -> str:
-        """Key of the streams."""
+    def key(self) -> str: ...
 
     @property
-    def problem(self) -> Problem:
-        """Data law and gradient."""
+    def problem(self) -> Problem: ...
 
     @property
-    def randomiser(self) -> Mechanism:
-        """Mechanism of one path of the algorithm."""
+    def randomiser(self) -> Mechanism: ...
 
     @property
-    def algorithm(self) -> Algorithm:
-        """Step sizes."""
+    def algorithm(self) -> Algorithm: ...
 
-    def steps(self, n: int) -> int:
-        """Steps that the first n users make."""
+    def steps(self, n: int) -> int: ...
 
-    def interval_record(self) -> type[Record] | None:
-        """Class of its records, or None if intervals cannot be built from them."""
+    def interval_record(self) -> type[Record] | None: ...
 
 
 @dataclass(frozen=True)
@@ -162,13 +156,8 @@ class PathRecord(Record):
 
     def finite_at(self, time: int) -> NDArray[np.bool_]:
         """Mask of the replicates that have not diverged by a recorded time, shape (R,)."""
-
         # All coordinates: an overflow reaches the others at the next step only.
-        def finite() -> NDArray[np.bool_]:
-            found: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.sum_at(time)), axis=0)
-            return found
-
-        return self.once(("finite", time), finite)
+        return np.asarray(np.isfinite(self.sum_at(time)).all(axis=0))
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:
         """S at recorded times, shape (len(times), d, R), with S(0) = 0."""

@@ -61,6 +61,7 @@ from ldpflow.components.intervals.interval import (
     VarianceMethod,
     average,
     normal_intervals,
+    normal_quantiles,
     undefined_intervals,
 )
 from ldpflow.components.intervals.record import PathRecord, PathSource
@@ -138,11 +139,8 @@ ROOT_CHECKS = (
 """Diagnostics of TR and TR-BM, whose estimate is the root of the fit."""
 
 
-SMALL = 5
-"""Coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors."""
-
-LATE = 32
-"""The fit to the later steps leaves out at least 1/32 of them."""
+SMALL = 5  # coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors
+LATE = 32  # the fit to the later steps leaves out at least 1/32 of them
 
 
 class TranscriptMethod(PathIntervalMethod):
@@ -198,13 +196,6 @@ class TranscriptMethod(PathIntervalMethod):
     def steps_read(self) -> tuple[str, ...]:
         return ("step_exponent", "step_constant")
 
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.burn_in, *super().times_settings())
-
-    def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        held = sum(method.count_times(steps, algorithm) for method in self.nested())
-        return 2 + steps.bit_length() + held
-
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         if self.fits_vector(dimension):
             return ("transcript_linear",) if self.fit_degree(dimension) == 1 else ("transcript_quadratic",)
@@ -213,15 +204,11 @@ class TranscriptMethod(PathIntervalMethod):
     def diagnose_vector_fit(
         self, record: PathRecord, steps: int, known: bool
     ) -> tuple[VectorFit, Array, Diagnosis]:
-        """Fit of a vector, S with shape (d, d, R), and the diagnosis.
-
-        K by coordinate is sum eta_i/(J^-1)_jj. The test of the fit compares dP_j/dx_j at the root in the
-        late half of the run with the early: a t statistic, N(0, 1) if the degree suffices.
-        """
+        """Fit of a vector, S with shape (d, d, R), and the diagnosis: K is sum eta_i/(J^-1)_jj."""
         first, middle = self.first(steps), self.middle(steps)
         degree = self.fit_degree(len(record.origin))
         fit = vector_fit(record, degree, first, steps)
-        variance = known_variance(record) if known else fit.residual
+        variance = known_variance(record.source) if known else fit.residual
         early, early_variance = vector_fit(record, degree, first, middle).own_slopes(fit.root)
         late, late_variance = vector_fit(record, degree, middle, steps).own_slopes(fit.root)
         relaxation_times = step_sums(record, first, steps) / diagonal(fit.inverse)
@@ -232,31 +219,22 @@ class TranscriptMethod(PathIntervalMethod):
         }
         return fit, variance, diagnosis
 
-    def scalar_fit(
-        self, record: PathRecord, steps: int, coordinate: int, known: bool
-    ) -> tuple[PolynomialFit, Array]:
-        """Polynomial of a coordinate, and S with shape (R,)."""
-        fit = polynomial_fit(record, self.first(steps), steps, self.order(), coordinate)
+    def scalar_fit(self, record: PathRecord, steps: int, known: bool) -> tuple[PolynomialFit, Array]:
+        """Polynomials of all coordinates, and S with shape (d, R)."""
+        fit = polynomial_fit(record, self.first(steps), steps, self.order())
         if known:
-            return fit, known_variance(record)[coordinate, coordinate] * np.ones_like(fit.mean)
+            return fit, diagonal(known_variance(record.source)) * np.ones_like(fit.mean)
         return fit, fit.residual_variance(self.fit_degree(1))
 
     def scalar_checks(
-        self,
-        record: PathRecord,
-        steps: int,
-        coordinate: int,
-        fit: PolynomialFit,
-        slope: Array,
-        variance: Array,
+        self, record: PathRecord, steps: int, fit: PolynomialFit, slope: Array, variance: Array
     ) -> Diagnosis:
         """Diagnosis: K = slope sum eta_i (slope in the unit of theta), condition, and t of the next power."""
         degree = self.fit_degree(1)
-        length = step_sums(record, self.first(steps), steps)[coordinate]
         return {
-            "relaxation_times": (slope * length)[None],
-            "condition": fit.condition(degree)[None],
-            "lack_of_fit": fit.lack_of_fit(degree, variance)[None],
+            "relaxation_times": slope * step_sums(record, self.first(steps), steps),
+            "condition": fit.condition(degree),
+            "lack_of_fit": fit.lack_of_fit(degree, variance),
         }
 
 
@@ -368,39 +346,30 @@ class Regression(TranscriptMethod):
         """Intervals of a run that is long enough for the fit."""
 
     def scalar_root(
-        self, record: PathRecord, steps: int, coordinate: int, known: bool
+        self, record: PathRecord, steps: int, known: bool
     ) -> tuple[PolynomialFit, Array, Array, Array, Diagnosis]:
-        """Fit of a coordinate, root u and slope P'(u) there, S, and the diagnosis, shapes (R,).
+        """Fits of all coordinates, root u and slope P'(u) there, S, and the diagnosis, shapes (d, R).
 
         The diagnosis includes the shift of the root, in standard errors, in a fit to the later steps.
         """
-        fit, variance = self.scalar_fit(record, steps, coordinate, known)
+        fit, variance = self.scalar_fit(record, steps, known)
         u, slope = fit.sound_root(self.degree)
-        diagnosis = self.scalar_checks(record, steps, coordinate, fit, slope / fit.sd, variance)
+        diagnosis = self.scalar_checks(record, steps, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
         # Smallest power of two of at least 1/32 of the steps. Sums restart there: the fit needs no others.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
-            late = polynomial_fit(record, second, steps, self.order(), coordinate)
+            late = polynomial_fit(record, second, steps, self.order())
             at, _ = late.sound_root(self.degree)
             error = fit.sd * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
             shift = ((late.mean + late.sd * at) - (fit.mean + fit.sd * u)) / error
-        return fit, u, slope, variance, diagnosis | {"early_shift": shift[None]}
-
-
-def join_diagnoses(parts: Sequence[Diagnosis]) -> Diagnosis:
-    """Join the diagnoses of a vector's coordinates."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def known_variance(record: PathRecord) -> Array:
-    """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
-    return np.array(step_covariance(record.source))[:, :, None]
+        return fit, u, slope, variance, diagnosis | {"early_shift": shift}
 
 
 @lru_cache(maxsize=256)
-def step_covariance(source: PathSource) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, source.algorithm.step_covariance(source.problem, source.randomiser)))
+def known_variance(source: PathSource) -> Array:
+    """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
+    return np.array(source.algorithm.step_covariance(source.problem, source.randomiser))[:, :, None]
 
 
 def step_sum(record: PathRecord, first: int, steps: int) -> float:
@@ -440,31 +409,19 @@ class TranscriptRegression(Regression):
     variance: StepVariance = "known"
 
     def root_intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps, d = record.steps(n), len(record.origin)
-        if self.fits_vector(d):
-            return self.vector_intervals(record, steps, levels)
-        parts = [self.score_set(record, steps, levels, j) for j in range(d)]
-        return Intervals(
-            np.concatenate([part.estimate for part in parts]),
-            np.concatenate([part.se for part in parts if part.se is not None]),
-            np.concatenate([part.lower for part in parts], axis=1),
-            np.concatenate([part.upper for part in parts], axis=1),
-            join_diagnoses([part.diagnosis for part in parts]),
-        )
-
-    def score_set(
-        self, record: PathRecord, steps: int, levels: Sequence[float], coordinate: int
-    ) -> Intervals:
-        """Intervals of one coordinate."""
-        known = self.variance == "known"
-        fit, u, slope, variance, diagnosis = self.scalar_root(record, steps, coordinate, known)
-        factor = small_run_factor(diagnosis["relaxation_times"][0]) * fit.sd
-        critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in levels])
-        below, above = fit.arms(u, slope, self.degree, variance, critical)
-        estimate = record.origin[coordinate] + (fit.mean + fit.sd * u)
+        steps, known = record.steps(n), self.variance == "known"
+        if self.fits_vector(len(record.origin)):
+            vector, covariance, diagnosis = self.diagnose_vector_fit(record, steps, known)
+            times = diagnosis["relaxation_times"]
+            se = np.sqrt(vector.variances(covariance)) * small_run_factor(times)
+            se = np.where(times > 0.0, se, np.nan)
+            return normal_intervals(record.origin[:, None] + vector.root, se, levels, diagnosis=diagnosis)
+        fit, u, slope, variance, diagnosis = self.scalar_root(record, steps, known)
+        factor = small_run_factor(diagnosis["relaxation_times"]) * fit.sd
+        below, above = fit.arms(u, slope, self.degree, variance, normal_quantiles(levels))
+        estimate = record.origin[:, None] + (fit.mean + fit.sd * u)
         se = factor * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
-        lower, upper = estimate - factor * below, estimate + factor * above
-        return Intervals(estimate[None], se[None], lower[:, None], upper[:, None], diagnosis)
+        return Intervals(estimate, se, estimate - factor * below, estimate + factor * above, diagnosis)
 
     def limits_under_shift(
         self, record: PathRecord, n: int, levels: Sequence[float], coordinate: int, low: float, high: float
@@ -476,12 +433,10 @@ class TranscriptRegression(Regression):
         (low + high)/2. A limit is that of the score set of P less one of these two ends. It has the
         slope of the fit, with its error.
         """
-        fit, u, _, variance, diagnosis = self.scalar_root(
-            record, record.steps(n), coordinate, self.variance == "known"
-        )
-        factor = small_run_factor(diagnosis["relaxation_times"][0]) * fit.sd
+        fit, u, _, variance, diagnosis = self.scalar_root(record, record.steps(n), self.variance == "known")
+        factor = small_run_factor(diagnosis["relaxation_times"]) * fit.sd
         reach = 0.5 * (high - low) * np.sqrt(fit.count * fit.leverage(u, self.degree))
-        critical = np.array([constants.normal_quantile(0.5 + level / 2.0) for level in levels])
+        critical = normal_quantiles(levels)
         found = []
         for side, sign in enumerate((-1.0, 1.0)):
             coefficients = fit.coefficients.copy()
@@ -489,16 +444,9 @@ class TranscriptRegression(Regression):
             moved = replace(fit, coefficients=coefficients)
             at, slope = moved.sound_root(self.degree)
             arm = moved.arms(at, slope, self.degree, variance, critical)[side]
-            found.append(record.origin[coordinate] + fit.mean + fit.sd * at + sign * factor * arm)
+            limits = record.origin[:, None] + fit.mean + fit.sd * at + sign * factor * arm
+            found.append(limits[:, coordinate])
         return found[0], found[1]
-
-    def vector_intervals(self, record: PathRecord, steps: int, levels: Sequence[float]) -> Intervals:
-        fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")
-        relaxation_times = diagnosis["relaxation_times"]
-        estimate = record.origin[:, None] + fit.root
-        se = np.sqrt(fit.variances(variance)) * small_run_factor(relaxation_times)
-        se = np.where(relaxation_times > 0.0, se, np.nan)
-        return normal_intervals(estimate, se, levels, diagnosis=diagnosis)
 
 
 class TranscriptRegressionBatchMeans(Regression):
@@ -520,21 +468,13 @@ class TranscriptRegressionBatchMeans(Regression):
         return (BatchMeans(M=self.M),)
 
     def root_intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Batch means' interval moved to the root, with sqrt(kappa) and a t quantile.
-
-        S enters the diagnosis alone.
-        """
-        steps, d = record.steps(n), len(record.origin)
-        if self.fits_vector(d):
-            fit, _, diagnosis = self.diagnose_vector_fit(record, steps, known=False)
-            root = fit.root
+        steps = record.steps(n)
+        if self.fits_vector(len(record.origin)):
+            vector, _, diagnosis = self.diagnose_vector_fit(record, steps, known=False)
+            root = vector.root
         else:
-            roots, diagnoses = [], []
-            for j in range(d):
-                polynomial, u, _, _, checks = self.scalar_root(record, steps, j, known=False)
-                roots.append(polynomial.mean + polynomial.sd * u)
-                diagnoses.append(checks)
-            root, diagnosis = np.stack(roots), join_diagnoses(diagnoses)
+            fit, u, _, _, diagnosis = self.scalar_root(record, steps, known=False)
+            root = fit.mean + fit.sd * u
         centre = record.origin[:, None] + root
         first = self.first(steps)
         count = steps - first
@@ -597,33 +537,27 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
         return None
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        d = len(record.origin)
-        if self.too_short(steps, d):
+        if self.too_short(steps, len(record.origin)):
             return None
-        if d == 1:
-            value, diagnosis = self.scalar_variance(record, steps)
-        else:
-            matrix, diagnosis = self.matrix(record, steps)
-            value = diagonal(matrix)
+        matrix, diagnosis = self.matrix(record, steps)
         times = diagnosis["relaxation_times"]
         factor = small_run_factor(times) if self.small_run else 1.0
-        return Variance(value, factor=np.where(times > 0.0, factor, np.nan), diagnosis=diagnosis)
-
-    def scalar_variance(self, record: PathRecord, steps: int) -> tuple[Array, Diagnosis]:
-        """V, shape (1, R), from the slope at the average, and the diagnosis."""
-        mean = average(record, steps)[0] - record.origin[0]
-        degree = self.fit_degree(1)
-        fit, variance = self.scalar_fit(record, steps, 0, self.variance == "known")
-        b = fit.monomials(degree)
-        slope = b[1]
-        if degree == 2:
-            slope = slope + 2.0 * b[2] * ((mean - fit.mean) / fit.sd)
-        slope = np.where(fit.sound[degree] & (slope > 0.0), slope / fit.sd, np.nan)
-        diagnosis = self.scalar_checks(record, steps, 0, fit, slope, variance)
-        return (variance / (slope * slope))[None], diagnosis
+        return Variance(diagonal(matrix), factor=np.where(times > 0.0, factor, np.nan), diagnosis=diagnosis)
 
     def matrix(self, record: PathRecord, steps: int) -> tuple[Array, Diagnosis]:
         """V = B^-1 S B^-T, shape (d, d, R), without the small-run factor, and the fit's diagnosis."""
-        fit, variance, diagnosis = self.diagnose_vector_fit(record, steps, self.variance == "known")
-        half = product(fit.inverse, variance)
-        return product(half, fit.inverse.transpose(1, 0, 2)), diagnosis
+        known = self.variance == "known"
+        if len(record.origin) > 1:
+            vector, covariance, diagnosis = self.diagnose_vector_fit(record, steps, known)
+            half = product(vector.inverse, covariance)
+            return product(half, vector.inverse.transpose(1, 0, 2)), diagnosis
+        fit, variance = self.scalar_fit(record, steps, known)
+        degree = self.fit_degree(1)
+        b = fit.monomials(degree)
+        slope = b[1]
+        if degree == 2:
+            mean = average(record, steps) - record.origin[:, None]
+            slope = slope + 2.0 * b[2] * ((mean - fit.mean) / fit.sd)
+        slope = np.where(fit.sound[degree] & (slope > 0.0), slope / fit.sd, np.nan)
+        diagnosis = self.scalar_checks(record, steps, fit, slope, variance)
+        return (variance / (slope * slope))[None], diagnosis

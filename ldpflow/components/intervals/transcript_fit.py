@@ -35,29 +35,26 @@ from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
-LOSS = 1e9
-"""Largest ratio of the sums to the centred moment made of them: 7 of 16 digits are left."""
-
-REACH = 50.0
-"""Range, in standard deviations of the path, in which a root of a cubic is searched."""
+LOSS = 1e9  # largest ratio of the sums to the centred moment made of them: 7 of 16 digits are left
+REACH = 50.0  # range, in standard deviations of the path, in which a root of a cubic is searched
 
 # Search points for the ends of the score set, in half widths of the interval that is linear in the
 # error: eight for each of the first two half widths, then each a quarter further, to 71.
-MARCH = tuple([j / 8.0 for j in range(1, 17)] + [2.0 * 1.25**j for j in range(1, 17)])
+MARCH = [*(j / 8.0 for j in range(1, 17)), *(2.0 * 1.25**j for j in range(1, 17))]
 
 
 @dataclass(frozen=True)
 class PolynomialFit:
-    """Polynomial fits of all degrees up to the order."""
+    """Polynomial fits of all degrees up to the order, one for each coordinate and replicate."""
 
     count: int  # N, steps in the fit
-    mean: Array  # m in the unit of theta, shape (R,)
-    sd: Array  # s, shape (R,)
-    lower: Array  # L below its diagonal, shape (order + 1, order + 1, R)
-    pivots: Array  # diagonal of D, shape (order + 1, R)
-    coefficients: Array  # c, shape (order + 1, R)
-    square: Array  # sum A^2, shape (R,)
-    sound: list[NDArray[np.bool_]]  # by degree, whether enough digits are left in the moments, shape (R,)
+    mean: Array  # m in the unit of theta, shape (d, R)
+    sd: Array  # s, shape (d, R)
+    lower: Array  # L below its diagonal, shape (order + 1, order + 1, d, R)
+    pivots: Array  # diagonal of D, shape (order + 1, d, R)
+    coefficients: Array  # c, shape (order + 1, d, R)
+    square: Array  # sum A^2, shape (d, R)
+    sound: list[NDArray[np.bool_]]  # by degree, whether enough digits are left in the moments, shape (d, R)
 
     def residual_variance(self, degree: int) -> Array:
         """Sum of squared residuals over N - degree - 1."""
@@ -125,17 +122,17 @@ class PolynomialFit:
     ) -> tuple[Array, Array]:
         """Distances, in u, from the root down and up to the nearest points with P^2 = z^2 S v' M^-1 v.
 
-        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. Shapes are (L, R). A
+        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. Shapes are (L, d, R). A
         distance beyond 71 half widths of the interval that is linear in the error is NaN.
         """
         z2 = critical * critical
-        half = np.sqrt(z2[:, None] * (variance * self.leverage(u, degree))) / slope
-        found = np.empty((len(critical), 2, len(u)))
-        count = degree + 1
-        lower = np.ascontiguousarray(self.lower[:count, :count])
-        fit = lower, self.pivots[:count], self.coefficients[:count]
-        ends_kernel()(*fit, u, half, variance, z2, np.array(MARCH), found)
-        return found[:, 0], found[:, 1]
+        half = np.sqrt(z2.reshape(-1, *(1,) * u.ndim) * (variance * self.leverage(u, degree))) / slope
+        fits = [part[: degree + 1] for part in (self.lower[:, : degree + 1], self.pivots, self.coefficients)]
+        flat = [part.reshape(*part.shape[: part.ndim - u.ndim], -1) for part in (*fits, u, half, variance)]
+        found = np.empty((len(critical), 2, u.size))
+        ends_kernel()(*map(np.ascontiguousarray, flat), z2, np.array(MARCH), found)
+        lower, upper = found.reshape(len(critical), 2, *u.shape).swapaxes(0, 1)
+        return lower, upper
 
 
 SIGNATURE = (
@@ -227,8 +224,8 @@ def cubic_root(b: list[Array]) -> tuple[Array, Array]:
 def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> PolynomialFit:
     """Least squares of A on 1, x, ..., x^order, from sums over ``count`` steps.
 
-    ``sums``, shape (3 order + 2, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order and sum A^2;
-    ``gross`` are their values before a subtraction.
+    ``sums``, shape (3 order + 2, d, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order and
+    sum A^2; ``gross`` are their values before a subtraction.
     """
     ones = np.ones_like(sums[0])
     powers = [count * ones, *sums[: 2 * order]]
@@ -243,8 +240,8 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
         sound.append(gross[2 * k - 1] <= LOSS * (count * scale))
     moments = centre(powers, shift, sd)
     responses = centre(cross, shift, sd)
-    lower = np.zeros((order + 1, order + 1, len(ones)))
-    pivots, coefficients = np.empty((2, order + 1, len(ones)))
+    lower = np.zeros((order + 1, order + 1, *ones.shape))
+    pivots, coefficients = np.empty((2, order + 1, *ones.shape))
     for k in range(order + 1):
         row = lower[k]
         for j in range(k):
@@ -304,14 +301,11 @@ class LinearFit:
 def fit_linear(sums: Array, count: int) -> LinearFit:
     """Fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
     d = sums.shape[1]
+    j, k = np.tril_indices(d)
     mean, response = sums[0] / count, sums[1] / count
-    spread, errors, cross = np.empty((3, d, d, sums.shape[2]))
-    for j in range(d):
-        for k in range(d):
-            cross[j, k] = sums[2 + k, j] / count - response[j] * mean[k]
-            if k <= j:
-                spread[j, k] = spread[k, j] = sums[2 + d + k, j] / count - mean[j] * mean[k]
-                errors[j, k] = errors[k, j] = sums[2 + 2 * d + k, j] / count - response[j] * response[k]
+    cross = sums[2 : 2 + d].transpose(1, 0, 2) / count - response[:, None] * mean
+    spread = symmetric(sums[2 + d + k, j] / count - mean[j] * mean[k], d)
+    errors = symmetric(sums[2 + 2 * d + k, j] / count - response[j] * response[k], d)
     sd = np.sqrt(diagonal(spread))
     correlation, pivots = invert(spread / sd[:, None] / sd[None, :])
     precision = correlation / sd[:, None] / sd[None, :]
@@ -319,8 +313,8 @@ def fit_linear(sums: Array, count: int) -> LinearFit:
     inverse, _ = invert(slope)
     step = -apply(inverse, response)
     leverage = np.ones_like(step[0])
-    for j, value in enumerate(apply(precision, step)):
-        leverage = leverage + step[j] * value
+    for value, weighted in zip(step, apply(precision, step), strict=True):
+        leverage = leverage + value * weighted
     explained = product(slope, cross.transpose(1, 0, 2))
     return LinearFit(
         root=mean + step,
@@ -331,6 +325,14 @@ def fit_linear(sums: Array, count: int) -> LinearFit:
         leverage=leverage / count,
         condition=pivots.max(axis=0) / pivots.min(axis=0),
     )
+
+
+def symmetric(rows: Array, d: int) -> Array:
+    """Symmetric matrices, shape (d, d, R), from the rows of their lower triangles."""
+    j, k = np.tril_indices(d)
+    result = np.empty((d, d, rows.shape[1]))
+    result[j, k] = result[k, j] = rows
+    return result
 
 
 def sandwich(matrix: Array, covariance: Array) -> Array:
@@ -387,8 +389,7 @@ def invert(matrix: Array) -> tuple[Array, Array]:
 
 
 NEWTON_STEPS = 40
-CONVERGED = 1e-10
-"""Size of the last step, in root mean squares of the coordinates."""
+CONVERGED = 1e-10  # size of the last step, in root mean squares of the coordinates
 
 
 @dataclass(frozen=True)
@@ -435,13 +436,10 @@ class QuadraticFit:
 
     def derivative(self, u: Array) -> Array:
         """dP_j/du_k at u, shape (d, d, R)."""
-        d = len(u)
-        result: Array = np.empty((d, *u.shape))
-        for k in range(d):
-            along = np.zeros_like(u)
+        result: Array = np.zeros((len(u), *u.shape))
+        for k in range(len(u)):
             for m, slope in enumerate(slopes(u, k)):
-                along = along + self.coefficients[m] * slope
-            result[:, k] = along
+                result[:, k] += self.coefficients[m] * slope
         return result
 
     def variances(self, covariance: Array) -> Array:
@@ -484,24 +482,14 @@ def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
     """Fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
     d = sums.shape[1]
     f = regressors(d)
-    flat = iter(sums.reshape(-1, sums.shape[2]) / count)
-    moments = np.empty((f + 1, f + 1, sums.shape[2]))
-    cross = np.empty((f + 1, d, sums.shape[2]))
-    errors = np.empty((d, d, sums.shape[2]))
-    moments[0, 0] = 1.0
-    for m in range(1, f + 1):
-        moments[0, m] = moments[m, 0] = next(flat)
-    for j in range(d):
-        cross[0, j] = next(flat)
-    for j in range(d):
-        for m in range(1, f + 1):
-            cross[m, j] = next(flat)
-    for m in range(1, f + 1):
-        for k in range(1, m + 1):
-            moments[m, k] = moments[k, m] = next(flat)
-    for j in range(d):
-        for k in range(j + 1):
-            errors[j, k] = errors[k, j] = next(flat)
+    flat = sums.reshape(-1, sums.shape[2]) / count
+    ends = np.cumsum([f, d, d * f, f * (f + 1) // 2, d * (d + 1) // 2])
+    means, responses, crossed, squares, products, _ = np.split(flat, ends)
+    moments = np.ones((f + 1, f + 1, sums.shape[2]))
+    moments[0, 1:] = moments[1:, 0] = means
+    moments[1:, 1:] = symmetric(squares, f)
+    cross = np.concatenate([responses[None], crossed.reshape(d, f, -1).transpose(1, 0, 2)])
+    errors = symmetric(products, d)
     unit = np.sqrt(diagonal(moments[1 : d + 1, 1 : d + 1]))
     scale = np.stack(powers(unit))
     moments = moments / scale[:, None] / scale[None, :]
@@ -541,17 +529,15 @@ def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int
     return total, gross
 
 
-def polynomial_fit(
-    record: PathRecord, first: int, last: int, order: int, coordinate: int = 0
-) -> PolynomialFit:
-    """Fits of a coordinate of theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
+def polynomial_fit(record: PathRecord, first: int, last: int, order: int) -> PolynomialFit:
+    """Fits of every coordinate of theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
 
     def fit() -> PolynomialFit:
         names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")
-        sums, gross = (part[PLACES[order], coordinate] for part in sums_between(record, names, first, last))
+        sums, gross = (part[PLACES[order]] for part in sums_between(record, names, first, last))
         return fit_polynomial(sums, gross, last - first, order)
 
-    return record.once(("polynomial", first, last, order, coordinate), fit)
+    return record.once(("polynomial", first, last, order), fit)
 
 
 def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> VectorFit:

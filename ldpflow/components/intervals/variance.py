@@ -161,8 +161,8 @@ class SelfNormalization(PathIntervalMethod):
         squares = float(steps * (steps + 1) * (2 * steps + 1) // 6)
         v = squared - 2.0 * mean * weighted + mean * mean * squares
         scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
-        widths = [constants.self_normalization_critical_value(level) * scale for level in levels]
-        return Intervals(estimate, None, *symmetric_limits(estimate, widths))
+        critical = [constants.self_normalization_critical_value(level) for level in levels]
+        return Intervals(estimate, None, *symmetric_limits(estimate, critical, scale))
 
 
 class BlockVariance(VarianceMethod):
@@ -206,9 +206,6 @@ class BatchMeans(BlockVariance):
         """e_0, ..., e_M. A value within 1e-9 of an integer is rounded to it."""
         return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
 
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.M,)
-
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return 1 + self.batches(steps)
 
@@ -226,15 +223,11 @@ class BatchMeans(BlockVariance):
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M, shape (d, R)."""
-
-    def variance() -> Array:
-        sums = record.sums_at(ends)
-        mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
-        lengths = np.diff(ends)[:, None, None]
-        deviations = (sums[1:] - sums[:-1]) / lengths - mean
-        return in_order(lengths * (deviations * deviations)) / len(lengths)
-
-    return record.once(("batch means", ends.tobytes()), variance)
+    sums = record.sums_at(ends)
+    mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
+    lengths = np.diff(ends)[:, None, None]
+    deviations = (sums[1:] - sums[:-1]) / lengths - mean
+    return in_order(lengths * (deviations * deviations)) / len(lengths)
 
 
 @lru_cache(maxsize=256)
@@ -282,9 +275,6 @@ class EqualBatches(BlockVariance):
 
     def steps_read(self) -> tuple[str, ...]:
         return ("step_exponent",) if self.block_rule in ("half", "third") else ()
-
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.block_rule, self.block_c)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return steps // self.size(steps, algorithm.step_exponent()) + 1
@@ -346,21 +336,17 @@ def equal_ends(steps: int, size: int) -> NDArray[np.int64]:
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     """V from at least two full batches of ``size`` steps and the rest, shape (d, R)."""
-
-    def variance() -> Array:
-        count, rest = divmod(steps, size)
-        sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
-        last = record.sum_at(steps)
-        mean = last / float(steps)
-        deviations = (sums[1:] - sums[:-1]) - float(size) * mean
-        squares = in_order(deviations * deviations) / float(size)
-        if rest <= 1:
-            return squares / float(count - 1)
-        left_over = (last - sums[-1]) - float(rest) * mean
-        result: Array = squares / float(count) + left_over * left_over / float(steps)
-        return result
-
-    return record.once(("equal batches", steps, size), variance)
+    count, rest = divmod(steps, size)
+    sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
+    last = record.sum_at(steps)
+    mean = last / float(steps)
+    deviations = (sums[1:] - sums[:-1]) - float(size) * mean
+    squares = in_order(deviations * deviations) / float(size)
+    if rest <= 1:
+        return squares / float(count - 1)
+    left_over = (last - sums[-1]) - float(rest) * mean
+    result: Array = squares / float(count) + left_over * left_over / float(steps)
+    return result
 
 
 class IncreasingBlocks(BlockVariance):
@@ -379,9 +365,6 @@ class IncreasingBlocks(BlockVariance):
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
         starts = block_starts(steps, gamma, self.block_c)
         return np.array([*(start - 1 for start in starts), steps], dtype=np.int64)
-
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.block_c,)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         return len(block_starts(steps, algorithm.step_exponent(), self.block_c))
@@ -430,14 +413,10 @@ class NonoverlappingBlocks(IncreasingBlocks):
 
 def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-
-    def variance() -> Array:
-        sums = record.sums_at(ends)
-        lengths = np.diff(ends).astype(np.float64)[:, None, None]
-        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
-        return in_order(deviations * deviations) / float(ends[-1])
-
-    return record.once(("block variance", ends.tobytes()), variance)
+    sums = record.sums_at(ends)
+    lengths = np.diff(ends).astype(np.float64)[:, None, None]
+    deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
+    return in_order(deviations * deviations) / float(ends[-1])
 
 
 def effective_blocks(lengths: NDArray[np.int64]) -> float:
@@ -467,21 +446,17 @@ class OverlappingBlocks(IncreasingBlocks):
 def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
 
-    def between_ends(name: str) -> Array:
-        """Differences over the blocks, shape (blocks, count, d, R). The sums are 0 at time 0."""
-        at = record.running_at(name, ends[1:])
-        at[1:] -= at[:-1].copy()
-        return at
-
     sums = record.sums_at(ends)
     base = sums[:-1]
     lengths = np.diff(ends).astype(np.float64)[:, None, None]
     before = ends[:-1].astype(np.float64)[:, None, None]
-    total = between_ends("prefix_total")[:, 0]
-    moments = between_ends("self_normalization")
+    total, weighted, squared = (
+        np.diff(record.running_at(name, ends[1:])[:, place], axis=0, prepend=0.0)
+        for name, place in (("prefix_total", 0), ("self_normalization", 0), ("self_normalization", 1))
+    )
     triangle = lengths * (lengths + 1.0) / 2.0
-    squares = in_order(moments[:, 1] - 2.0 * base * total + lengths * (base * base))
-    products = in_order(moments[:, 0] - before * total - base * triangle)
+    squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
+    products = in_order(weighted - before * total - base * triangle)
     q, v = lengths_and_squares(np.diff(ends))
     mean = sums[-1] / float(ends[-1])
     variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
@@ -555,9 +530,6 @@ class Lugsail(VarianceMethod):
             return np.unique(cut[cut > 0])
         ends, short = base.times(steps, algorithm), base.size(steps, gamma) // self.pieces
         return np.union1d(ends, equal_ends(steps, short)[1:]) if short else ends
-
-    def times_settings(self) -> tuple[object, ...]:
-        return (self.pieces, *super().times_settings())
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
         (base,) = self.nested()

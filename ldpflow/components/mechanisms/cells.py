@@ -24,8 +24,6 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters
 
-THIRD_DERIVATIVES: dict[str, float] = {}  # no expansion of the probabilities around an anchor
-
 
 class Cells(Mechanism):
     """Generalised randomised response over the cells between the iterates, eps-LDP.
@@ -83,10 +81,9 @@ class Cells(Mechanism):
         """
         taus = problem.levels()
         assert taus is not None
-        count = len(taus)
         with constants.workdps(40):
             excess = mp.expm1(mpf(self.epsilon))
-            total = excess + 1 + count
+            total = excess + 1 + len(taus)
             share = [(q + 1 + mpf(tau) * excess) / total for q, tau in enumerate(taus)]
             scale = (total / excess) ** 2
 
@@ -95,7 +92,7 @@ class Cells(Mechanism):
                 plain = mpf(taus[low]) * (1 - mpf(taus[high]))
                 return float(scale * share[low] * (1 - share[high]) - plain)
 
-            return [[noise(q, r) for r in range(count)] for q in range(count)]
+            return [[noise(q, r) for r in range(len(taus))] for q in range(len(taus))]
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

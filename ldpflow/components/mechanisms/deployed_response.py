@@ -26,8 +26,6 @@ from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters, Setting
 
-THIRD_DERIVATIVES: dict[str, float] = {}  # F_R has a kink: no expansion around an anchor
-
 Share = Annotated[float, Field(gt=0, le=1), Setting("share")]
 
 

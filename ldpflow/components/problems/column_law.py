@@ -33,22 +33,16 @@ from ldpflow.numerics import constants
 
 Floats = NDArray[np.float64]
 
-CELLS = 16
-"""Cells per octave of min(p, 1 - p)."""
-
-MOST_TIED, MOST_RECORDS = 4096, 2**20
-"""Different values, and records, of a column whose ties are kept."""
-
-SMALLEST = 100
-"""Fewest values that make a law."""
+CELLS = 16  # per octave of min(p, 1 - p)
+MOST_TIED, MOST_RECORDS = 4096, 2**20  # different values, and records, of a column whose ties are kept
+SMALLEST = 100  # number of values that make a law
 
 
 @dataclass(frozen=True)
 class ColumnLaw(StandardLaw):
-    """Law of a column of N = ``size`` values. ``dropped`` counts the records without a value.
+    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
 
-    ``sparsities`` are s_j, ``median`` is Q(1/2). ``spacing`` is the distance of values on a lattice, or 0
-    (see :func:`lattice_spacing`).
+    ``sparsities`` are s_j, ``median`` is Q(1/2), ``spacing`` that of :func:`lattice_spacing`.
     """
 
     size: int
@@ -75,14 +69,13 @@ class ColumnLaw(StandardLaw):
             raise ValueError(f"a law of {size} values has {len(law.p)} sparsities, not {len(sparsities)}")
         return law
 
-    @cached_property
+    @property
     def p(self) -> Floats:
         """Knots p_j."""
         return knots(self.size)
 
     @cached_property
     def s(self) -> Floats:
-        """Sparsities s_j."""
         return np.array(self.sparsities)
 
     @cached_property
@@ -148,9 +141,8 @@ class ColumnLaw(StandardLaw):
 
     def sparsity(self, tau: float) -> float:
         """Q'(tau) = 1/f(Q(tau)), in the column's unit."""
-        u = np.array([tau])
-        j = self.cell(u)
-        return float((self.s[j] + (u - self.p[j]) * (2.0 * self.r[j]))[0])
+        j = int(self.cell(np.array([tau]))[0])
+        return float(self.s[j] + (tau - self.p[j]) * (2.0 * self.r[j]))
 
     def slope(self, tau: float) -> float:
         """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3, the mean of both cells at a knot."""
@@ -163,8 +155,8 @@ class ColumnLaw(StandardLaw):
 class Records(StandardLaw):
     """Law of a record drawn with replacement from a column, ties and all: it has no density.
 
-    ``values`` are the different ones in order, ``counts`` their numbers of records, ``dropped`` the records
-    without a value. Every record gets its noise of width ``jitter`` once, and then the scale ``transform``.
+    ``values`` are the different ones in order, ``counts`` their numbers of records. Every record gets its
+    noise of width ``jitter`` once, and then the scale ``transform``.
     """
 
     values: tuple[float, ...] = field(repr=False)
@@ -223,11 +215,7 @@ class Records(StandardLaw):
     def density(self, z: Any) -> float:
         return math.nan
 
-    def sparsity(self, tau: float) -> float:
-        return math.nan
-
-    def slope(self, tau: float) -> float:
-        return math.nan
+    sparsity = slope = density
 
     def sampling_table(self) -> Floats:
         return self.records
@@ -256,17 +244,7 @@ def bandwidth(t: Floats, size: int) -> Floats:
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
-    """Law of at least SMALLEST values.
-
-    Parameters
-    ----------
-    values : ndarray of float
-        Finite and not all equal; sorted, if ``counts`` are given.
-    counts : ndarray of int, optional
-        Number of records with each of the values, one by default.
-    dropped : int
-        Records without a value, which were left out.
-    """
+    """Law of finite values, not all equal. Values with ``counts`` of their records are sorted."""
     if counts is None:
         x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
         before: NDArray[np.int64] = np.arange(len(x) + 1)
@@ -301,11 +279,7 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
 
 
 def add_jitter(values: Floats, width: float) -> Floats:
-    """Add uniform noise on (-width/2, width/2) to every value, and sort.
-
-    The noise of the i-th smallest value is the fractional part of i times the golden ratio, which spreads
-    ties evenly.
-    """
+    """Add noise on (-width/2, width/2): fractions of i times the golden ratio, which spread ties evenly."""
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
     u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
@@ -313,11 +287,7 @@ def add_jitter(values: Floats, width: float) -> Floats:
 
 
 def lattice_spacing(values: Floats) -> float:
-    """Distance D of the lattice that sorted values lie on, or 0.
-
-    D is the smallest gap between different values if it divides all other gaps (to 1e-9) and at least
-    half of the values are tied.
-    """
+    """Smallest gap of sorted values if it divides all gaps (to 1e-9) and half of them are tied, or 0."""
     different, counts = np.unique(values, return_counts=True)
     if len(different) < 2 or counts[counts > 1].sum() < 0.5 * len(values):
         return 0.0
@@ -339,10 +309,7 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Atom:
-    """Value that records repeat, its share, and the share of the records below it.
-
-    The value is the quantile of every level in (below, below + share].
-    """
+    """Value that records repeat: the quantile of every level in (below, below + share]."""
 
     value: float
     share: float
@@ -356,11 +323,9 @@ ATOM_SHARE, ATOM_COUNT, ATOM_RATIO = 0.005, 20, 3.0
 def atoms(column: DataColumn) -> tuple[Atom, ...]:
     """Values that more records share than a continuous law would make, rounded or not, in order.
 
-    A value is an atom if .5% of the records or more have it, at least 20 of them, and at least three times
-    the median number of the two different values next to it on each side. In a column that is rounded to
-    less than its spread neighbours have about equal numbers: it has a lattice and no atoms. By chance alone
-    a value that expects a third of this number is an atom with a probability below 1e-4 (Poisson, 20 and more
-    at mean 20/3).
+    An atom has .5% of the records or more, at least 20, and at least three times the median number of the two
+    different values next to it on each side: a value of a lattice has about as many as its neighbours. By
+    chance alone a value that expects a third of them is an atom with a probability below 1e-4 (Poisson).
     """
     values, counts = np.unique(column.values, return_counts=True)
     size = len(column.values)
@@ -374,45 +339,27 @@ def atoms(column: DataColumn) -> tuple[Atom, ...]:
 
 
 def jitter_width(column: DataColumn, value: float) -> float:
-    """Width of noise that spreads an atom up to the next one, or the spacing of the values (0 if none).
-
-    Noise on (-w/2, w/2) moves every value, and so every quantile, by at most w/2.
-    """
+    """Width of noise that spreads an atom up to the next one, or the spacing of the values (0 if none)."""
     gaps = [abs(atom.value - value) for atom in atoms(column) if atom.value != value]
     return min(gaps, default=lattice_spacing(np.sort(column.values)))
 
 
-FEWEST_BEYOND = 20
-"""Values that must lie beyond a quantile, on the side with fewer of them."""
-
-LAW_FROM = 50
-"""Values beyond a quantile that determine its density well enough for a verdict."""
+FEWEST_BEYOND = 20  # values that must lie beyond a quantile, on the side with fewer of them
+LAW_FROM = 50  # values beyond a quantile that determine its density well enough for a verdict
 
 
-def load_column(
-    file: str,
-    column: str | None,
-    drop: bool,
-    fields: tuple[str, str] = FIELDS,
-    count_column: str | None = None,
-) -> DataColumn:
-    """Read a column once per state of its file."""
-    return read_once(file, column, drop, fields, count_column, file_stamp(file))
+def load_column(file: str, column: str | None = None, **options: Any) -> DataColumn:
+    """Read a column of enough values once per state of its file, with the options of :func:`read_column`."""
+    return read_once(file_stamp(file), file, column, **options)
 
 
 @lru_cache(maxsize=2)
-def read_once(
-    file: str,
-    column: str | None,
-    drop: bool,
-    fields: tuple[str, str],
-    count_column: str | None,
-    stamp: tuple[int, int],
-) -> DataColumn:
-    found = read_column(file, column, drop=drop, fields=fields, count_column=count_column)
+def read_once(stamp: tuple[int, int], file: str, column: str | None, **options: Any) -> DataColumn:
+    found = read_column(file, column, **options)
     if len(found.values) < SMALLEST:
+        field = options.get("fields", FIELDS)[1]
         hint = f"It has {len(found.values):,}."
-        raise InputError(fields[1], found.name, f"at least {SMALLEST} values", hint)
+        raise InputError(field, found.name, f"at least {SMALLEST} values", hint)
     return found
 
 
@@ -442,9 +389,7 @@ def check_level(
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
         value = float(np.sort(column.values)[min(int(tau * size), size - 1)])
         if jitter is None and (width := jitter_width(column, value)):
-            hint += " The values" if law_of_column(column, None).spacing == width else " Such values"
-            hint += (
-                f" lie {width:g} apart: jitter = {width:g} adds noise of that width to every value and moves "
-            )
-            hint += f"the quantile by at most {width / 2:g}."
+            those = "The values" if law_of_column(column, None).spacing == width else "Such values"
+            hint += f" {those} lie {width:g} apart: jitter = {width:g} adds noise of that width to every "
+            hint += f"value and moves the quantile by at most {width / 2:g}."
         raise InputError(field, tau, "a level where values differ", hint)

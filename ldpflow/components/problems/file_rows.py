@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mpmath import matrix, mp
@@ -26,9 +27,7 @@ from ldpflow.numerics.streams import PLANE, STRIDE
 Floats = NDArray[np.float64]
 
 MOST_ROWS = 2**20
-ROWS_PER_COLUMN = 16
-"""A file needs more rows than this many times its columns."""
-
+ROWS_PER_COLUMN = 16  # a file needs more rows than this many times its columns
 NEWTON_STEPS = 200
 HALVINGS = 40  # of one step
 
@@ -127,17 +126,9 @@ def check_independent(moments: Matrix, field: str, value: object) -> tuple[float
 
 
 def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
-    """theta*, G and S of rows, by Newton's method.
+    """theta*, G and S of rows with weights w > 0, by Newton's method.
 
-    Parameters
-    ----------
-    rows : Rows
-    weight : ndarray, shape (N,)
-        w > 0.
-    score : callable
-    start : tuple of float, length d
-    bound : float
-        Largest derivative of s: with it in the place of s' a step always approaches the root.
+    ``bound`` is the largest derivative of s: with it in the place of s' a step always approaches the root.
     """
     columns = rows.columns
     whole = second_moments(columns, weight)
@@ -168,20 +159,13 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     least = np.linalg.eigvalsh(np.array(curvature))[0]
     # For separable classes theta grows without end, and s' vanishes with the gradient.
     if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
-        hint = (
-            "Newton's method found none: classes that a plane separates, or residuals that are all cut off, "
-            "have none."
-        )
-        allowed = "rows whose mean gradient has one root"
-        raise InputError("problem.target", "the file's rows", allowed, hint)
+        hint = "Classes that a plane separates, or residuals that are all cut off, have none."
+        raise InputError("problem.target", "the file's rows", "rows whose mean gradient has one root", hint)
     return Fit(len(rows.y), theta, curvature, covariance)
 
 
 def descend(
-    theta: tuple[float, ...],
-    step: list[float],
-    gradient: Callable[[tuple[float, ...]], tuple[list[float], float]],
-    size: float,
+    theta: tuple[float, ...], step: list[float], gradient: Callable[..., Any], size: float
 ) -> tuple[tuple[float, ...], list[float], float] | None:
     """theta, gradient and its size after the step, which is halved until the gradient is smaller."""
     for k in range(HALVINGS):

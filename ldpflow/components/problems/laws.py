@@ -32,7 +32,7 @@ class Variate:
 
 @dataclass(frozen=True)
 class Component:
-    """One law of a mixture and its weight. Weights need not sum to 1."""
+    """Law of a mixture and its weight. Weights need not sum to 1."""
 
     weight: float
     law: Law
@@ -142,14 +142,12 @@ class Mixture(StandardLaw):
         return [(mpf(part.weight) / total, part.law) for part in self.components]
 
     def cdf(self, z: Any) -> Any:
-        parts = [w * law.standard.cdf((z - law.location) / law.scale) for w, law in self.parts()]
-        return sum(parts[1:], parts[0])
+        return sum(w * law.standard.cdf((z - law.location) / law.scale) for w, law in self.parts())
 
     def density(self, z: Any) -> Any:
-        parts = [
+        return sum(
             w * law.standard.density((z - law.location) / law.scale) / law.scale for w, law in self.parts()
-        ]
-        return sum(parts[1:], parts[0])
+        )
 
     def quantile(self, t: Any) -> Any:
         ends = [
@@ -162,5 +160,4 @@ class Mixture(StandardLaw):
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         total = math.fsum(part.weight for part in self.components)
-        parts = [part.weight / total * part.law.cdf_values(z) for part in self.components]
-        return sum(parts[1:], parts[0])
+        return np.asarray(sum(part.weight / total * part.law.cdf_values(z) for part in self.components))

@@ -80,10 +80,7 @@ class LinearRegression(BoundedRegression):
         return residual
 
     def one_point_convexity(self, distance: float) -> float | None:
-        """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1: Huber's score flattens outwards.
-
-        psi(w) = E psi_c(e + w) in closed form; psi(w)/w falls in w, so that the far end decides.
-        """
+        """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1, psi(w) = E psi_c(e + w), falls in R."""
         if self.clip is not None or self.file is not None:
             return None
         from scipy.special import ndtr

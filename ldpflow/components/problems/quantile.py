@@ -1,7 +1,7 @@
-"""Quantile of a law from private bits (Dette and Graw, Section 4.1).
+"""Quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-theta* is the tau-quantile of X, g(x, theta) = -tau + 1{x <= theta}, G = p(theta*) with p the
-density of X, S_SGD = tau (1 - tau).
+theta*_q is the tau_q-quantile of X, g_q(x, theta) = -tau_q + 1{x <= theta_q}, G = diag(p(theta*_q)) with p
+the density of X, S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ldpflow.components.problems.tables import check_digest
 from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
+from ldpflow.numerics.streams import LANES
 from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
 SimpleLaw = Literal[
@@ -51,14 +52,11 @@ Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
-UNKNOWN = "unknown"
-"""Law of a design that is shared without facts about the values. It cannot be simulated."""
-
+UNKNOWN = "unknown"  # law of a design that is shared without facts about the values: not to be simulated
 BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column
-LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}
-"""Law of the logarithm of a law with location 0."""
+LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}  # laws with location 0
 
 
 def law_names() -> tuple[str, ...]:
@@ -224,7 +222,9 @@ class QuantileProblem(Problem):
             return
         if self.file is None:
             raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
-        found = load_column(self.file, self.column, self.missing == "drop", count_column=self.count_column)
+        found = load_column(
+            self.file, self.column, drop=self.missing == "drop", count_column=self.count_column
+        )
         digest = check_digest(self.file, self.sha256)
         if self.ties is None:
             for tau in self.levels():
@@ -254,13 +254,7 @@ class QuantileProblem(Problem):
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
     def data_law(self) -> Law:
-        """Law of T(X), X a record.
-
-        Raises
-        ------
-        InputError
-            If it is not known.
-        """
+        """Law of T(X), X a record."""
         if self.law == UNKNOWN:
             hint = "A design with public facts alone has none: simulate the file that has it."
             raise InputError("problem.law", self.law, "the law of the values", hint)
@@ -304,6 +298,7 @@ class QuantileProblem(Problem):
         law = self if self.transform is None else self.data_law()
         return {
             self.level_setting: getattr(self, self.level_setting),
+            "taus": self.levels(),
             "location": law.location,
             "scale": law.scale,
             "inverse_scale": 1.0 / law.scale,
@@ -370,22 +365,60 @@ class Quantile(QuantileProblem, OneLevel):
         return [[self.tau * (1.0 - self.tau)]]
 
 
-def gradient(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g(X, theta) = -tau + 1{X <= theta} (Dette and Graw, Section 4.1)."""
-    x = problem.location + problem.scale * data[at]
-    g[lane] = 1.0 - problem.tau if x <= theta[lane] else -problem.tau
+class SeveralLevels(Problem):
+    """Setting of :class:`Quantiles` that comes before those of their law.
+
+    Parameters
+    ----------
+    taus : tuple of float in (0, 1)
+        Levels in increasing order.
+    """
+
+    taus: Annotated[
+        tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1, max_length=20), Setting("share")
+    ] = (0.25, 0.5, 0.75)
+
+    @model_validator(mode="after")
+    def check_order(self) -> Self:
+        if any(a >= b for a, b in zip(self.taus, self.taus[1:], strict=False)):
+            raise ValueError("taus must increase")
+        return self
 
 
-def gradient_bit(g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """1{X <= theta}, the bit b that determines the gradient."""
+class Quantiles(QuantileProblem, SeveralLevels):
+    """The quantiles at several levels of any law of ``quantile``; iterates are kept in order."""
+
+    level_setting: ClassVar[str] = "taus"
+
+    kind: Literal["quantiles"] = "quantiles"
+
+    def levels(self) -> tuple[float, ...]:
+        return self.taus
+
+    def gradient_covariance(self) -> Matrix:
+        return [[min(a, b) - a * b for b in self.taus] for a in self.taus]
+
+
+def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """g_q(X, theta) = -tau_q + 1{X <= theta_q} (Dette and Graw, Section 4.1)."""
     x = problem.location + problem.scale * data[at]
-    g[lane] = 1.0 if x <= theta[lane] else 0.0
+    for j in range(kernel.D):
+        below = x <= theta[j * LANES + lane]
+        g[j * LANES + lane] = 1.0 - problem.taus[j] if below else -problem.taus[j]
+
+
+def gradient_bit(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
+    """1{X <= theta_q}, the bits that determine the cell of X between the iterates."""
+    x = problem.location + problem.scale * data[at]
+    for j in range(kernel.D):
+        g[j * LANES + lane] = 1.0 if x <= theta[j * LANES + lane] else 0.0
 
 
 def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """P(X <= theta) = F((theta - location)/scale), instead of the gradient."""
-    z = (theta[lane] - problem.location) * problem.inverse_scale
-    if kernel.SHAPED:
-        g[lane] = kernel.cdf(z, problem.shape)
-    else:
-        g[lane] = kernel.cdf(z)
+    """P(X <= theta_q) = F((theta_q - location)/scale), instead of the gradient."""
+    for j in range(kernel.D):
+        z = (theta[j * LANES + lane] - problem.location) * problem.inverse_scale
+        if kernel.SHAPED:
+            g[j * LANES + lane] = kernel.cdf(z, problem.shape)
+        else:
+            g[j * LANES + lane] = kernel.cdf(z)

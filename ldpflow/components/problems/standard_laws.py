@@ -28,9 +28,6 @@ SHAPES: dict[str, tuple[float, float]] = {
 }
 """Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
 
-DOUBLINGS = 1024
-"""Quantiles are searched between -2^DOUBLINGS and 2^DOUBLINGS."""
-
 Formula = Callable[[Any, Any], Any]
 
 
@@ -47,7 +44,7 @@ class StandardLaw(ABC):
 
     def quantile(self, t: Any) -> Any:
         """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf`."""
-        widest = mpf(2) ** DOUBLINGS
+        widest = mpf(2) ** 1024
         low, high = mpf(-1), mpf(1)
         while self.cdf(low) >= t and low > -widest:
             low *= 2

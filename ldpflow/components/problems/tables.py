@@ -32,12 +32,8 @@ from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 
 MOST_FEATURES = 256
 
-LARGEST_BYTES = 4 * 2**30
-"""Largest size of a data file."""
-
-MOST_VALUES = 10_000_000
-"""Most values of a column that is read by itself."""
-
+LARGEST_BYTES = 4 * 2**30  # of a data file
+MOST_VALUES = 10_000_000  # of a column that is read by itself
 EXACT = 2.0**53  # integers up to here are doubles
 TOO_LONG = "an integer beyond 2^53 that no double holds"
 FIELDS = ("problem.file", "problem.column")
@@ -59,9 +55,7 @@ def close_data_files() -> Iterator[None]:
 
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
-    """Refuse a file that is not regular or exceeds :data:`LARGEST_BYTES`, and any file inside
-    :func:`close_data_files`.
-    """
+    """Refuse a file that is not regular or too large, and any file inside :func:`close_data_files`."""
     if CLOSED.get():
         raise InputError(field, file, "nothing here: a run is inspected without its data file")
     descriptor = open_regular(file, field, "a Parquet or CSV file that can be read")
@@ -94,16 +88,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class UserTable:
-    """A table of a user.
-
-    Parameters
-    ----------
-    file : str or None
-    table : pyarrow.Table, optional
-        One in memory, instead of a file.
-    field : str
-        Its name in messages.
-    """
+    """A file of a user, or a table in memory, with its name in messages."""
 
     file: str | None
     table: pa.Table | None = None
@@ -139,14 +124,9 @@ class UserTable:
     def column_list(self) -> str:
         return ", ".join(map(repr, self.schema.names[:20]))
 
-    @property
-    def path(self) -> str:
-        assert self.file is not None
-        return self.file
-
     def check_encoding(self) -> None:
         try:
-            with open(self.path, encoding="utf-8") as source:
+            with open(str(self.file), encoding="utf-8") as source:
                 while source.read(1 << 20):
                     pass
         except UnicodeDecodeError:
@@ -198,11 +178,9 @@ class UserTable:
             raise InputError(field, name, "a column of numbers", hint) from None
         return [np.concatenate(parts[name]) for name in names]
 
-    def missing_error(
-        self, values: NDArray[np.float64], name: str, field: str, remedy: str = "."
-    ) -> InputError:
+    def missing_error(self, values: NDArray[np.float64], name: str, field: str, end: str = ".") -> InputError:
         bad = np.flatnonzero(~np.isfinite(values))
-        hint = f"It has {len(bad):,} of them, the first in record {bad[0] + 1:,}{remedy}"
+        hint = f"It has {len(bad):,} of them, the first in record {bad[0] + 1:,}{end}"
         return InputError(field, name, "a column without missing or infinite values", hint)
 
     def format_error(self, error: Exception) -> InputError:
@@ -215,7 +193,7 @@ class UserTable:
 
     def describe_ragged_line(self) -> str:
         """Describe the first record with more or fewer fields than the header, or return ""."""
-        with open(self.path, encoding="utf-8-sig", newline="") as source:
+        with open(str(self.file), encoding="utf-8-sig", newline="") as source:
             lines = csv.reader(source)
             try:
                 columns = len(next(lines))
@@ -251,20 +229,14 @@ def parse_texts(column: Any, start: int) -> NDArray[np.float64]:
     try:
         values = text.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        first = next(i for i, item in enumerate(text) if not is_readable(item))
-        raise Unusable(f"text that is no number, in record {start + first + 1:,}") from None
+        if len(text) == 1:
+            raise Unusable(f"text that is no number, in record {start + 1:,}") from None
+        middle = len(text) // 2
+        return np.concatenate([parse_texts(text[:middle], start), parse_texts(text[middle:], start + middle)])
     integers = pc.match_substring_regex(text, r"^[+-]?\d+$").fill_null(False).to_numpy(zero_copy_only=False)
     if (np.abs(values[integers]) >= EXACT).any():
         raise Unusable(TOO_LONG)
     return values
-
-
-def is_readable(text: pa.Scalar) -> bool:
-    try:
-        text.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def is_numeric(kind: pa.DataType) -> bool:
@@ -289,25 +261,10 @@ def read_column(
     fields: tuple[str, str] = FIELDS,
     count_column: str | None = None,
 ) -> DataColumn:
-    """Read one numeric column.
+    """Read one numeric column of a file or of a table in memory.
 
-    Parameters
-    ----------
-    source : str or pyarrow.Table
-        A file, or a table in memory.
-    column : str, optional
-        Needed if several columns are numeric, or another one holds mostly numbers.
-    drop : bool
-        Leave out records without a finite value, which are an error otherwise.
-    fields : (str, str)
-        Names of the file and of the column in messages.
-    count_column : str, optional
-        Column with the number of records that have the value of a row, one by default.
-
-    Raises
-    ------
-    InputError
-        Naming the file or column, what is wrong with it and in which record first.
+    Records without a finite value are an error, or left out with ``drop``. ``fields`` are the names of file
+    and column in messages. ``count_column`` holds the number of records that have the value of a row.
     """
     file, memory = (source, None) if isinstance(source, str) else (None, source)
     table = UserTable(file, memory, fields[0])
@@ -360,10 +317,7 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
 
 
 def check_texts(name: str, sample: Any, field: str) -> None:
-    """Refuse to choose a column if another one, of text, holds mostly numbers.
-
-    One word among the numbers makes a column text, and an identifier the only numeric one.
-    """
+    """Refuse to choose a column if another one, of text, holds mostly numbers: one word makes it text."""
     others = []
     for at, one in enumerate(sample.schema):
         if not (pa.types.is_string(one.type) or pa.types.is_large_string(one.type)):
@@ -415,7 +369,7 @@ def feature_names(
     table: UserTable, target: str, features: tuple[str, ...] | None, most: int = MOST_FEATURES
 ) -> list[str]:
     """Names of the columns that make x: the named features, or all columns but the target."""
-    names, hint = table.schema.names, f"It has: {', '.join(table.schema.names[:20])}."
+    names, hint = table.schema.names, f"It has: {table.column_list}."
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", hint)
     chosen = [name for name in names if name != target] if features is None else list(features)
@@ -451,15 +405,11 @@ def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.f
 
 
 def read_records(
-    file: str,
-    target: str,
-    features: tuple[str, ...] | None,
-    bound: float,
-    labels: Literal["binary", "real"],
+    file: str, target: str, features: tuple[str, ...] | None, bound: float, labels: Literal["binary", "real"]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
 
-    Binary labels may be any two numbers. The smaller becomes -1, the larger 1.
+    Of two numbers as binary labels the smaller becomes -1, the larger 1.
     """
     columns, y = read_columns(file, target, features)
     # Scaled by the largest entry first: squares must not overflow.

@@ -23,18 +23,11 @@ Floats = NDArray[np.float64]
 Transform = str | tuple[float, ...] | None
 """Name of a scale, edges of a piecewise linear one, or None for T(x) = x."""
 
-NAMES = ("log1p", "log", "sqrt")
 LARGEST = 700.0  # argument of exp
 
 
 def forward(transform: Transform, x: Any, field: str = "problem.transform") -> Floats:
-    """T(x), with the shape of ``x``.
-
-    Raises
-    ------
-    InputError
-        If T is not defined for all values; ``field`` is the setting that it names.
-    """
+    """T(x), with the shape of ``x``, refused if T is not defined for all values."""
     values: Floats = np.asarray(x, dtype=np.float64)
     if transform is None:
         return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -25,9 +26,8 @@ from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
 from ldpflow.components.protocols.round_counts import (
     MOST_THRESHOLDS,
     ask,
-    ask_round,
     cdf_at,
-    fieller_all,
+    fieller,
     look_up,
     population_of,
     search,
@@ -42,10 +42,7 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Compile and call a kernel function that fills arrays.
-
-    ``kernel.NAME`` in its source is the part NAME. Arguments: arrays, numbers, named tuples of these.
-    """
+    """Compile and call a kernel function that fills arrays; ``kernel.NAME`` there is the part NAME."""
     signature = numba.void(*map(numba.typeof, arguments))
     compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
 
@@ -61,10 +58,7 @@ class Histograms:
     empty: Array  # questions that no user was asked, shape (replicates,)
 
     def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
-        """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau.
-
-        ``z``: normal quantiles of the intervals' levels. ``limits``: the setting of method ``inversion``.
-        """
+        """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
         estimate, found = self.inverted(taus, z)
         first = 0 if limits == "line" else 2
         lower, upper = found[..., first], found[..., first + 1]
@@ -86,12 +80,11 @@ class Histograms:
         *bounds, starts, weights = report_range(self.protocol, k)
         coin = share * (1.0 - share) * (weights**2 * (n / np.maximum(asked[starts], 1.0) - 1.0)).sum(axis=1)
         design = self.protocol.design(np.linspace(0.0, 1.0, k + 1), 1)
-        fitted, variance, ends, ended = np.empty(k + 1), np.empty(k - 1), [0.0, 0.0], False
+        fitted, ends, ended = np.empty(k + 1), [0.0, 0.0], False
         for side, sign in enumerate((1.0, -1.0)):
             moved = self.values[0] - share * (bounds[side] - tau)
             isotonic_fit.py_func(fitted, moved)
-            arguments = (fitted, tau, design, self.protocol.budget())
-            call(variance_at_edges, variance, *arguments, spread=self.protocol.spread)
+            variance = edge_variances(self.protocol, fitted, tau, design)
             moved += sign * z * (np.sqrt((variance + coin) / n) - np.sqrt(variance / n))
             found = replace(self, values=moved[None]).inverted([tau], [z])[1][0, 0, 0]
             ends[side] = float(found[side if limits == "line" else 2 + side])
@@ -124,10 +117,10 @@ class Searches:
     def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, cut to the range."""
         low, high = self.protocol.ends
-        found = np.empty((len(z), len(self.estimate), 2))
-        levels = np.array(z, dtype=np.float64)
-        call(fieller_all, found, self.fits, self.logit, low, high, levels)
-        lower, upper = found[:, None, :, 0], found[:, None, :, 1]
+        centre, half, *fit = self.fits.T
+        with np.errstate(all="ignore"):
+            found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
+            lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
         range_end = (lower <= low) | (upper >= high)
         return Intervals(self.estimate[None], None, lower, upper, range_end=range_end)
 
@@ -212,18 +205,13 @@ def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, receive
     return Histograms(protocol, protocol.edges(k), values, np.array([float(received)]), empty)
 
 
+@lru_cache(maxsize=8)
 def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.int64], Array]:
     """Mean F^ at the inner edges, at least and at most, if every user sends the worst of all reports.
 
-    F^ is linear in the mean reports to the questions. Users cannot choose their questions.
-
-    Returns
-    -------
-    least, largest : ndarray, shape (k - 1,)
-    starts : ndarray of int
-        First of the questions that one user answers together: all of ``oue``, a level of ``tree``.
-    weights : ndarray, shape (k - 1, len(starts))
-        Difference that those reports can make.
+    F^ is linear in the mean reports to the questions. Users cannot choose their questions. Also the first of
+    the questions that one user answers together, all of ``oue`` or a level of ``tree``, and the difference
+    that those reports can make, shape (k - 1, groups).
     """
     count = protocol.questions(k)
     lowest = -1.0 if isinstance(protocol, (Hrr, Haar)) else 0.0
@@ -264,12 +252,18 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
     j = min(max(math.floor(place), 0), k - 1)
     found = []
     for m in (max(j, 1), min(j + 1, k - 1)):
-        out = np.empty(k - 1)
-        arguments = (cdf, float(cdf[m]), protocol.design(cdf, 1), protocol.budget())
-        call(variance_at_edges, out, *arguments, spread=protocol.spread)
-        found.append(float(out[m - 1]))
+        variance = edge_variances(protocol, cdf, cdf[m], protocol.design(cdf, 1))
+        found.append(float(variance[m - 1]))
     share = min(max(place - j, 0.0), 1.0)
     return (1.0 - share) * found[0] + share * found[1]
+
+
+def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Array:
+    """Variance of F^ per answer at the inner edges, were F tau there."""
+    variance = np.empty(len(cdf) - 2)
+    arguments = (cdf, float(tau), design, protocol.budget())
+    call(variance_at_edges, variance, *arguments, spread=protocol.spread)
+    return variance
 
 
 def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
@@ -285,35 +279,32 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, 
     have shape (rounds, 8), NaN where a round has fewer.
     """
     n = max(int(counts[:, :, 0].sum()), 1)
-    found, x = search_rounds(protocol, protocol.design(n, tau), np.zeros((1, 2), np.uint64), counts, look_up)
-    thresholds = np.full(counts.shape[:2], math.nan)
-    sizes = protocol.thresholds()
-    for turn, end in enumerate(np.cumsum(sizes).tolist()):
-        thresholds[turn, : sizes[turn]] = x[end - sizes[turn] : end]
-    return found, thresholds
+    keys = np.zeros((1, 2), np.uint64)
+    found, last = search_rounds(protocol, protocol.design(n, tau), keys, counts, look_up)
+    return found, last[:, :, 0]
 
 
 def rounds_counts(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Array:
-    """Counts of a replicate as of :func:`fold_rounds`, those behind :func:`run_rounds`."""
-    counts = np.zeros((protocol.rounds, FIRST, 2))
-    for turn, size in enumerate(protocol.thresholds()):
-        x = fold_rounds(protocol, tau, counts)[1][turn]
-        arguments = (keys, x, turn, population_of(law), protocol.design(n, tau), protocol.budget())
-        call(ask_round, counts[turn, :size], *arguments)
-    return counts
+    """Counts of the last replicate of :func:`run_rounds` as of :func:`fold_rounds`."""
+    last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)[1]
+    return np.nan_to_num(last[:, :, 1:])
 
 
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
 ) -> tuple[Searches, Array]:
-    """Local fits of replicates, and the thresholds of the last one.
+    """Local fits of replicates, and thresholds, answers and reports of 1 of the last, shape (rounds, 8, 3).
 
     ``answers`` is the function that reads or draws answers from ``source``.
     """
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
-    x = np.empty(MOST_THRESHOLDS)
-    arguments = (estimate, fits, received, x, keys, source, design, protocol.budget())
+    flat = np.empty((3, MOST_THRESHOLDS))
+    arguments = (estimate, fits, received, *flat, keys, source, design, protocol.budget())
     call(search_all, *arguments, search=search, ask=answers)
     # No estimate if the window holds no information.
     estimate[~np.isfinite(estimate)] = math.nan
-    return Searches(protocol, estimate, fits, received, design.logit), x
+    last = np.full((protocol.rounds, FIRST, 3), math.nan)
+    sizes = protocol.thresholds()
+    for turn, end in enumerate(np.cumsum(sizes).tolist()):
+        last[turn, : sizes[turn]] = flat[:, end - sizes[turn] : end].T
+    return Searches(protocol, estimate, fits, received, design.logit), last

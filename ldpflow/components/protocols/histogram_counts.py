@@ -25,8 +25,7 @@ def collect(kernel, values, received, empty, asked, found, keys, users, answer, 
 
     Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): reports,
     and questions that no user was asked. ``asked`` and ``found`` hold the counts of the last replicate after
-    the call. ``keys``, shape (replicates, 2), are key words of counter streams.
-    A user answers with probability ``answer``, and then lies with probability ``liars``.
+    the call. A user answers with probability ``answer``, and then lies with probability ``liars``.
     """
     for r in range(values.shape[0]):
         key0, key1 = keys[r, 0], keys[r, 1]
@@ -71,10 +70,9 @@ def add_up(values, masses):  # type: ignore[no-untyped-def]
 
 @jit
 def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type: ignore[no-untyped-def]
-    """Reports of 1 among all answers of users whose bit is 1 with probability ``truth``.
+    """Reports of 1, each with probability ``chance``, of users whose bit is 1 with probability ``truth``.
 
-    ``chance`` is the probability of a report of 1. Several answers of a user share one bit: the bits are
-    drawn first, in the stages from ``stage + TRUTHS`` on.
+    Several answers of a user share one bit: the bits are drawn first, from ``stage + TRUTHS`` on.
     """
     if budget.answers == 1.0:
         return binomial(key0, key1, index, stage, turn, users, chance)
@@ -122,10 +120,7 @@ GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages of several answers
 
 @jit
 def several_answers(reports, key0, key1, users, design, budget):  # type: ignore[no-untyped-def]
-    """Draw the reports of users who answer several times about their bin.
-
-    GRR is the own bin with probability 1 - k q', else a uniform one of all k bins.
-    """
+    """Reports of users who answer several times: the own bin with probability 1 - k q', else any of all k."""
     k = reports.shape[0]
     true = np.empty(k)
     multinomial(true, key0, key1, GRR_USERS, 0, users, design.bins)
@@ -394,9 +389,8 @@ def share_rest(found, first, total):  # type: ignore[no-untyped-def]
 def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
     """Fit the masses of the leaves, with this total, to the estimates of all nodes by least squares.
 
-    ``found`` holds the levels 1..h and is overwritten. Its last level is the result. Two
-    passes, up and down (Hay, Rastogi, Miklau and Suciu, "Boosting the accuracy of differentially
-    private histograms through consistency", VLDB 2010).
+    ``found`` holds the levels 1..h and is overwritten. Its last level is the result. Two passes, up and down
+    (Hay, Rastogi, Miklau and Suciu, VLDB 2010).
     """
     first = 0
     size = FAN_OUT
@@ -406,16 +400,16 @@ def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
     below = float(FAN_OUT)  # FAN_OUT to the height of a child
     start, count = first, size
     for _ in range(levels - 1):
-        up_count = count // FAN_OUT
-        up = start - up_count
+        count //= FAN_OUT
+        up = start - count
         own = below * FAN_OUT
-        for i in range(up_count):
+        for i in range(count):
             children = 0.0
             for j in range(FAN_OUT):
                 children += found[start + FAN_OUT * i + j]
             found[up + i] = ((own - below) * found[up + i] + (below - 1.0) * children) / (own - 1.0)
         below = own
-        start, count = up, up_count
+        start = up
     share_rest(found, 0, total)
     start, count = 0, FAN_OUT
     for _ in range(levels - 1):

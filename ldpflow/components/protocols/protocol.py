@@ -134,9 +134,9 @@ class Protocol(Settings):
         """Fewest users of a run."""
         return 1
 
-    @abstractmethod
     def bits(self, n: int) -> float:
         """Bits that each of n users sends."""
+        return float(self.answers)
 
     def responders(self, cdf: Array, tau: float) -> Array:
         """Distribution function of the responders, from that of the population."""
@@ -182,9 +182,6 @@ class OneShot(Protocol):
 
     def interaction_rounds(self) -> int:
         return 1
-
-    def bits(self, n: int) -> float:
-        return float(self.answers)
 
     def bins(self, n: int) -> int:
         """Bins for n users: k, or the number that the rule chooses.

@@ -11,7 +11,7 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpmath import mpf
@@ -260,20 +260,20 @@ def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-d
     return a, b, aa, ab, bb
 
 
-@jit
-def fieller(fit, logit, z):  # type: ignore[no-untyped-def]
-    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} if it is an interval, else NaN limits."""
+def fieller(fit: Any, logit: float, z: Any) -> tuple[Array, Array]:
+    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits.
+
+    ``fit`` is what :func:`fit_logistic` returns, numbers or arrays.
+    """
     a, b, aa, ab, bb = fit
-    det = aa * bb - ab * ab
-    square = z * z / det
+    square = z * z / (aa * bb - ab * ab)
     # Var(a + b u) = (C - 2 B u + A u^2)/det.
     qa = b * b - square * aa
     qb = (a - logit) * b + square * ab
     qc = (a - logit) * (a - logit) - square * bb
     inside = qb * qb - qa * qc
-    if not (qa > 0.0 and inside >= 0.0):
-        return np.nan, np.nan
-    root = np.sqrt(inside)
+    bounded = (qa > 0.0) & (inside >= 0.0)
+    root = np.sqrt(np.where(bounded, inside, np.nan))
     return (-qb - root) / qa, (-qb + root) / qa
 
 
@@ -307,14 +307,6 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
     chance = budget.flip + budget.gap * share
     honest = bits(key0, key1, index, ONES, turn, count - lying, share, chance, budget)
     return count * design.worth, (honest / budget.answers + design.lie * lying) * design.worth
-
-
-def ask_round(kernel, counts, keys, x, turn, population, design, budget):  # type: ignore[no-untyped-def]
-    """Fill ``counts``, shape (thresholds, 2), with the answers of a replicate in a round."""
-    for j in range(counts.shape[0]):
-        counts[j, 0], counts[j, 1] = ask(
-            x[j], keys[0, 0], keys[0, 1], j, turn, design.asked[turn], population, design, budget
-        )
 
 
 @jit
@@ -374,15 +366,15 @@ def search(kernel, key0, key1, x, asked, ones, population, design, budget):  # t
     return used, mean, sd, sigma
 
 
-def search_all(kernel, estimates, fits, received, x, keys, population, design, budget):  # type: ignore[no-untyped-def]
+def search_all(kernel, estimates, fits, received, x, asked, ones, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run all replicates.
 
     Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
     reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
-    ``x``, shape (MOST_THRESHOLDS,), holds the thresholds of the last replicate after the call.
+    ``x``, ``asked`` and ``ones``, shape (MOST_THRESHOLDS,), hold thresholds and counts of the last replicate
+    after the call.
     """
-    asked = np.empty(MOST_THRESHOLDS)
-    ones = np.empty(MOST_THRESHOLDS)
+    near = np.empty(MOST_THRESHOLDS)
     u = np.empty(MOST_THRESHOLDS)
     for r in range(estimates.shape[0]):
         used, mean, sd, sigma = kernel.search(
@@ -393,9 +385,8 @@ def search_all(kernel, estimates, fits, received, x, keys, population, design, b
         for d in range(used):
             total += asked[d]
             u[d] = (x[d] - mean) / half
-            if abs(u[d]) > 1.0:
-                asked[d] = 0.0
-        fit = fit_logistic(u[:used], asked[:used], ones[:used], half / sigma, budget)
+            near[d] = 0.0 if abs(u[d]) > 1.0 else asked[d]
+        fit = fit_logistic(u[:used], near[:used], ones[:used], half / sigma, budget)
         found = mean + half * (design.logit - fit[0]) / fit[1]
         estimates[r] = clip(found, design.low, design.high)
         received[r] = total / design.worth
@@ -403,16 +394,3 @@ def search_all(kernel, estimates, fits, received, x, keys, population, design, b
         fits[r, 1] = half
         for i in range(5):
             fits[r, 2 + i] = fit[i]
-
-
-def fieller_all(kernel, limits, fits, logit, low, high, z):  # type: ignore[no-untyped-def]
-    """Fieller's limits, cut to the range, shape (levels, replicates, 2), or NaN."""
-    for level in range(z.shape[0]):
-        for r in range(fits.shape[0]):
-            fit = (fits[r, 2], fits[r, 3], fits[r, 4], fits[r, 5], fits[r, 6])
-            left, right = fieller(fit, logit, z[level])
-            if left == left and right == right:
-                left = clip(fits[r, 0] + fits[r, 1] * left, low, high)
-                right = clip(fits[r, 0] + fits[r, 1] * right, low, high)
-            limits[level, r, 0] = left
-            limits[level, r, 1] = right

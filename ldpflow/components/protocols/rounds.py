@@ -54,9 +54,6 @@ class Rounds(Protocol):
     def interaction_rounds(self) -> int:
         return self.rounds
 
-    def bits(self, n: int) -> float:
-        return float(self.answers)
-
     def least_users(self) -> int:
         """Fewest users with one at each of the 8 thresholds of round 1, whose share is .4/(T - 1)."""
         return 20 * (self.rounds - 1)

@@ -29,7 +29,7 @@ from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.audit.clients import PREFIX, audit_client
+from ldpflow.practice.audit.clients import ASKED, PREFIX, audit_client
 from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
@@ -42,11 +42,8 @@ from ldpflow.study.plugins import load_plugins
 Floats = NDArray[np.float64]
 
 RECORDS = 30_000
-POINTS = (0.0, 1.0, -3.0)
-"""Points theta at which gradients of the problem are drawn."""
-
-MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)
-"""Sizes of gradients for a mechanism whose guarantee holds for every gradient."""
+POINTS = (0.0, 1.0, -3.0)  # theta at which gradients of the problem are drawn
+MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)  # of gradients, if the guarantee holds for every gradient
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
@@ -54,10 +51,7 @@ def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
 
 
 def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
-    """Pairs of gradients of one cloud that lie far apart in L1 and in L2.
-
-    Gradients at different points are in different clouds: neighbours are two records at the same point.
-    """
+    """Pairs of gradients at one point that lie far apart in L1 and in L2. A cloud has those at a point."""
     d = clouds[0].shape[1]
     rng = np.random.default_rng(seed)
     directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
@@ -112,11 +106,10 @@ def audit_mechanism(
     claim = claim_of(mechanism.privacy())
     neighbours = []
     for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
-        problems = [
-            GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
-            for values in (first, second)
-        ]
-        paths = [OnePass(given, mechanism, LdpSgd()) for given in problems]
+        paths = []
+        for values in (first, second):
+            given = GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
+            paths.append(OnePass(given, mechanism, LdpSgd()))
 
         def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
             return outputs(paths[which], seed, count, stage)
@@ -131,8 +124,7 @@ def vector_text(values: Floats) -> str:
     return f"({listed}{', ...' if len(values) > 4 else ''})"
 
 
-USERS = 10_000
-"""Users for the rule that chooses the number of bins, if the protocol does not set it."""
+USERS = 10_000  # for the rule that chooses the number of bins, if the protocol does not set it
 
 
 def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[no-untyped-def]
@@ -143,10 +135,7 @@ def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[
 
 
 def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: int) -> Audit:
-    """Audit a protocol's claim on the report of one user.
-
-    All users answer honestly, whatever the settings: a liar's report depends on no value.
-    """
+    """Audit a protocol on the report of one user, who answers honestly: a liar's depends on no value."""
     protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
     if isinstance(protocol, Rounds):
         neighbours = [rounds_neighbours(protocol, seed)]
@@ -229,26 +218,15 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("tail_sgd", {"mu": 1.0}, ""),
     ("minibatch_sgd", {"epsilon": 1.0, "noise": "batch", "batch_size": 2}, ""),
     ("budget_split", {"epsilon": 1.0, "perturbations": 2}, ""),
-    ("rounds", {"epsilon": 1.0}, ""),
-    ("thresholds", {"epsilon": 1.0, "k": 8}, ""),
-    ("grr", {"epsilon": 1.0, "k": 8}, ""),
-    ("oue", {"epsilon": 1.0, "k": 4}, ""),
-    ("hrr", {"epsilon": 1.0, "k": 8}, ""),
-    ("haar", {"epsilon": 1.0, "k": 8}, ""),
-    ("tree", {"epsilon": 1.0, "k": 16}, ""),
+    *((name, settings, "") for name, settings in ASKED),
 )
 
+# Defaults of algorithms with their own noise: a smaller delta would take too many outputs to test, and
+# amplification by shuffling (dp_ssgd) admits small budgets only.
 BUDGET = {"epsilon": 2.0, "delta": 1e-3}
-"""Default of algorithms with their own noise: a smaller delta would take too many outputs to test."""
-
 SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
-"""Default of dp_ssgd: amplification by shuffling admits small budgets only."""
-
+# Mechanism of an algorithm without a budget of its own; clipped_gaussian for others.
 DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "laplace"}
-"""Mechanism of an algorithm without a budget of its own; clipped_gaussian for others."""
-
-STEP = {"eta": 0.01}
-"""Default of algorithms with a constant step size."""
 
 
 def audit(
@@ -262,14 +240,8 @@ def audit(
     """Audit the privacy claim of a mechanism, an algorithm, a protocol, or a client ``client:FUNCTION``.
 
     Settings of an algorithm without noise of its own include those of its mechanism, whose kind is
-    ``mechanism``. ``problem`` is the kind of the problem whose gradients a mechanism randomises. ``samples``
-    outputs on each input choose the test, and as many count it: by default 500,000 of a mechanism or protocol
-    and 100,000 of a client or an algorithm.
-
-    Raises
-    ------
-    InputError
-        If there is no such kind, or its settings are impossible.
+    ``mechanism``. ``samples`` outputs on each input choose the test, and as many count it: by default 500,000
+    of a mechanism or protocol and 100,000 of a client or an algorithm.
     """
     load_plugins()
     if name.startswith(PREFIX):
@@ -286,7 +258,7 @@ def audit(
         return audit_protocol(protocol, samples or 500_000, confidence, seed)
     runs = samples or 100_000
     if name in ALGORITHMS and issubclass(ALGORITHMS[name], FiniteSumAlgorithm):
-        algorithm = read_component("algorithm", {"kind": name, **BUDGET, **STEP, **settings})
+        algorithm = read_component("algorithm", {"kind": name, **BUDGET, "eta": 0.01, **settings})
         return audit_data_set(algorithm, 4, runs, confidence, seed)
     if name in ALGORITHMS:
         return audit_path(*path_parts(name, settings), runs, confidence, seed)
@@ -304,6 +276,6 @@ def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | No
     own = {key: value for key, value in settings.items() if key in kind.model_fields}
     rest = {key: value for key, value in settings.items() if key not in own}
     mechanism = rest.pop("mechanism", DEFAULT_MECHANISM.get(name, "clipped_gaussian"))
-    start = STEP if "eta" in kind.model_fields else {}
+    start = {"eta": 0.01} if "eta" in kind.model_fields else {}
     algorithm = read_component("algorithm", {"kind": name, **start, **own})
     return algorithm, read_component("mechanism", {"kind": str(mechanism), **rest})

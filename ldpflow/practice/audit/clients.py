@@ -32,34 +32,26 @@ KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
 THETAS = (0.25, 0.5, 0.75)
 GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])
 
-CLIENTS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("rr_sgd", {"epsilon": 1.0}),
+ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("rounds", {"epsilon": 1.0}),
-    ("cells", {"epsilon": 1.0}),
     ("thresholds", {"epsilon": 1.0, "k": 8}),
     ("grr", {"epsilon": 1.0, "k": 8}),
     ("oue", {"epsilon": 1.0, "k": 4}),
     ("hrr", {"epsilon": 1.0, "k": 8}),
     ("haar", {"epsilon": 1.0, "k": 8}),
     ("tree", {"epsilon": 1.0, "k": 16}),
-    ("laplace", {"epsilon": 1.0}),
-    ("gaussian", {"mu": 1.0}),
 )
+"""Protocols that are audited, and their settings."""
+
+PATHS = (("rr_sgd", {"epsilon": 1.0}), ("cells", {"epsilon": 1.0}))
+CLIENTS = (*PATHS, *ASKED, ("laplace", {"epsilon": 1.0}), ("gaussian", {"mu": 1.0}))
 """Functions and settings of ``ldpflow audit clients``."""
 
 
 def audit_client(
     name: str, settings: dict[str, Any], samples: int | None = None, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Hold a function of ldpflow.client to its claim.
-
-    ``settings`` are those of the mechanism or protocol whose reports it makes.
-
-    Raises
-    ------
-    InputError
-        If there is no such function, or the settings are impossible.
-    """
+    """Audit a function of ldpflow.client, with the settings of the mechanism or protocol of its reports."""
     if name not in client.REPORTS:
         names = [PREFIX + known for known in client.REPORTS]
         raise InputError("name", PREFIX + name, "one of " + ", ".join(names), closest(PREFIX + name, names))

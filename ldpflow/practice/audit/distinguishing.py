@@ -20,6 +20,7 @@ is counted on fresh outputs, so the choice costs no confidence.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.errors import InputError
@@ -70,8 +72,6 @@ class OutcomeCounts(NamedTuple):
 
 def lower_limit(count: Any, trials: int, error: float) -> Floats:
     """One-sided Clopper-Pearson limit: above the probability in at most a share ``error`` of samples."""
-    from scipy import special
-
     count = np.asarray(count, dtype=np.float64)
     safe = np.maximum(count, 1.0)
     return np.where(count > 0, special.betaincinv(safe, trials - safe + 1.0, error), 0.0)
@@ -83,13 +83,10 @@ def upper_limit(count: Any, trials: int, error: float) -> Floats:
 
 
 def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floats:
-    """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most.
+    """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most, or -inf.
 
-    The events must have been chosen without looking at these outputs. The claim's notion (and delta) is
-    used, not its value; -inf if an event gives no bound.
+    The events must have been chosen without looking at these outputs.
     """
-    from scipy import special
-
     error = (1.0 - confidence) / 2.0
     p = lower_limit(counts.first, counts.of_first, error)
     q = upper_limit(counts.second, counts.of_second, error)
@@ -103,20 +100,11 @@ def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floa
 
 THRESHOLDS = 512
 BINS = 64
-SELECTION = 1e-4
-"""Factor of the error with which events are compared: among thousands, the luckiest is not the best."""
-
-LINEAR = 64
-"""Largest number of coordinates for which the best linear score is learnt."""
-
-COORDINATES = 16
-"""Largest number of coordinates that are scores themselves."""
-
-REPORTS = 1024
-"""Largest number of different outputs whose frequencies are learnt."""
-
-LEARNT = 4
-"""A score is learnt from every fourth output."""
+SELECTION = 1e-4  # factor of the error with which events are compared: the luckiest is not the best
+LINEAR = 64  # coordinates up to which the best linear score is learnt
+COORDINATES = 16  # coordinates that are scores themselves
+REPORTS = 1024  # different outputs up to which their frequencies are learnt
+LEARNT = 4  # a score is learnt from every fourth output
 
 
 @dataclass(frozen=True)
@@ -132,11 +120,6 @@ class Neighbours:
     draw: Callable[[int, int, int], Floats]
     centres: tuple[Floats, Floats] | None = None
 
-    def pair(self, samples: int) -> Pair:
-        first, second = (self.draw(which, samples, 0) for which in (0, 1))
-        nothing = np.zeros(first.shape[1])
-        return Pair(self.name, first, second, self.centres or (nothing, nothing))
-
 
 @dataclass(frozen=True)
 class Pair:
@@ -145,23 +128,18 @@ class Pair:
     name: str
     first: Floats
     second: Floats
-    centres: tuple[Floats, Floats]
+    centres: tuple[Floats, Floats] | None = None
 
     def learnt(self) -> tuple[Floats, Floats]:
         return self.first[::LEARNT], self.second[::LEARNT]
 
     def others(self) -> Pair:
-        first, second = (
-            outputs[np.arange(len(outputs)) % LEARNT > 0] for outputs in (self.first, self.second)
-        )
+        first, second = (np.delete(part, np.s_[::LEARNT], axis=0) for part in (self.first, self.second))
         return replace(self, first=first, second=second)
 
 
 class Score(NamedTuple):
-    """A number computed from an output: ``values`` maps shape (N, d) to shape (N,).
-
-    ``learnt``: whether it was learnt from every fourth output.
-    """
+    """Number computed from an output: ``values`` maps shape (N, d) to (N,). It may be learnt from outputs."""
 
     name: str
     values: Callable[[Floats], Floats]
@@ -201,14 +179,13 @@ def scores_for(pair: Pair) -> list[Score]:
     difference of L1 distances that of Laplace noise. The ratio of histograms of the projection serves
     likelihood ratios that are not monotone, that of frequencies serves discrete outputs.
     """
-    first, second = pair.centres
-    d = len(first)
-    size = float(np.sqrt(np.sum((first - second) ** 2)))
+    d = pair.first.shape[1]
+    first, second = pair.centres or np.zeros((2, d))
+    size = float(np.linalg.norm(first - second))
     direction = (first - second) / size if size > 0 else np.ones(d) / np.sqrt(d)
 
     def distances(outputs: Floats) -> Floats:
-        result: Floats = np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1)
-        return result
+        return np.asarray(np.abs(outputs - second).sum(axis=1) - np.abs(outputs - first).sum(axis=1))
 
     scores = [Score("projection on the difference of the inputs", lambda outputs: outputs @ direction)]
     if d > 1:
@@ -253,10 +230,7 @@ def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
 
 
 def repeated_reports(pair: Pair) -> Floats:
-    """Distinct outputs that occur more than once among those that are learnt from, shape (K, d).
-
-    Empty for continuous noise, whose frequencies tell nothing about further outputs.
-    """
+    """Distinct outputs that occur more than once among those that are learnt from, shape (K, d)."""
     sample = pair.first[: 2 * REPORTS]
     if len(np.unique(sample, axis=0)) == len(sample):
         return sample[:0]
@@ -297,17 +271,15 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
         tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
         both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
     below = [np.searchsorted(values, both, side="right") for values in (first, second)]
-    best = Event(pair.name, score, float(both[0]), True, False, -np.inf)
-    for above in (True, False):
+    events = []
+    for above, swapped in itertools.product((True, False), (False, True)):
         a, b = (len(first) - below[0], len(second) - below[1]) if above else below
-        for swapped in (False, True):
-            p, q = (a, len(first)), (b, len(second))
-            counts = OutcomeCounts(*q, *p) if swapped else OutcomeCounts(*p, *q)
-            bounds = lower_bounds(counts, claim, confidence)
-            place = int(np.argmax(bounds))
-            if bounds[place] > best.bound:
-                best = Event(pair.name, score, float(both[place]), above, swapped, float(bounds[place]))
-    return best
+        p, q = (a, len(first)), (b, len(second))
+        counts = OutcomeCounts(*q, *p) if swapped else OutcomeCounts(*p, *q)
+        bounds = lower_bounds(counts, claim, confidence)
+        place = int(np.argmax(bounds))
+        events.append(Event(pair.name, score, float(both[place]), above, swapped, float(bounds[place])))
+    return max(events, key=lambda event: event.bound)
 
 
 @dataclass(frozen=True)
@@ -358,7 +330,11 @@ def run_audit(
         raise InputError("confidence", confidence, "a number in (0, 1)")
     if samples < 100:
         raise InputError("samples", samples, "at least 100")
-    test = choose_event([each.pair(samples) for each in neighbours], claim, confidence)
+    pairs = [
+        Pair(each.name, each.draw(0, samples, 0), each.draw(1, samples, 0), each.centres)
+        for each in neighbours
+    ]
+    test = choose_event(pairs, claim, confidence)
     chosen = next(each for each in neighbours if each.name == test.pair)
     counts = test.counts(chosen.draw(0, samples, 1), chosen.draw(1, samples, 1))
     settings = {

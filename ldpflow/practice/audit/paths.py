@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -44,18 +43,13 @@ Floats = NDArray[np.float64]
 Row = tuple[float, float]
 Released = Callable[[PathRecord], Floats]
 
-STEPS = 2
-"""Steps of the audited run, if their number is a setting."""
-
+STEPS = 2  # of the audited run, if their number is a setting
 HUGE = 1e9
 NOTHING: Row = (0.0, 0.0)
 MIRRORED: tuple[Row, Row] = ((1.0, HUGE), (1.0, -HUGE))
 
-MOST_USERS = 2**20
-
 FAR = 400.0
-SLANT = 0.05
-"""Cosine of the angle between the replaced record and the direction of the start."""
+SLANT = 0.05  # cosine of the angle between the replaced record and the direction of the start
 
 
 def draw_batches(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
@@ -73,11 +67,7 @@ def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 
 
 def neighbouring_records(n: int, which: int, position: int) -> Records:
-    """n records in two coordinates; the one at ``position`` differs between the two data sets.
-
-    With w = (400, 0) that record is misclassified by a large margin: its logistic gradient is -x, with second
-    coordinate +-sqrt(1 - .05^2). All others are correct by a large margin: their gradient is 0.
-    """
+    """n records in two coordinates. The one at ``position`` has gradient -x at w = (400, 0), all others 0."""
     rows = np.tile([1.0, 0.0], (n, 1))
     rows[position] = [-SLANT, np.sqrt(1.0 - SLANT**2) * (1.0 if which == 0 else -1.0)]
     return Records(n, rows.reshape(-1), np.ones(n), np.zeros(LANES, np.int64))
@@ -86,10 +76,7 @@ def neighbouring_records(n: int, which: int, position: int) -> Records:
 def audit_data_set(
     algorithm: FiniteSumAlgorithm, n: int, samples: int, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Audit the privacy claim of an algorithm of private empirical risk minimisation, on n records.
-
-    Every step is a coordinate of the output, so epochs should be few.
-    """
+    """Audit an algorithm of private empirical risk minimisation on n records: outputs are all its steps."""
     problem = NonconvexLogistic(d=2, penalty=0.0)
     plan = plan_of(problem, algorithm, n)
     # The accounting of trees holds for every order, so the adversary may know it.
@@ -127,12 +114,8 @@ class GivenRegression(LeastSquares):
     def stored_records(self) -> int:
         return len(self.rows)
 
-    @cached_property
-    def array(self) -> Floats:
-        return np.array(self.rows)
-
     def table(self) -> Floats:
-        return self.array
+        return np.array(self.rows)
 
     def kernel_parameters(self) -> Parameters:
         return {"error_scale": 1.0, "scales": (1.0,), "coefficients": (0.0,)}
@@ -141,13 +124,7 @@ class GivenRegression(LeastSquares):
 def audit_path(
     algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
 ) -> Audit:
-    """Audit the privacy claim of a one-pass algorithm; without a mechanism if it has its own noise.
-
-    Raises
-    ------
-    InputError
-        If the algorithm claims no privacy, or cannot be run on such lists.
-    """
+    """Audit a one-pass algorithm, without a mechanism if it has its own noise."""
     claim = claim_of(algorithm.privacy(mechanism or MECHANISMS["none"].model_validate({})))
     if isinstance(algorithm, DpSsgd):
         neighbours = shuffled_lists(algorithm, seed)
@@ -176,8 +153,7 @@ def lists(
 ) -> Neighbours:
     """A pair of paths on neighbouring lists of users, observed at some ``times``.
 
-    ``released`` maps a record to outputs, shape (replicates, numbers). In the record, iterates of perturbed
-    paths follow those of the path itself.
+    In the record that ``released`` reads, iterates of perturbed paths follow those of the path itself.
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -263,16 +239,14 @@ def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
         found = moves(record)
         return np.hstack([found, found.sum(axis=1, keepdims=True)])
 
-    n = 64
-    while n <= MOST_USERS:
+    for n in (2**k for k in range(6, 21)):
         try:
             paths = regression_paths(algorithm, [NOTHING] * n, 0, MIRRORED)
         except InputError:
-            n *= 2
             continue
         name = f"{n} users, one of them replaced by its mirror image"
         return [lists(name, paths, (1, n - 1, n), released, seed, secret_order=True)]
-    raise InputError("algorithm.epsilon", algorithm.epsilon, f"one that needs at most {MOST_USERS:,} users")
+    raise InputError("algorithm.epsilon", algorithm.epsilon, "one that needs at most 1,048,576 users")
 
 
 def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]:
@@ -283,16 +257,11 @@ def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]
         "y replaced by -y": ((1.0, 1.0), (1.0, -1.0)),
         "a record replaced by zeros": ((1.0, 1.0), NOTHING),
     }
-    return [
-        lists(
-            f"{n} records, {name}",
-            regression_paths(algorithm, [(1.0, 0.0)] * n, 0, pair),
-            (1,),
-            estimates,
-            seed,
-        )
-        for name, pair in pairs.items()
-    ]
+    found = []
+    for name, pair in pairs.items():
+        paths = regression_paths(algorithm, [(1.0, 0.0)] * n, 0, pair)
+        found.append(lists(f"{n} records, {name}", paths, (1,), estimates, seed))
+    return found
 
 
 def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> list[Neighbours]:

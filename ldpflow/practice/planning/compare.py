@@ -20,8 +20,7 @@ from ldpflow.columns import round_text
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES

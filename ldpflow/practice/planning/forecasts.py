@@ -30,8 +30,7 @@ from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.column_law import ColumnLaw, Records
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import QuantileProblem
-from ldpflow.components.problems.quantiles import Quantiles
+from ldpflow.components.problems.quantile import QuantileProblem, Quantiles
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (

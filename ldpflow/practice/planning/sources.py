@@ -215,12 +215,12 @@ class Pilot(OwnSteps):
 
     @cached_property
     def read(self) -> DataColumn:
-        given: dict[str, Any] = {"drop": self.drop, "fields": FIELDS, "count_column": self.count_column}
+        options: dict[str, Any] = {"drop": self.drop, "fields": FIELDS, "count_column": self.count_column}
         if isinstance(self.source, str):
-            found = load_column(self.source, self.column, **given)
+            found = load_column(self.source, self.column, **options)
         else:
             table = arrow_table(self.source, "pilot", None if self.count_column else self.column)
-            found = read_column(table, self.column, **given)
+            found = read_column(table, self.column, **options)
         values = found.values
         for missing in self.missing_values:
             if missing not in found.values:

@@ -19,7 +19,16 @@ from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.problems.transform import inverse
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.checks import AnswerCounts, Checks, Moments, gradients_of
+from ldpflow.practice.transcripts.checks import (
+    TOLERANCE,
+    AnswerCounts,
+    Moments,
+    earliest,
+    epsilon_error,
+    first_error,
+    theta_error,
+    whole_number_error,
+)
 from ldpflow.practice.transcripts.collection import (
     OF_THE_SCALE,
     Collection,
@@ -118,11 +127,7 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
     users: list[Any] = []
     for part in source.parts:
         text = part.settings()
-        try:
-            own = {} if text is None else parse_toml(text, "file", part.place)
-        except InputError as error:
-            allowed = f"settings in its metadata that are {error.allowed}"
-            raise InputError("file", part.place, allowed, error.hint) from None
+        own = {} if text is None else parse_toml(text, f"settings in the metadata of {part.place}")
         users.append(own.pop("n", None))
         if "problem" in own:
             problem = dict.fromkeys(OF_THE_SCALE[:2]) | dict(read_table(own, "problem"))
@@ -147,18 +152,20 @@ class PathReader(ReportReader):
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         super().__init__(source, collection, chunk)
-        source = self.source
         self.d = dimension_of(source, collection)
-        self.first = next(source.chunks(2), None)
+        self.first = next(source.chunks(2))
         self.algorithm = collection.algorithm or self.read_algorithm(collection)
         self.collection = replace(collection, algorithm=self.algorithm)
+        self.size = self.algorithm.records_per_step()
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.factors = self.algorithm.step_factors() or (1.0,) * self.d
         if len(self.factors) != self.d:
-            raise InputError(
-                "algorithm.c", list(self.factors), f"{self.d} numbers, or one for all coordinates"
-            )
-        self.check_size()
+            allowed = f"{self.d} numbers, or one for all coordinates"
+            raise InputError("algorithm.c", list(self.factors), allowed)
+        if self.rows % self.size:
+            self.check_n()
+            hint = "The last round is not complete: leave its rows out."
+            raise InputError("rows", self.rows, f"a multiple of batch_size = {self.size}", hint)
         self.start = self.first_theta()
         self.origin = self.vector("origin", collection.origin) or self.start
         several = collection.problem == "quantiles"
@@ -167,13 +174,13 @@ class PathReader(ReportReader):
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path)
+        self.final = self.vector("algorithm.final_theta", collection.final)
 
     def read_algorithm(self, collection: Collection) -> Algorithm:
-        if "step" not in self.source.columns.optional or self.first is None or len(self.first) < 2:
+        steps = self.first.steps
+        if steps is None or len(steps) < 2:
             hint = "Or a column step with the sizes of all steps."
             raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
-        steps = self.first.steps
-        assert steps is not None
         if not 0 < steps[1] < steps[0]:
             raise InputError("step", steps[:2].tolist(), "step sizes c i^-gamma, which fall")
         gamma = round(math.log2(float(steps[0]) / float(steps[1])), 9)
@@ -182,17 +189,6 @@ class PathReader(ReportReader):
             settings["theta0"] = collection.start[0]
         self.notes.append(f"read off the column step: c = {settings['c']!r}, gamma = {gamma!r}")
         return cast(Algorithm, read_component("algorithm", settings))
-
-    def check_size(self) -> None:
-        size = self.algorithm.records_per_step()
-        self.check_rows()
-        if self.rows % size:
-            self.check_n()
-            hint = "The last round is not complete: leave its rows out."
-            raise InputError("rows", self.rows, f"a multiple of batch_size = {size}", hint)
-        if not self.source.columns.thetas and self.collection.start is None:
-            hint = "Without a column theta it follows from theta0 and the reports."
-            raise InputError("algorithm.theta0", None, "the start theta0", hint)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -204,7 +200,9 @@ class PathReader(ReportReader):
     def first_theta(self) -> tuple[float, ...]:
         given = self.vector("algorithm.theta0", self.collection.start)
         if given is None:
-            assert self.first is not None and self.first.thetas is not None
+            if self.first.thetas is None:
+                hint = "Without a column theta it follows from theta0 and the reports."
+                raise InputError("algorithm.theta0", None, "the start theta0", hint)
             return tuple(self.first.thetas[0].tolist())
         if len(self.collection.taus) > 1 and list(given) != sorted(given):
             hint = "Quantiles of one value are in the order of their levels."
@@ -212,7 +210,7 @@ class PathReader(ReportReader):
         return given
 
     def analysis(self) -> Analysis:
-        steps, size = self.algorithm.steps(self.rows), self.algorithm.records_per_step()
+        steps = self.rows // self.size
         self.methods.check(steps)
         self.notes += self.methods.notes()
         methods, levels = self.methods.all, self.collection.levels
@@ -220,10 +218,10 @@ class PathReader(ReportReader):
         fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
         wanted = [(steps, method) for method in methods]
         wanted += [(end, method) for end in fractions for method in regressions]
-        cells = tuple(Cell(end * size, method, level) for end, method in wanted for level in levels)
+        cells = tuple(Cell(end * self.size, method, level) for end, method in wanted for level in levels)
         request = PathRequest(cells, path=cast(Any, self.path))
-        trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64)).tolist()
-        record, oddities = self.read(request, trace)
+        trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
+        record, oddities = self.read(request, trace.tolist())
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):
             rows = rows_of(record, self.collection.n or self.rows, methods, levels)
@@ -242,49 +240,26 @@ class PathReader(ReportReader):
                 for method in regressions
                 if method in reported
                 for end in fractions
-                for row in rows_of(record, end * size, [method], levels[:1])
+                for row in rows_of(record, end * self.size, [method], levels[:1])
             ]
+        scale = self.collection.scale
+        for row in fits if scale is not None else ():
+            row.in_unit(scale)
         at = np.searchsorted(record.times, trace)
-        for row in [*rows, *fits] if self.collection.scale is not None else ():
-            row.in_unit(self.collection.scale)
-        averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / np.array(trace)[:, None]
-        return Analysis(
-            rows=rows,
+        averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / trace[:, None]
+        iterates = record.iterates[at][:, :, 0]
+        return self.result(
+            rows,
             verdicts=verdicts,
-            users=self.rows,
             steps=steps,
-            collection=self.collection,
             algorithm=self.algorithm,
             start=self.start,
-            file=self.source.place,
-            sha256=self.source.sha256(),
-            files=len(self.source.parts),
             oddities=oddities,
-            notes=self.notes,
-            progress=EstimatesAlongRun(
-                np.array(trace),
-                inverse(self.collection.scale, averages),
-                inverse(self.collection.scale, record.iterates[at][:, :, 0]),
-                fits,
-            ),
-            users_compared=self.users_compared,
+            progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates), fits),
         )
 
     def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
         """Check and fold every chunk: the record, and the oddities of the reports."""
-        mechanism, collection = self.path.mechanism, self.collection
-        final = self.vector("algorithm.final_theta", collection.final)
-        checks = Checks(
-            answers=self.answers,
-            epsilon=getattr(mechanism, "epsilon", getattr(mechanism, "mu", None)),
-            c=self.c,
-            gamma=self.gamma,
-            batch_size=self.algorithm.records_per_step(),
-            start=None if collection.start is None else self.start,
-            final=final,
-            ordered=self.path.problem.ordered,
-            factors=self.factors,
-        )
         odd = plausibility_of(self.path, self.answers)
         times = sorted({*request.times, *trace})
         origin, start = np.array(self.origin), np.array(self.start)
@@ -292,20 +267,53 @@ class PathReader(ReportReader):
 
         def take(chunk: Chunk) -> None:
             with np.errstate(all="ignore"):
-                fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
+                fault = self.row_error(chunk)
+                wrong = fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
+                if wrong is not None and chunk.thetas is not None:
+                    row = chunk.first + wrong[0]
+                    fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
+                if fault is not None:
+                    raise fault
                 if odd is not None:
                     odd.add(chunk)
 
-        self.read_chunks(checks.check, take)
-        checks.finish(self.rows, fold.last)
-        last = np.array(final) if final is not None and self.source.columns.thetas else None
-        record = fold.record(last, collection.seed, collection.replicate)
+        self.read_chunks(take)
+        final = None if self.final is None else np.array([self.final])
+        bare = self.first.thetas is None
+        with np.errstate(all="ignore"):
+            wrong = fold.finish(final, bare)
+        if wrong is not None and final is not None:
+            hint = "Are the last rows missing?"
+            raise theta_error(self.rows, final, wrong, fold.last, "final_theta", hint)
+        record = fold.record(self.collection.seed, self.collection.replicate)
         return record, [] if odd is None else odd.oddities()
+
+    def row_error(self, chunk: Chunk) -> RowError | None:
+        """Error of the first row with something wrong but its theta."""
+        found = []
+        if self.answers is not None:
+            largest = len(self.answers) - 1
+            found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
+        numbers = 1 + np.arange(chunk.first - 1, chunk.first - 1 + len(chunk)) // self.size
+        if chunk.rounds is not None:
+            bad = chunk.rounds != numbers
+            hint = "Rows are missing before it, counted twice, or in another order."
+            allowed = str(numbers[np.argmax(bad)])
+            found.append(first_error(chunk, "round", chunk.rounds, bad, allowed, hint))
+        mechanism = self.path.mechanism
+        epsilon = getattr(mechanism, "epsilon", getattr(mechanism, "mu", None))
+        found.append(epsilon_error(chunk, epsilon))
+        if chunk.steps is not None:
+            etas = self.c * numbers.astype(np.float64) ** -self.gamma
+            bad = np.abs(chunk.steps - etas) > TOLERANCE * np.abs(etas)
+            allowed = f"{float(etas[np.argmax(bad)])!r}, which is {self.c:g} i^-{self.gamma:g}"
+            found.append(first_error(chunk, "step", chunk.steps, bad, allowed))
+        return earliest(*found)
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
         level = self.collection.levels[0]
         own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
-        steps = self.algorithm.steps(self.rows)
+        steps = self.rows // self.size
 
         def row_of(method: IntervalMethod) -> Row:
             return next(row for row in own if row.of == method)
@@ -361,6 +369,13 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
+
+
+def gradients_of(reports: Floats, answers: Floats | None) -> Floats:
+    """A_i of reports, shape (m, d); ``answers`` as of :func:`answers_of`."""
+    if answers is None:
+        return reports
+    return np.take(answers, reports[:, 0].astype(np.int64), axis=0, mode="clip")
 
 
 def answers_of(path: CollectedPath) -> Floats | None:

@@ -5,12 +5,13 @@ It has nothing on the users' values: a transcript has private reports and the qu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
@@ -25,38 +26,19 @@ from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.settings import closest, nearest
 from ldpflow.study.entry import read_component, read_group, read_value
-from ldpflow.study.reading import Grid
+from ldpflow.study.reading import CollectionFacts, Grid
+from ldpflow.study.reading import read_settings as read_settings_of
 
 VERSION = 3
 """Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
 
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
-KNOWN = (
-    "version", "level", "origin", "seed", "replicate", "path", "n", "problem", "mechanism", "algorithm",
-    "protocol", "method", "collection", "designed",
-)  # fmt: skip
-"""Settings of a transcript."""
-
-DESIGN = (
-    "name",
-    "seed",
-    "replicates",
-    "problem",
-    "mechanism",
-    "algorithm",
-    "protocol",
-    "method",
-    "grid",
-    "collection",
-)
+TABLES = ("problem", "mechanism", "algorithm", "protocol", "method", "collection")
+DESIGN = ("name", "seed", "replicates", *TABLES, "grid")
 """Tables and settings of a design: a study file with one cell."""
 
-MOST_TAUS = 20
 MOST_LEVELS = 100
-LEVELS = (0.01, 0.999999999)
-"""Smallest and largest level: critical values beyond take minutes, or do not exist as doubles."""
 MOST_METHODS = 200
-LONGEST_UNIT = 40
 BOUNDED = ("randomized_response", "cells")
 """Mechanisms with finitely many reports."""
 
@@ -67,72 +49,51 @@ OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
 
+Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
+
+
+class Facts(BaseModel):
+    """Settings of a transcript that are in no table; ``theta`` is a coordinate of a vector."""
+
+    version: Annotated[int, Field(ge=1, le=VERSION)] = 1
+    # Critical values beyond take minutes, or do not exist as doubles.
+    level: Annotated[float, Field(ge=0.01, le=0.999999999)] = 0.9
+    seed: Count = 0
+    replicate: Count = 0
+    path: str | None = None
+    n: Count | None = None
+    origin: float | None = None
+    designed: bool = False
+
+
+KNOWN = (*Facts.model_fields, *TABLES)
+
 
 @dataclass(frozen=True)
 class Collection:
-    """Problem, mechanism and steps of a collection of reports, and the intervals that are wanted.
+    """Problem, mechanism and steps of a collection of reports, and the intervals that are wanted."""
 
-    Parameters
-    ----------
-    problem : str
-        Kind of the problem; ``other`` if it is none that ldpflow has.
-    taus : tuple of float
-        Levels of the quantiles in increasing order, one for each coordinate; empty for other problems.
-    mechanism : Mechanism or None
-        None for a protocol.
-    algorithm : Algorithm or None
-        ``ldp_sgd`` or ``minibatch_sgd`` with gamma, c and theta0; None if they follow from the file.
-    protocol : Protocol or None
-        A protocol without a path; its number of bins is given.
-    start, final : tuple of float or None
-        theta0 and theta_n, one number for all coordinates or one for each.
-    methods : tuple of IntervalMethod
-        Empty for all that apply.
-    planned : IntervalMethod or None
-        The method whose interval is reported; None for the rule of the documentation.
-    designed : bool
-        Whether a design names that method: others are computed only for flags.
-    origin : tuple of float or None
-        Point around which sums are taken, to avoid cancellation; theta0 by default.
-    seed, replicate : int
-        Address of the multipliers of BB.
-    path : str or None
-        Key of the path that a simulated transcript was written from.
-    n : int or None
-        Users, the number of reports of the file. A simulated path may have a few more, which fill no round.
-    unit : str
-        Unit of the values, printed with the numbers; empty if none is known.
-    reports : int
-        Reports of each user in all collections of the plan.
-    scale : str, tuple of float or None
-        Scale T of the problem: reports are about T(value), and results come back in the unit of the values.
-    jitter : float or None
-        Width of the uniform noise that devices add to the values.
-    adversarial_share : float
-        Share of the users who may have sent any report, for which the intervals are widened.
-    """
-
-    problem: str
-    taus: tuple[float, ...]
-    mechanism: Mechanism | None
-    algorithm: Algorithm | None
-    protocol: Protocol | None = None
-    start: tuple[float, ...] | None = None
-    final: tuple[float, ...] | None = None
-    methods: tuple[IntervalMethod, ...] = ()
-    planned: IntervalMethod | None = None
-    designed: bool = False
+    problem: str  # kind, ``other`` if it is none that ldpflow has
+    taus: tuple[float, ...]  # levels of quantiles, increasing, by coordinate; empty for other problems
+    mechanism: Mechanism | None  # None for a protocol
+    algorithm: Algorithm | None  # None if gamma and c follow from the file
+    protocol: Protocol | None = None  # one without a path; its number of bins is given
+    start: tuple[float, ...] | None = None  # theta0, one number for all coordinates or one for each
+    final: tuple[float, ...] | None = None  # theta_n
+    methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply
+    planned: IntervalMethod | None = None  # whose interval is reported; None for the documented rule
+    designed: bool = False  # a design names that method: others are computed only for flags
     levels: tuple[float, ...] = (0.9,)
-    origin: tuple[float, ...] | None = None
-    seed: int = 0
+    origin: tuple[float, ...] | None = None  # point around which sums are taken; theta0 by default
+    seed: int = 0  # with ``replicate`` the address of the multipliers of BB
     replicate: int = 0
-    path: str | None = None
-    n: int | None = None
-    unit: str = ""
-    reports: int = 1
-    scale: Transform = None
-    jitter: float | None = None
-    adversarial_share: float = 0.0
+    path: str | None = None  # key of the path that a simulated transcript was written from
+    n: int | None = None  # users; a simulated path may have a few more, which fill no round
+    unit: str = ""  # of the values
+    reports: int = 1  # of each user in all collections of the plan
+    scale: Transform = None  # T: reports are about T(value), results come back in the unit of the values
+    jitter: float | None = None  # width of the uniform noise that devices add to the values
+    adversarial_share: float = 0.0  # share of users for which the intervals are widened
 
     @property
     def batch_size(self) -> int:
@@ -171,7 +132,7 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in study.items():
         if name not in DESIGN:
             raise InputError(name, value, "a table of a design", nearest(name, DESIGN))
-    tables = {name: single_table(study, name) for name in DESIGN[3:] if name in study}
+    tables = {name: single_table(study, name) for name in (*TABLES, "grid") if name in study}
     grid, problem = tables.pop("grid"), tables.get("problem", {})
     fields = PROBLEMS.get(str(problem.get("kind", "quantile")), Quantile).model_fields
     for table, found, known in (("problem", problem, [*fields]), ("grid", grid, [*Grid.model_fields])):
@@ -234,42 +195,26 @@ def as_list(value: object) -> list[object]:
 
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
-    """A collection from its TOML tables.
-
-    Parameters
-    ----------
-    settings : mapping
-        ``[problem] kind, tau`` (or ``taus``); ``[mechanism]``; ``[algorithm] gamma, c, theta0, batch_size,
-        final_theta``; or ``[protocol]`` instead of both; ``[[method]]`` for the rows that are wanted, or
-        ``[method]`` for the one to report; ``[collection] unit``; ``level``, ``origin``, ``n``, ``seed``,
-        ``replicate``, ``path``, ``version``.
-    """
-    if not isinstance(settings, Mapping):
-        raise InputError("settings", settings, "tables of settings, by name")
+    """A collection from its TOML tables (docs/analyse.md)."""
     for name, value in settings.items():
         if name not in KNOWN:
             raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))
-    version = settings.get("version", 1)
-    if version not in range(1, VERSION + 1):
-        raise InputError("version", version, f"a whole number from 1 to {VERSION}")
-    problem, taus = read_problem(read_table(settings, "problem"))
-    scale, jitter = read_scale(read_table(settings, "problem"))
+    facts = {
+        name: read_value(Facts, name, settings[name], name)
+        for name in ("version", "seed", "replicate", "path", "n", "designed")
+        if name in settings
+    }
+    problem, taus, scale, jitter = read_problem(read_table(settings, "problem"))
     protocol = read_protocol(settings, taus) if "protocol" in settings else None
     algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
-    levels = tuple(dict.fromkeys(read_numbers("level", settings.get("level", 0.9))))
-    for level in levels:
-        if not LEVELS[0] <= level <= LEVELS[1]:
-            raise InputError("level", level, f"a number in [{LEVELS[0]}, {LEVELS[1]}]")
+    levels = as_list(settings.get("level", 0.9))
     if len(levels) > MOST_LEVELS:
         raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
-    path = settings.get("path")
-    if path is not None and not isinstance(path, str):
-        raise InputError("path", path, "a path key")
-    origin = settings.get("origin")
     methods = settings.get("method", [])
     planned = read_methods(methods) if isinstance(methods, Mapping) else ()
     if len(planned) > 1:
         raise InputError("method", dict(methods), "one value for every setting of the method to report")
+    own = read_settings_of(CollectionFacts, settings.get("collection", {}), "collection")
     return Collection(
         problem=problem,
         taus=taus,
@@ -280,17 +225,17 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         final=final,
         methods=() if planned else read_methods(methods),
         planned=planned[0] if planned else None,
-        designed=bool(planned) and settings.get("designed") is True,
-        levels=levels,
-        origin=None if origin is None else read_numbers("origin", origin),
-        seed=read_count("seed", settings.get("seed", 0)),
-        replicate=read_count("replicate", settings.get("replicate", 0)),
-        path=path,
-        n=None if "n" not in settings else read_count("n", settings["n"]),
+        designed=bool(planned) and facts.get("designed", False),
+        levels=tuple(dict.fromkeys(read_value(Facts, "level", level, "level") for level in levels)),
+        origin=read_vector("origin", settings.get("origin")),
+        seed=facts.get("seed", 0),
+        replicate=facts.get("replicate", 0),
+        path=facts.get("path"),
+        n=facts.get("n"),
         scale=scale,
         jitter=jitter,
-        unit=read_unit(read_table(settings, "collection")),
-        reports=read_count("collection.reports", read_table(settings, "collection").get("reports", 1)),
+        unit=own["unit"] or "",
+        reports=own["reports"],
     )
 
 
@@ -305,16 +250,6 @@ def read_share(value: object, collection: Collection) -> float:
     return float(value)
 
 
-def read_unit(table: Mapping[str, object]) -> str:
-    for name in table:
-        if name not in ("unit", "reports"):
-            raise InputError(f"collection.{name}", table[name], "unit or reports", nearest(name, ["unit"]))
-    unit = table.get("unit", "")
-    if not isinstance(unit, str) or not unit.isprintable() or len(unit) > LONGEST_UNIT:
-        raise InputError("collection.unit", unit, f"a text of at most {LONGEST_UNIT} characters")
-    return unit
-
-
 def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
     found = settings.get(name, {})
     if not isinstance(found, Mapping):
@@ -322,60 +257,45 @@ def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
     return found
 
 
-def read_numbers(field: str, value: Any) -> tuple[float, ...]:
-    values: list[Any] = as_list(value)
-    for item in values:
-        number = isinstance(item, (int, float)) and not isinstance(item, bool)
-        if not number or not abs(item) <= sys.float_info.max:
-            raise InputError(field, value, "a finite number, or a list of them")
-    if not values:
+def read_vector(field: str, value: object) -> tuple[float, ...] | None:
+    """A number, or one for each coordinate."""
+    if value is None:
+        return None
+    if not as_list(value):
         raise InputError(field, value, "at least one number")
-    return tuple(map(float, values))
+    return tuple(read_value(Facts, "origin", number, field) for number in as_list(value))
 
 
-def read_count(field: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise InputError(field, value, "a whole number >= 0")
-    return value
-
-
-def read_problem(table: Mapping[str, object]) -> tuple[str, tuple[float, ...]]:
-    """Kind, and the levels of quantiles."""
+def read_problem(table: Mapping[str, Any]) -> tuple[str, tuple[float, ...], Transform, float | None]:
+    """Kind, levels of quantiles, scale, and width of the noise on the values."""
     table = {name: value for name, value in table.items() if value is not None}
-    kind = table.get("kind", "quantile")
+    kind = table.pop("kind", "quantile")
     known = (*PROBLEMS, "other")
     if not isinstance(kind, str) or kind not in known:
         raise InputError("problem.kind", kind, "one of " + ", ".join(known), closest(kind, known))
     name = {"quantile": "tau", "quantiles": "taus"}.get(kind)
     for other in table:
-        if other in ("tau", "taus") and other != name:
-            raise InputError(f"problem.{other}", table[other], f"nothing: {kind} has no {other}")
-        if other not in ("kind", name) and (name is None or other not in OF_QUANTILES):
+        if name is None or other not in (name, *OF_THE_SCALE):
             hint = "The law of the values is not known here and not needed."
             value = "a description of users' values" if other in OF_THE_DATA else table[other]
-            raise InputError(f"problem.{other}", value, "kind, and tau of a quantile", hint)
+            raise InputError(
+                f"problem.{other}", value, "kind, and tau of a quantile or taus of several", hint
+            )
     if name is None:
-        return kind, ()
-    most = 1 if name == "tau" else MOST_TAUS
-    allowed = "one number in (0, 1)" if most == 1 else f"up to {most} increasing numbers in (0, 1)"
+        return kind, (), None, None
     if name not in table:
-        raise InputError(f"problem.{name}", None, f"the level of the quantile, {allowed}")
-    taus = read_numbers(f"problem.{name}", table[name])
-    increasing = all(a < b for a, b in pairwise(taus))
-    if not increasing or not all(0 < tau < 1 for tau in taus) or len(taus) > most:
-        raise InputError(f"problem.{name}", table[name], allowed)
-    return kind, taus
-
-
-def read_scale(table: Mapping[str, object]) -> tuple[Transform, float | None]:
-    """Scale of a quantile, and the width of the noise on the values."""
-    transform, edges, jitter = (
-        None if table.get(name) is None else read_value(Quantile, name, table[name], f"problem.{name}")
-        for name in ("transform", "edges", "jitter")
-    )
-    if edges is not None and (transform is not None or not all(a < b for a, b in pairwise(edges))):
-        raise InputError("problem.edges", table["edges"], "increasing numbers, without transform")
-    return transform if edges is None else edges, jitter
+        raise InputError(f"problem.{name}", None, "the level of the quantile, or levels, in (0, 1)")
+    if name == "taus":
+        table["taus"] = as_list(table["taus"])
+    model = PROBLEMS[kind]
+    found = {other: read_value(model, other, table[other], f"problem.{other}") for other in table}
+    for other in ("taus", "edges"):
+        if not all(a < b for a, b in pairwise(found.get(other, ()))):
+            raise InputError(f"problem.{other}", table[other], "increasing numbers")
+    if "edges" in found and "transform" in found:
+        raise InputError("problem.edges", table["edges"], "nothing with transform")
+    taus = found["taus"] if name == "taus" else (found["tau"],)
+    return kind, taus, found.get("edges", found.get("transform")), found.get("jitter")
 
 
 def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:
@@ -383,18 +303,10 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
         if settings.get(name):
             raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
     table = read_table(settings, "protocol")
-    if "kind" not in table:
-        raise InputError("protocol.kind", None, "given: the devices used it")
-    if (kind := PROTOCOLS.get(str(table["kind"]))) is not None:
-        fixed = ("kind", *OF_THE_USERS, "liars_push", "scale_guess")
-        names = [name for name in kind.model_fields if name not in fixed]
-        for name in table:
-            if name not in kind.model_fields:
-                raise InputError(f"protocol.{name}", table[name], f"a setting: {', '.join(names)}")
-        for name in names:
-            if name not in table and name != "rounds":
-                raise InputError(f"protocol.{name}", None, "given: the devices used it")
     protocol: Protocol = read_component("protocol", table)
+    for name in ("epsilon", "k"):
+        if name not in table and name in type(protocol).model_fields:
+            raise InputError(f"protocol.{name}", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
             allowed = f"{value}: a simulation of users; a collection has one report of each"
@@ -434,14 +346,14 @@ def read_algorithm(
 ) -> tuple[Algorithm | None, tuple[float, ...] | None, tuple[float, ...] | None]:
     """The algorithm, and theta0 and the final theta if they are given."""
     own = dict(table)
-    final = own.pop("final_theta", None)
-    start = None if "theta0" not in own else read_numbers("algorithm.theta0", own.pop("theta0"))
+    final = read_vector("algorithm.final_theta", own.pop("final_theta", None))
+    start = read_vector("algorithm.theta0", own.pop("theta0", None))
     if start is not None and len(set(start)) == 1:
         own["theta0"] = start[0]
     given = [name for name in ("gamma", "c") if name in own]
     constants = own.get("c")
     if isinstance(constants, (list, tuple)) and len(constants) > 1:  # one for each coordinate
-        own["c"] = [list(read_numbers("algorithm.c", constants))]
+        own["c"] = [list(read_vector("algorithm.c", constants) or ())]
     kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
     if kind not in ALGORITHMS_READ:
         allowed = " or ".join(ALGORITHMS_READ)
@@ -459,11 +371,7 @@ def read_algorithm(
     if getattr(algorithm, "noise", "record") != "record":
         hint = "A curator's noise on a batch is central privacy, and no report."
         raise InputError("algorithm.noise", "batch", "'record'", hint)
-    return (
-        algorithm if given or kind == "minibatch_sgd" else None,
-        start,
-        None if final is None else read_numbers("algorithm.final_theta", final),
-    )
+    return algorithm if given or kind == "minibatch_sgd" else None, start, final
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:

@@ -31,12 +31,12 @@ from ldpflow.components.protocols.rounds import FIRST, Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
-    DEVIATIONS,
     TOLERANCE,
     AnswerCounts,
     earliest,
     epsilon_error,
     first_error,
+    odd_shares,
     whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import Collection
@@ -61,7 +61,6 @@ class CountsReader(ReportReader):
         texts = ("user", "report") if protocol.kind in UNARY else ("user",)
         source = source.with_columns(texts, ("question",))
         super().__init__(source, collection, chunk)
-        self.check_rows()
         self.counts: CountedQuestions | CountedRounds
         if isinstance(protocol, Rounds):
             self.counts = CountedRounds(protocol, collection.taus)
@@ -81,46 +80,34 @@ class CountsReader(ReportReader):
         self.runs = AnswerCounts(budget.odds / (budget.odds + count - 1.0), count)
 
     def analysis(self) -> Analysis:
-        collection = self.collection
+        collection, protocol = self.collection, self.collection.protocol
         asked = methods_of(collection)
-        self.read_chunks(self.check, self.counts.take, isinstance(collection.protocol, Rounds))
+        self.read_chunks(self.take, isinstance(protocol, Rounds))
         record, cdf = self.counts.record()
         oddities = self.counts.oddities()
-        if self.collection.randomiser.kind not in UNARY:
+        if collection.randomiser.kind not in UNARY:
             oddities = self.runs.oddities() + oddities
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
-        for row in rows if collection.adversarial_share else ():
-            z = constants.normal_quantile(0.5 + row["level"] / 2.0)
-            row.widen(*self.counts.widened(record, row, z, collection.adversarial_share))
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
-        level = collection.levels[0]
-        first = [row for row in rows if row.of == asked[0] and row["level"] == level]
-        verdicts = [counts_verdict(row, bool(oddities)) for row in first]
-        for row in rows if collection.scale is not None else ():
-            row.in_unit(collection.scale)
-        protocol = collection.randomiser
-        return Analysis(
-            rows=rows,
-            verdicts=verdicts,
-            users=self.rows,
+            if collection.adversarial_share:
+                z = constants.normal_quantile(0.5 + row["level"] / 2.0)
+                row.widen(*self.counts.widened(record, row, z, collection.adversarial_share))
+        first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
+        return self.result(
+            rows,
+            verdicts=[counts_verdict(row, bool(oddities)) for row in first],
             steps=protocol.interaction_rounds() if isinstance(protocol, Rounds) else 1,
-            collection=collection,
             algorithm=None,
             start=(),
-            file=self.source.place,
-            sha256=self.source.sha256(),
-            files=len(self.source.parts),
             oddities=oddities,
-            notes=self.notes,
             progress=EstimatedCdf(inverse(collection.scale, cdf.points), cdf.values),
-            users_compared=self.users_compared,
         )
 
-    def check(self, chunk: Chunk) -> None:
+    def take(self, chunk: Chunk) -> None:
         protocol = self.collection.protocol
         assert protocol is not None
-        fault = earliest(self.counts.fault(chunk), epsilon_error(chunk, protocol.epsilon))
+        fault = earliest(self.counts.take(chunk), epsilon_error(chunk, protocol.epsilon))
         if fault is not None:
             raise fault
         if chunk.texts is None:
@@ -148,9 +135,9 @@ class CountedQuestions:
         self.columns = () if protocol.kind in ("grr", "oue") else ("question",)
         self.asked, self.ones = np.zeros((2, protocol.questions(self.k)))
         self.rows = 0
-        self.bits: list[tuple[NDArray[np.bool_], NDArray[np.uint8]]] = []
 
-    def fault(self, chunk: Chunk) -> RowError | None:
+    def take(self, chunk: Chunk) -> RowError | None:
+        """Count the reports of a chunk, or return the error of the first that cannot be right."""
         found = []
         if self.columns:
             largest = levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
@@ -159,32 +146,12 @@ class CountedQuestions:
             largest = 1 if self.protocol.kind in BITS else self.k - 1
             found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
         else:
-            self.bits = []
-            for level, width in self.widths().items():
-                among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
-                matrix, fault = read_bits(chunk, among, width)
-                self.bits.append((among, matrix))
-                found.append(fault)
-        return earliest(*found)
-
-    def widths(self) -> dict[int, int]:
-        """Bits of a report, by level."""
-        if self.protocol.kind == "oue":
-            return {1: self.k}
-        return {level: FAN_OUT**level for level in range(1, levels_of(self.k) + 1)}
-
-    def take(self, chunk: Chunk) -> None:
+            found.append(self.take_texts(chunk))
         self.rows += len(chunk)
-        size = len(self.asked)
-        if chunk.texts is not None:
-            first = 0
-            for among, matrix in self.bits:
-                part = slice(first, first + matrix.shape[1])
-                self.asked[part] += among.sum()
-                self.ones[part] += matrix.sum(axis=0, dtype=np.int64)
-                first += matrix.shape[1]
-            return
-        reports = chunk.reports[:, 0].astype(np.int64)
+        fault = earliest(*found)
+        if chunk.texts is not None or fault is not None:
+            return fault
+        size, reports = len(self.asked), chunk.reports[:, 0].astype(np.int64)
         if chunk.questions is None:
             self.asked += len(chunk)
             self.ones += np.bincount(reports, minlength=size)
@@ -192,6 +159,21 @@ class CountedQuestions:
             questions = chunk.questions.astype(np.int64) - 1
             self.asked += np.bincount(questions, minlength=size)
             self.ones += np.bincount(questions[reports == 1], minlength=size)
+        return None
+
+    def take_texts(self, chunk: Chunk) -> RowError | None:
+        """Count bits, which lie by level."""
+        levels = range(1, 2 if self.protocol.kind == "oue" else levels_of(self.k) + 1)
+        found, first = [], 0
+        for level in levels:
+            width = self.k if self.protocol.kind == "oue" else FAN_OUT**level
+            among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
+            bits, fault = read_bits(chunk, among, width)
+            found.append(fault)
+            self.asked[first : first + width] += among.sum()
+            self.ones[first : first + width] += bits.sum(axis=0, dtype=np.int64)
+            first += width
+        return earliest(*found)
 
     def record(self) -> tuple[CountsRecord, EstimatedCdf]:
         found = 2.0 * self.ones - self.asked if self.protocol.kind in SIGNS else self.ones
@@ -212,16 +194,9 @@ class CountedQuestions:
         if kind == "grr":
             return []
         unary = kind in UNARY
-        high = 0.5 if unary else 1.0 - low
-        reach = DEVIATIONS / np.sqrt(np.maximum(self.asked, 1.0))
-        least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
-        most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
-        shares = self.ones / np.maximum(self.asked, 1.0)
-        return [
-            f"the share of ones at {'bin or node' if unary else 'question'} {q + 1} is {shares[q]:.4f}; with "
-            f"this protocol it lies in [{least[q]:.4f}, {most[q]:.4f}]"
-            for q in np.flatnonzero((self.asked > 0.0) & ((shares < least) | (shares > most)))[:3].tolist()
-        ]
+        what = "bin or node" if unary else "question"
+        names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
+        return odd_shares(names, self.ones, self.asked, low, 0.5 if unary else 1.0 - low)[:3]
 
 
 class CountedRounds:
@@ -235,19 +210,19 @@ class CountedRounds:
         self.turn = 0
         self.thresholds = np.full(FIRST, math.nan)
 
-    def fault(self, chunk: Chunk) -> RowError | None:
+    def take(self, chunk: Chunk) -> RowError | None:
+        """As of :meth:`CountedQuestions.take`, up to a threshold that does not follow."""
         assert chunk.rounds is not None
         last = np.maximum.accumulate(np.concatenate([[self.turn], chunk.rounds]))[:-1]
         follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
         bad = ~follows | (chunk.rounds > self.protocol.rounds)
         wanted = f"{max(last[np.argmax(bad)], 1):g}, or the round after it up to {self.protocol.rounds}"
         hint = "Rows are in the order of their rounds."
-        found = [
+        fault = earliest(
             first_error(chunk, "round", chunk.rounds, bad, wanted, hint),
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
-        ]
-        fault = earliest(*found)
+        )
         return self.count(chunk, len(chunk) if fault is None else fault.row - chunk.first) or fault
 
     def count(self, chunk: Chunk, rows: int) -> RowError | None:
@@ -275,9 +250,6 @@ class CountedRounds:
             self.counts[turn - 1, :, 0] += np.bincount(questions[here], minlength=FIRST)
             self.counts[turn - 1, :, 1] += np.bincount(questions[here & ones], minlength=FIRST)
         return None
-
-    def take(self, chunk: Chunk) -> None:
-        """Rows are counted as they are checked."""
 
     def record(self) -> tuple[CountsRecord, EstimatedCdf]:
         if self.turn < self.protocol.rounds:

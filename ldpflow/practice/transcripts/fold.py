@@ -30,6 +30,7 @@ from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
+from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
 from ldpflow.settings import canonical_json
 from ldpflow.simulators import one_pass_kernel
 
@@ -37,18 +38,13 @@ Floats = NDArray[np.float64]
 
 
 class UnknownLaw(Problem):
-    """A problem with unknown law and truth, whose gradient's range may be known.
-
-    ``d`` is the dimension of theta. ``taus`` are levels if the coordinates are quantiles of one value, and
-    ``several`` says that the problem is ``quantiles``, of however many levels. ``slopes`` are the estimated
-    slopes of the mean report in each coordinate, empty if they are not known.
-    """
+    """A problem with unknown law and truth, whose gradient's range may be known."""
 
     kind: Literal["unknown_law"] = "unknown_law"
-    d: int = 1
-    taus: tuple[float, ...] = ()
-    several: bool = False
-    slopes: tuple[float, ...] = ()
+    d: int = 1  # dimension of theta
+    taus: tuple[float, ...] = ()  # levels, if the coordinates are quantiles of one value
+    several: bool = False  # the problem is ``quantiles``, of however many levels
+    slopes: tuple[float, ...] = ()  # estimated slopes of the mean report in each coordinate, if known
 
     @property
     def dimension(self) -> int:
@@ -131,33 +127,24 @@ class CollectedPath:
 
 SIGNATURE = (
     "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], boolean, float64, float64, int64, "
-    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], int64[::1], "
-    "int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
+    "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
+    "int64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 
 
 def fold_rows(  # type: ignore[no-untyped-def]
-    kernel, gradients, asked, etas, factors, last, c, gamma, size, theta, mean, total, sums, tile, centre,
-    counts,
-    times, marks, prefix_sums, iterates, running,
+    kernel, gradients, asked, etas, factors, last, c, gamma, size, theta, slack, mean, total, sums, tile,
+    centre, counts, times, marks, prefix_sums, iterates, running,
 ):  # fmt: skip
     """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
 
-    Parameters
-    ----------
-    gradients : array of shape (m, d)
-        A of every row.
-    asked : array of shape (m, d), or (0, d)
-        theta of every row. If empty, it follows from the steps.
-    etas : array of shape (m,), or empty
-        eta of every row's step. If empty, c i^-gamma.
-    factors : array of shape (d,)
-        Factor of every coordinate's step.
-    last : bool
-        Whether no row follows: then the current theta is recorded.
-    theta, mean, total, sums, tile : arrays over (coordinate or sum, lane)
-        The state; lane 0 is used.
-    counts : steps made, steps recorded, times reached, steps in the tile, rows in the round
+    Ends at the first row whose theta does not follow from the rows before. It is computed from the theta that
+    was asked, so that errors do not add up.
+
+    ``gradients``, ``asked`` and ``etas`` are those of :meth:`Fold.add`, empty if absent. The state is in
+    arrays over (coordinate or sum, lane), of which lane 0 is used, in ``slack``, how far off theta may be by
+    rounding, and in ``counts``: steps made, steps recorded, times reached, steps in the tile, rows in the
+    round, and the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
@@ -165,6 +152,11 @@ def fold_rows(  # type: ignore[no-untyped-def]
     step_sizes(i - i % CHUNK + 1, c, gamma, eta)
     for row in range(rows + last):
         if row < asked.shape[0]:
+            for j in range(kernel.D):
+                found, wanted = asked[row, j], theta[j * LANES]
+                if abs(found - wanted) > slack[j] + ROUNDING * max(abs(found), abs(wanted)):
+                    counts[5] = row * kernel.D + j
+                    return
             for j in range(kernel.D):
                 theta[j * LANES] = asked[row, j]
         if done < i:
@@ -194,10 +186,13 @@ def fold_rows(  # type: ignore[no-untyped-def]
                 mean[j * LANES] /= size
         kernel.keep_step(tile, centre, theta, mean, kept, 0)
         for j in range(kernel.D):
-            theta[j * LANES] -= eta_i * factors[j] * mean[j * LANES]
+            move = eta_i * factors[j] * mean[j * LANES]
+            theta[j * LANES] -= move
+            slack[j] = TOLERANCE * abs(move)
             mean[j * LANES] = 0.0
         if kernel.ORDERED:
             put_in_order(kernel, theta, 0)
+            slack[:] = slack.max()
         taken = 0
         i += 1
         if i % CHUNK == 0:
@@ -232,39 +227,56 @@ class Fold:
         self.marks = np.full(len(self.times), -1, dtype=np.int64)
         self.marks[np.searchsorted(self.times, self.marked)] = np.arange(len(self.marked))
         self.theta, self.mean, self.total = np.zeros((3, d * LANES))
-        self.theta[::LANES] = start
+        self.theta[::LANES] = np.sort(start) if path.problem.ordered else start
+        self.slack = np.zeros(d)
         count = sum(self.sizes.values()) * d
         self.sums = np.zeros(count * LANES)
         self.tile = np.zeros(2 * d * running_sums.TILE * LANES)
         self.origin = np.ascontiguousarray(origin, dtype=np.float64)
-        self.counts = np.zeros(5, dtype=np.int64)
+        self.counts = np.array([0, 0, 0, 0, 0, -1])
         self.prefix_sums, self.iterates = np.full((2, len(self.times), d), np.nan)
         self.running = np.full((len(self.marked), count), np.nan)
 
     @property
     def last(self) -> Floats:
+        """theta that follows from the rows so far."""
         return self.theta[::LANES].copy()
 
-    def add(self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False) -> None:
+    def add(
+        self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False
+    ) -> tuple[int, int] | None:
         """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
         Without thetas they follow from the steps. Without steps, eta is c i^-gamma. ``last``: no row follows.
+        Returns the first row, from 0, and its coordinate whose theta does not follow: :attr:`last` would.
         """
         asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps
         self.kernel(
             *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, asked, etas)),
-            self.factors, last, *self.steps, self.theta, self.mean, self.total, self.sums, self.tile,
-            self.origin, self.counts, self.times, self.marks, self.prefix_sums, self.iterates, self.running,
+            self.factors, last, *self.steps, self.theta, self.slack, self.mean, self.total, self.sums,
+            self.tile, self.origin, self.counts, self.times, self.marks, self.prefix_sums, self.iterates,
+            self.running,
         )  # fmt: skip
+        wrong = int(self.counts[5])
+        return None if wrong < 0 else divmod(wrong, self.d)
 
-    def record(self, final: Floats | None = None, seed: int = 0, replicate: int = 0) -> PathRecord:
-        """The record, after the last chunk.
+    def finish(self, final: Floats | None, bare: bool) -> tuple[int, int] | None:
+        """Record the last theta, after the last chunk; as of :meth:`add` for ``final``, theta_n.
 
-        ``final`` is theta_n, shape (d,); by default it follows from the last row. ``seed`` and ``replicate``
-        address the multipliers of BB.
+        ``bare``: no row had a theta. Then errors of rounding have added up, and that of the reports is kept.
         """
-        self.add(np.empty((0, self.d)), None if final is None else final[None], None, last=True)
+        if not bare or final is None:
+            return self.add(np.empty((0, self.d)), final, None, last=True)
+        (c, gamma, _), steps = self.steps, int(self.counts[0])
+        slack = 1e-6 * c * steps**-gamma + steps * ROUNDING * np.abs(self.last)
+        apart = np.abs(final[0] - self.last) > slack
+        if apart.any():
+            return 0, int(np.argmax(apart))
+        return self.add(np.empty((0, self.d)), None, None, last=True)
+
+    def record(self, seed: int = 0, replicate: int = 0) -> PathRecord:
+        """The record; ``seed`` and ``replicate`` address the multipliers of BB."""
         ends = np.cumsum([0, *self.sizes.values()]).tolist()
         sums = self.running.reshape(len(self.marked), ends[-1], self.d, 1).transpose(1, 0, 2, 3)
         return PathRecord(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,20 +31,20 @@ class Row(dict[str, Any]):
     checks: Mapping[str, Any]
     honest: tuple[float | None, float | None] | None = None
 
+    def set_limits(self, lower: float, upper: float, range_end: bool = False) -> None:
+        ok = math.isfinite(lower) and math.isfinite(upper)
+        self["lower"], self["upper"] = (lower, upper) if ok else (None, None)
+        self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+
     def widen(self, lower: float, upper: float, range_end: bool = False) -> None:
         self.honest = (self["lower"], self["upper"])
-        ok = math.isfinite(lower) and math.isfinite(upper)
-        limits = (lower, upper) if ok else (None, None)
-        self["lower"], self["upper"] = limits
-        self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
+        self.set_limits(lower, upper, range_end)
 
     def in_unit(self, scale: Transform) -> None:
         """Take estimate and limits back from a scale, and the standard error by the delta method."""
         if self["se"] is not None:
-            self["se"] *= float(slope(scale, self["estimate"]))
+            self["se"] = number(self["se"] * float(slope(scale, self["estimate"])))
         self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
-        if self["se"] is not None and not math.isfinite(self["se"]):
-            self["se"] = None
         if None in (self["lower"], self["upper"]):
             self |= {"lower": None, "upper": None, "status": "undefined"}
         if self.honest is not None:
@@ -54,8 +53,7 @@ class Row(dict[str, Any]):
 
 def value_in_unit(value: float | None, scale: Transform) -> float | None:
     """The value in the unit of the data; None beyond the largest number."""
-    found = math.nan if value is None else float(inverse(scale, value))
-    return found if math.isfinite(found) else None
+    return None if value is None else number(float(inverse(scale, value)))
 
 
 PLANE_OR_SPACE = 3
@@ -67,43 +65,37 @@ OF_THE_TRUTH = ("joint_covered", "joint_size")
 BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
 
-@dataclass(frozen=True)
 class Methods:
-    source: CollectedPath
-    collection: Collection
+    """Interval methods of an analysis.
 
-    @property
-    def separate(self) -> bool:
-        """Whether regressions are made for each coordinate by itself: for several quantiles."""
-        return self.source.problem.several and self.source.dimension > 1
+    ``asked`` are those whose rows are printed, ``fits`` the regressions of the verdict, and ``planned`` is
+    the one to report, if the settings name it. ``separate``: several quantiles, each with its regression.
+    """
 
-    @cached_property
-    def fits(self) -> list[IntervalMethod]:
-        found = regressions(self.source.dimension, self.separate)
-        return [with_available_variance(method, self.source) for method in found]
+    def __init__(self, source: CollectedPath, collection: Collection) -> None:
+        self.source, self.collection = source, collection
+        self.separate = source.problem.several and source.dimension > 1
+        self.fits = self.available(regressions(source.dimension, self.separate))
+        planned = [] if collection.planned is None else [collection.planned]
+        if self.separate:
+            planned = [by_quantile(m) if getattr(m, "separate", False) is None else m for m in planned]
+        others = () if collection.designed else collection.methods or self.defaults()
+        self.asked = self.available([*planned, *others])
+        self.planned = self.asked[0] if planned else None
+        self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
-    @cached_property
-    def planned(self) -> IntervalMethod | None:
-        method = self.collection.planned
-        if method is None:
-            return None
-        if self.separate and getattr(method, "separate", False) is None:
-            method = by_quantile(method)
-        return with_available_variance(method, self.source)
+    def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
+        """The methods, with the residual variance of the fit if that of A is not known.
 
-    @cached_property
-    def asked(self) -> list[IntervalMethod]:
-        planned = [] if self.planned is None else [self.planned]
-        if self.collection.designed:
-            return planned
-        found = self.collection.methods or self.defaults()
-        return list(
-            dict.fromkeys([*planned, *(with_available_variance(method, self.source) for method in found)])
-        )
-
-    @cached_property
-    def all(self) -> list[IntervalMethod]:
-        return list(dict.fromkeys([*self.asked, *self.fits]))
+        ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is
+        not available for other mechanisms and problems.
+        """
+        if not knows_variance(self.source):
+            methods = [
+                method.model_copy(update={"variance": "residual"}) if takes_known(method) else method
+                for method in methods
+            ]
+        return list(dict.fromkeys(methods))
 
     def defaults(self) -> list[IntervalMethod]:
         """Every interval method that a transcript is enough for, with its recommended settings.
@@ -191,17 +183,6 @@ def method_of(kind: str, **settings: object) -> IntervalMethod:
     return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
 
 
-def with_available_variance(method: IntervalMethod, source: CollectedPath) -> IntervalMethod:
-    """The method, with the residual variance of the fit if that of A is not known.
-
-    ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is not
-    available for other mechanisms and problems.
-    """
-    if knows_variance(source) or not takes_known(method):
-        return method
-    return method.model_copy(update={"variance": "residual"})
-
-
 def knows_variance(source: CollectedPath) -> bool:
     """Whether the variance of a report at the root follows from problem and mechanism."""
     return source.mechanism.kind in ("randomized_response", "cells")
@@ -220,8 +201,6 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
         own = method.model_dump(exclude={"kind"})
         for at, level in enumerate(levels):
             for j in range(len(result.estimate)):
-                lower, upper = (float(limits[at, j, 0]) for limits in (result.lower, result.upper))
-                ok = math.isfinite(lower) and math.isfinite(upper)
                 checks = {
                     name: number((values[at] if values.ndim == 3 else values)[j, 0])
                     for name, values in result.diagnosis.items()
@@ -229,20 +208,16 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                 }
                 ended = result.range_end is not None and bool(result.range_end[at, j, 0])
                 row = Row(
-                    {
-                        "method": method.kind,
-                        **own,
-                        "n": n,
-                        "level": level,
-                        "coordinate": j,
-                        "estimate": number(result.estimate[j, 0]),
-                        "se": None if result.se is None else number(result.se[j, 0]),
-                        "lower": lower if ok else None,
-                        "upper": upper if ok else None,
-                        **checks,
-                        "status": "undefined" if not ok else "range_end" if ended else "ok",
-                    }
+                    method=method.kind,
+                    **own,
+                    n=n,
+                    level=level,
+                    coordinate=j,
+                    estimate=number(result.estimate[j, 0]),
+                    se=None if result.se is None else number(result.se[j, 0]),
+                    **checks,
                 )
+                row.set_limits(float(result.lower[at, j, 0]), float(result.upper[at, j, 0]), ended)
                 row.of, row.own, row.checks = method, own, checks
                 found.append(row)
     return found

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
+from ldpflow.practice.transcripts.methods import Row
 from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
 from ldpflow.practice.transcripts.result import Analysis
 
@@ -21,7 +22,7 @@ LARGEST_USERS = 10**7
 """Rows up to which users are compared."""
 
 
-class ReportReader(ABC):
+class ReportReader:
     """Reader of a transcript in chunks."""
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
@@ -32,15 +33,10 @@ class ReportReader(ABC):
         self.notes: list[str] = []
         if source.columns.ignored:
             self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
-
-    @abstractmethod
-    def analysis(self) -> Analysis:
-        """Read all rows, and compute the intervals."""
-
-    def check_rows(self) -> None:
         if self.rows < FEWEST:
             self.check_n()
             raise InputError("rows", self.rows, f"at least {FEWEST:,} reports")
+        self.users_compared = "user" in source.columns.optional and self.rows <= LARGEST_USERS
 
     def check_n(self) -> None:
         n, steps = self.collection.n, self.collection.steps
@@ -49,21 +45,14 @@ class ReportReader(ABC):
             hint = f"{short} If these are all reports that came, give their number as `n`."
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
-    @property
-    def users_compared(self) -> bool:
-        return "user" in self.source.columns.optional and self.rows <= LARGEST_USERS
-
-    def read_chunks(
-        self, check: Callable[[Chunk], None], take: Callable[[Chunk], None], rounds: bool = False
-    ) -> None:
-        """Check and take every chunk, by round if asked for, and compare the users."""
+    def read_chunks(self, take: Callable[[Chunk], None], rounds: bool = False) -> None:
+        """Take every chunk, by round if asked for, and compare the users."""
         users = Users(self.rows) if self.users_compared else None
         if users is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
         for chunk in self.source.chunks(self.chunk, rounds):
             rows += len(chunk)
-            check(chunk)
             if rows > self.rows:
                 break
             take(chunk)
@@ -74,6 +63,22 @@ class ReportReader(ABC):
         self.check_n()
         if users is not None:
             users.refuse_doubled(self.source)
+
+    def result(self, rows: list[Row], **own: Any) -> Analysis:
+        """The analysis, with rows in the unit of the values."""
+        for row in rows if self.collection.scale is not None else ():
+            row.in_unit(self.collection.scale)
+        return Analysis(
+            rows=rows,
+            users=self.rows,
+            collection=self.collection,
+            file=self.source.place,
+            sha256=self.source.sha256(),
+            files=len(self.source.parts),
+            notes=self.notes,
+            users_compared=self.users_compared,
+            **own,
+        )
 
 
 class Users:

@@ -52,18 +52,7 @@ SIMILAR, LONGEST_NAME = 0.82, 20
 class RowError(InputError):
     """A row of a transcript cannot be right; nothing is computed from the file.
 
-    Parameters
-    ----------
-    row : int
-        From 1, the header of a CSV file not counted.
-    column : str
-    value : object
-        Value found there.
-    allowed : str
-        Values expected, in words.
-    hint : str, optional
-    place : str, optional
-        File of the row.
+    ``row`` counts from 1, without the header of a CSV file. ``place`` is the file of the row.
     """
 
     def __init__(
@@ -106,27 +95,21 @@ class Columns:
 
     @classmethod
     def of(cls, names: list[str], further: tuple[str, ...] = ()) -> Columns:
-        """Assign the columns of a file to their roles.
-
-        Raises
-        ------
-        InputError
-            If there is no report, names are doubled or have a gap, or a name looks like a misspelt one.
-        """
+        """Assign the columns of a file to their roles."""
         doubled = next((name for name, count in Counter(names).items() if count > 1), None)
         if doubled is not None:
             raise InputError("columns", doubled, "every name once", "The file has it twice.")
         reports, thetas = coordinates("report", names), coordinates("theta", names)
-        optional = tuple(name for name in (*OPTIONAL, *further, "user") if name in names)
+        known = {"report": reports, "theta": thetas}
+        known |= {name: (name,) if name in names else () for name in (*OPTIONAL, *further, "user")}
+        optional = tuple(name for name in list(known)[2:] if known[name])
         read = {*reports, *thetas, *optional}
         ignored = tuple(name for name in names if name not in read)
-        present = {*optional, *(("report",) if reports else ()), *(("theta",) if thetas else ())}
-        absent = [name for name in ("report", "theta", *OPTIONAL, *further, "user") if name not in present]
+        absent = [name for name, found in known.items() if not found]
         for name in ignored[:MOST_COORDINATES]:
             if (hint := closest(name, absent, SIMILAR)) and len(name) <= LONGEST_NAME:
-                raise InputError(
-                    "columns", name, "the name of a column", f"{hint} Rename it or leave it out."
-                )
+                hint = f"{hint} Rename it or leave it out."
+                raise InputError("columns", name, "the name of a column", hint)
         if not reports:
             hint = f"The file has {list_names(names) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
@@ -158,26 +141,16 @@ def coordinates(stem: str, names: list[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a transcript; absent columns are None.
+    """Consecutive rows of a transcript; absent columns are None."""
 
-    Parameters
-    ----------
-    first : int
-        Number of its first row, from 1.
-    reports : ndarray, shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
-    thetas : ndarray, shape (m, d), or None
-    steps, epsilons, rounds, questions : ndarray, shape (m,), or None
-    users, texts : pyarrow.Array, or None
-    """
-
-    first: int
-    reports: Floats
-    thetas: Floats | None
-    steps: Floats | None
+    first: int  # number of its first row, from 1
+    reports: Floats  # shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
+    thetas: Floats | None  # shape (m, d)
+    steps: Floats | None  # shape (m,), as the next ones
     epsilons: Floats | None
     rounds: Floats | None
     questions: Floats | None
-    users: Any
+    users: Any  # pyarrow.Array, as texts
     texts: Any
 
     def __len__(self) -> int:
@@ -215,21 +188,23 @@ def as_texts(values: pa.Array, name: str, first: int) -> pa.Array:
     if not is_text(values.type):
         hint = "Bits are a text, since a number has no zeros before it."
         raise InputError(f"columns.{name}", str(values.type), "a column of texts of 0 and 1", hint)
-    if values.null_count:
-        raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, "a text of 0 and 1")
+    check_present(values, name, first, "a text of 0 and 1")
     if pa.types.is_string_view(values.type):
         values = values.cast(pa.large_string())
     return values.cast(pa.large_binary())
 
 
 def as_names(values: pa.Array, name: str, first: int) -> pa.Array:
-    kind = values.type
-    value_kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not is_text(value_kind) and not is_number(value_kind):
-        raise InputError(f"columns.{name}", str(kind), "a column of texts or numbers")
-    if values.null_count:
-        raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, "a user")
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not is_text(kind) and not is_number(kind):
+        raise InputError(f"columns.{name}", str(values.type), "a column of texts or numbers")
+    check_present(values, name, first, "a user")
     return values
+
+
+def check_present(values: pa.Array, name: str, first: int, allowed: str) -> None:
+    if values.null_count:
+        raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, allowed)
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -265,13 +240,7 @@ def as_numbers(texts: pa.Array) -> pa.Array | None:
 
 
 def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
-    """The Arrow table of a data frame or a mapping of columns, or of one ``column`` of it.
-
-    Raises
-    ------
-    InputError
-        If it is neither, or Arrow cannot read it. Names ``field``.
-    """
+    """The Arrow table of a data frame or a mapping of columns, or of one ``column`` of it; else an error."""
     if isinstance(source, pa.Table):
         return source
     kind, mapping = type(source).__name__, isinstance(source, Mapping)
@@ -291,26 +260,13 @@ def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript: a Parquet file, a CSV file or an Arrow table.
+    """A transcript: a Parquet file, a CSV file or an Arrow table."""
 
-    Parameters
-    ----------
-    place : str
-        Path of the file; ``table`` for one in memory.
-    table : pyarrow.Table, optional
-    state : tuple of int
-        Device, inode, size and time of change of the file when it was opened first.
-    texts : tuple of str
-        Columns whose values are texts: of a CSV file they stay bytes, in any encoding.
-    further : tuple of str
-        Further optional columns: ``question`` of a protocol.
-    """
-
-    place: str
+    place: str  # path of the file; ``table`` for one in memory
     table: pa.Table | None = None
-    state: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ("user",)
-    further: tuple[str, ...] = ()
+    state: tuple[int, ...] = ()  # device, inode, size and time of change when it was opened first
+    texts: tuple[str, ...] = ("user",)  # columns of texts: of a CSV file they stay bytes, in any encoding
+    further: tuple[str, ...] = ()  # further optional columns: ``question`` of a protocol
 
     @classmethod
     def of(cls, source: object) -> Transcript:
@@ -367,20 +323,13 @@ class Transcript:
 
     def settings(self) -> str | None:
         """TOML that ldpflow wrote into the file's metadata, or None."""
-        stored = self.schema.metadata
-        if self.table is None and self.parquet:
-            stored = self.parquet_file().metadata.metadata
+        in_memory = self.table is not None or not self.parquet
+        stored = self.schema.metadata if in_memory else self.parquet_file().metadata.metadata
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """The rows in order, at most ``size`` at a time.
-
-        Raises
-        ------
-        RowError
-            At a value that cannot be read.
-        """
+        """The rows in order, at most ``size`` at a time; RowError at a value that cannot be read."""
         first = 1
         for batch in self.batches():
             for start in range(0, batch.num_rows, size):
@@ -425,21 +374,14 @@ class Transcript:
             texts=as_texts(batch["report"], "report", first) if bits else None,
         )
 
-    def parquet_file(self, coded: tuple[str, ...] = ()) -> Any:
-        """The opened file; page checksums are verified if it has them.
-
-        Columns ``coded`` are read as codes and a dictionary of their texts.
-        """
+    def parquet_file(self, coded: Sequence[str] = ()) -> Any:
+        """The opened file; ``coded`` columns are read as codes and a dictionary of their texts."""
         import pyarrow.parquet as pq
 
         try:
             # Not buffered beforehand: that would hold the whole file.
-            return pq.ParquetFile(
-                self.for_arrow(),
-                page_checksum_verification=True,
-                pre_buffer=False,
-                read_dictionary=list(coded),
-            )
+            checked: Any = {"page_checksum_verification": True, "pre_buffer": False}
+            return pq.ParquetFile(self.for_arrow(), read_dictionary=list(coded), **checked)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self.damaged(error) from None
 
@@ -515,13 +457,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Joined:
-    """Transcripts of one collection, read one after the other; their rows are numbered through.
-
-    Parameters
-    ----------
-    parts : tuple of Transcript
-        In order.
-    """
+    """Transcripts of one collection, read one after the other; their rows are numbered through."""
 
     parts: tuple[Transcript, ...]
 
@@ -546,12 +482,7 @@ class Joined:
         """The parts in the order of their first rounds, if they have any."""
         if len(self.parts) == 1:
             return self
-        firsts = []
-        for part in self.parts:
-            try:
-                firsts.append(first_round(next(part.chunks(1), None)))
-            except RowError as error:
-                raise error if error.place else error.at(error.row, part.place) from None
+        firsts = [first_round(next(self.chunks_of(at, 1), None)) for at in range(len(self.parts))]
         return Joined(tuple(self.parts[at] for at in np.argsort(firsts, kind="stable")))
 
     @property
@@ -605,13 +536,7 @@ class Joined:
         return digest.hexdigest()
 
     def chunks(self, size: int = CHUNK, rounds: bool = False) -> Iterator[Chunk]:
-        """The rows in order; with ``rounds``, every round of all parts before the next round of any.
-
-        Raises
-        ------
-        RowError
-            At a value that cannot be read, with its file.
-        """
+        """The rows in order; with ``rounds``, every round of all parts before the next round of any."""
         streams = [self.chunks_of(at, size) for at in range(len(self.parts))]
         if not rounds or len(streams) == 1:
             yield from chain.from_iterable(streams)

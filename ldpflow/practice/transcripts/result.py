@@ -146,9 +146,8 @@ def verdict_of(
         # A parabola may have a root where the cubic has none.
         flags.append("undefined_3")
         why = "degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for"
-        reason = "its interval has no end"
-        if reported["estimate"] is None:
-            reason = "its fit has no root on an increasing branch"
+        no_root = "its fit has no root on an increasing branch"
+        reason = no_root if reported["estimate"] is None else "its interval has no end"
         words["undefined_3"] = MEANING["undefined_3"].format(why=why, reason=reason)
         reported = low
     if reported["status"] != "ok":
@@ -157,9 +156,9 @@ def verdict_of(
         flags.append("early_steps")
     reference = low if high["se"] is None else high
     root, se = nan_for_none(reference["estimate"]), nan_for_none(reference["se"])
-    distance = (average - root) / se if se > 0 else math.nan
-    start = math.nan
-    if math.isfinite(distance):
+    distance, start = math.nan, math.nan
+    if se > 0:
+        distance = (average - root) / se
         length = c * (steps ** (1.0 - gamma)) / (1.0 - gamma)
         slope = max(nan_for_none(reference["relaxation_times"]), 0.0) / length
         start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # of a linear run
@@ -168,15 +167,9 @@ def verdict_of(
         flags.append(arrival)
     if odd:
         flags.append("odd_reports")
-    return Verdict(
-        arrival,
-        tuple(flags),
-        k,
-        distance,
-        start,
-        reported["place"] if reported["status"] == "ok" else None,
-        tuple(f"{flag}: {words[flag]}" for flag in flags),
-    )
+    place = reported["place"] if reported["status"] == "ok" else None
+    texts = tuple(f"{flag}: {words[flag]}" for flag in flags)
+    return Verdict(arrival, tuple(flags), k, distance, start, place, texts)
 
 
 def counts_verdict(row: Row, odd: bool) -> Verdict:
@@ -349,13 +342,12 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; None if undefined."""
-        statement = self.collection.randomiser.privacy()
-        theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
-        if self.algorithm is None:
-            made: dict[str, Any] = {"protocol": self.collection.randomiser.model_dump()}
-        else:
-            algorithm = self.algorithm.model_dump() | {"theta0": theta0}
-            made = {"mechanism": self.collection.randomiser.model_dump(), "algorithm": algorithm}
+        collection = self.collection
+        statement = collection.randomiser.privacy()
+        made = {"mechanism" if self.algorithm else "protocol": collection.randomiser.model_dump()}
+        if self.algorithm is not None:
+            theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
+            made["algorithm"] = self.algorithm.model_dump() | {"theta0": theta0}
         return {
             "file": self.file,
             "sha256": self.sha256,
@@ -363,13 +355,13 @@ class Analysis:
             "users": self.users,
             "steps": self.steps,
             "problem": {
-                "kind": self.collection.problem,
-                "taus": list(self.collection.taus),
-                "scale": self.collection.scale,
-                "jitter": self.collection.jitter,
+                "kind": collection.problem,
+                "taus": list(collection.taus),
+                "scale": collection.scale,
+                "jitter": collection.jitter,
             },
-            "unit": self.unit,
-            "adversarial_share": self.collection.adversarial_share,
+            "unit": collection.unit,
+            "adversarial_share": collection.adversarial_share,
             **made,
             "privacy": {"notion": statement.notion, "unit": statement.unit},
             "rows": [own_columns(row) for row in self.asked],
@@ -412,7 +404,7 @@ class Analysis:
         columns = shown_columns(rows, self.unit)
         lines = [["", "method", *(title for title, _, _ in columns)]]
         for row in rows:
-            values = ["-" if row[name] is None else f"{row[name]:.{digits}g}" for _, name, digits in columns]
+            values = [shown_number(row, name, digits) for _, name, digits in columns]
             lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
         cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
         rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
@@ -494,6 +486,10 @@ def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, i
     found = SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3]
     titles = [f"{title} ({unit})" if unit and name in IN_UNITS else title for title, name, _ in found]
     return [(title, name, digits) for title, (_, name, digits) in zip(titles, found, strict=True)]
+
+
+def shown_number(row: Row, name: str, digits: int) -> str:
+    return "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
 
 def own_columns(row: Row) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
@@ -40,37 +39,25 @@ Integers = NDArray[np.int64]
 
 
 def check_path(path: Any, n: int) -> None:
-    algorithm = path.algorithm
+    algorithm, mechanism = path.algorithm, path.mechanism
     if algorithm.kind not in ALGORITHMS_READ:
         allowed = "a path of " + " or ".join(ALGORITHMS_READ)
         raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
-    central = getattr(algorithm, "noise", "record") != "record"
-    for refused, component, allowed in (
-        (algorithm.projects() or central, algorithm, "a path that is neither projected nor central"),
-        (getattr(path.mechanism, "varies", bool)(), path.mechanism, "one budget for all users"),
-        (getattr(path.mechanism, "answers", 1) > 1, path.mechanism, "one report of a user, answers = 1"),
-    ):
-        if refused:
-            raise InputError("path", component.kind, allowed)
+    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
+        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    if getattr(mechanism, "varies", bool)() or getattr(mechanism, "answers", 1) > 1:
+        raise InputError("path", mechanism.kind, "one report of a user, and one budget for all users")
     size = algorithm.records_per_step()
     if n < size:
         raise InputError("n", n, f"at least {size}, the reports of a step")
 
 
-def transcript_settings(
-    path: Any,
-    seed: int,
-    replicate: int,
-    final: Sequence[float],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> dict[str, Any]:
-    mechanism = path.mechanism.model_dump(exclude_none=True)
-    mechanism.pop("sampling", None)
+def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) -> dict[str, Any]:
+    mechanism = path.mechanism.model_dump(exclude_none=True, exclude={"sampling"})
     if isinstance(path.mechanism, RandomizedResponse):
         # The settings are those of honest devices: without liars and missing answers.
         mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
-    algorithm = path.algorithm
+    algorithm, size = path.algorithm, path.algorithm.records_per_step()
     steps: dict[str, Any] = {
         "kind": algorithm.kind,
         "gamma": algorithm.step_exponent(),
@@ -79,30 +66,25 @@ def transcript_settings(
         "final_theta": [float(value) for value in final],
     }
     if algorithm.by_coordinate():
-        steps |= {"c": [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]}
-        steps |= {"theta0": list(algorithm.start(path.dimension))}
-    if algorithm.records_per_step() > 1 or algorithm.kind == "minibatch_sgd":
-        steps["batch_size"] = algorithm.records_per_step()
+        steps["c"] = [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]
+        steps["theta0"] = list(algorithm.start(path.dimension))
+    if size > 1 or algorithm.kind == "minibatch_sgd":
+        steps["batch_size"] = size
     problem: dict[str, Any] = {"kind": path.problem.kind}
     if path.problem.kind == "quantile":
         problem["tau"] = path.problem.tau
     elif path.problem.levels() is not None:
         problem["taus"] = list(path.problem.levels())
-    problem |= scale_settings(path.problem)
-    tables: dict[str, Any] = {
-        "version": 2 if algorithm.records_per_step() > 1 else 1,
-        "level": tuple(levels),
+    return {
+        "version": 2 if size > 1 else 1,
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
         "origin": tuple(map(float, path.problem.truth())),
-        "problem": problem,
+        "problem": problem | scale_settings(path.problem),
         "mechanism": mechanism,
         "algorithm": steps,
     }
-    if methods:
-        tables["method"] = [method.model_dump(exclude_none=True) for method in methods]
-    return tables
 
 
 def scale_settings(problem: Any) -> dict[str, Any]:
@@ -131,30 +113,12 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-def write_transcript(
-    path: Any,
-    seed: int,
-    replicate: int,
-    n: int,
-    file: str | os.PathLike[str],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> int:
-    """Simulate one replicate again and write its transcript, Parquet or CSV by the file's name.
+Transcript = tuple[Iterator[pa.Table], Callable[[], dict[str, Any]]]
+"""Tables, the first one perhaps without rows, and settings, to call after the last table."""
 
-    The last of n users are left out if they do not fill a round. Settings of a CSV file go into FILE.toml.
-    They name the ``methods`` and ``levels`` that `analyse` computes by default.
 
-    Returns
-    -------
-    int
-        Rows of the file.
-
-    Raises
-    ------
-    InputError
-        If the path has no transcript of local reports.
-    """
+def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
+    """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     final: Floats = np.empty((0, path.dimension))
@@ -167,63 +131,21 @@ def write_transcript(
             yield table_of(path, first, thetas, gradients)
 
     def settings() -> dict[str, Any]:
-        made = transcript_settings(path, seed, replicate, final.tolist(), methods, levels)
+        made = path_settings(path, seed, replicate, final.tolist())
         return made if n == users else {"n": n, **made}
 
-    write_tables(file, tables(), settings)
-    return users
-
-
-def write_tables(
-    file: str | os.PathLike[str], tables: Iterator[pa.Table], settings: Callable[[], dict[str, Any]]
-) -> None:
-    """Write tables one after the other, then the settings, as a file that is there in full or not at all."""
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    target = FilePath(file)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    parquet = target.suffix.lower() in (".parquet", ".pq")
-    first = next(tables)
-    try:
-        with (
-            pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
-            if parquet
-            else pyarrow.csv.CSVWriter(temporary, first.schema)
-        ) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-            text = toml_text(settings())
-            if parquet:
-                writer.add_key_value_metadata({"ldpflow": text})
-            else:
-                target.with_name(f"{target.name}.toml").write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    return tables(), settings
 
 
 MOST_BITS = 2**28
 """Most reports, or bits of reports, of a transcript of a protocol."""
 
 
-def write_counts(
-    simulator: Counts,
-    seed: int,
-    replicate: int,
-    n: int,
-    file: str | os.PathLike[str],
-    methods: Sequence[IntervalMethod] = (),
-    levels: Sequence[float] = (0.9,),
-) -> int:
-    """Draw the counts of a replicate of a protocol again and write reports that have them.
+def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> Transcript:
+    """Reports that have the counts of a replicate of a protocol, which are drawn again.
 
-    The counts are the replicate's, from their exact law. Which user gave which report is drawn anew, and bits
-    of one unary encoding are drawn independently given their counts. The order of the rows is random, within
-    a round of ``rounds``. Arguments are as of :func:`write_transcript`.
+    Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
+    their counts. The order of the rows is random, within a round of ``rounds``.
     """
     protocol, law, tau = simulator.protocol, simulator.law, simulator.problem.tau
     if protocol.answers > 1:
@@ -249,14 +171,11 @@ def write_counts(
     wanted = {
         "version": VERSION,
         "n": table.num_rows,
-        "level": tuple(levels),
         "path": simulator.key,
         "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
-        "method": [method.model_dump(exclude_none=True) for method in methods],
     }
-    write_tables(file, iter([table]), lambda: {k: v for k, v in wanted.items() if v != []})
-    return int(table.num_rows)
+    return iter([table]), lambda: wanted
 
 
 def check_bits(count: int) -> None:
@@ -307,6 +226,51 @@ def expand_bits(asked: Integers, ones: Integers) -> Integers:
     return np.stack([questions, bits], axis=1)
 
 
+def write_transcript(
+    simulator: Any,
+    seed: int,
+    replicate: int,
+    n: int,
+    file: str | os.PathLike[str],
+    wishes: Mapping[str, Any] | None = None,
+) -> int:
+    """Write the transcript of a replicate, Parquet or CSV by the file's name, and return its rows.
+
+    It is there in full or not at all. Settings of a CSV file go into FILE.toml. ``wishes``: what `analyse`
+    computes by default.
+    """
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    make = transcript_of_counts if isinstance(simulator, Counts) else transcript_of_path
+    tables, settings = make(simulator, seed, replicate, n)
+    target, rows = FilePath(file), 0
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    parquet = target.suffix.lower() in (".parquet", ".pq")
+    first = next(tables)
+    try:
+        with (
+            pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
+            if parquet
+            else pyarrow.csv.CSVWriter(temporary, first.schema)
+        ) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+                rows += table.num_rows
+            text = toml_text(settings() | dict(wishes or {}))
+            if parquet:
+                writer.add_key_value_metadata({"ldpflow": text})
+            else:
+                target.with_name(f"{target.name}.toml").write_text(text, encoding="utf-8")
+        os.replace(temporary, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("output", str(file), "a file that can be written", f"{reason}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
 def stored_transcript(
     run: str | os.PathLike[str],
     path_key: str,
@@ -317,16 +281,6 @@ def stored_transcript(
     """Write the transcript of a stored replicate; see :func:`write_transcript`.
 
     ``path_key`` may start with the p of the folder's name. Default of ``n``: the largest of the path.
-
-    Returns
-    -------
-    int
-        Rows of the file.
-
-    Raises
-    ------
-    InputError
-        If the run has no such path, or the path no transcript of local reports.
     """
     if not re.fullmatch("p?[0-9a-f]{16}", path_key):
         raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
@@ -345,8 +299,7 @@ def stored_transcript(
         for cell in plan.cells
         if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
     )
-    levels = tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)
-    rest = (study.seed, replicate, users, file, tuple(methods), levels)
-    if isinstance(plan.simulator, Counts):
-        return write_counts(plan.simulator, *rest)
-    return write_transcript(plan.simulator, *rest)
+    wishes: dict[str, Any] = {"level": tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)}
+    if methods:
+        wishes["method"] = [method.model_dump(exclude_none=True) for method in methods]
+    return write_transcript(plan.simulator, study.seed, replicate, users, file, wishes)
