@@ -234,22 +234,27 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
         return [f"{head}: no design is recommended, since none is shown to hold level {level:g} {RULE}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
+    why = f"It alone holds level {level:g} {RULE}, with a"
+    if others:
+        why = f"Of {len(ranked)} designs that hold level {level:g} {RULE}, it has the smallest"
     found = [
-        f"{head}: take {describe_design(best, designs)}. Of {len(ranked)} designs that hold level {level:g} "
-        f"{RULE}, it has the smallest worst ratio of half width to {measure}: {ranked[best]:.3g}"
-        + (f" ({', '.join(others)})" if others else "")
+        f"{head}: take {describe_design(best, designs)}. {why} worst ratio of half width to {measure}: "
+        f"{ranked[best]:.3g}" + (f" ({', '.join(others)})" if others else "")
     ]
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
         known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
         found.append(known)
     bits = designs[best][0]["bits"]
+    shorter = f"with 2 bits less than {bits:.3g}"
     changes: dict[str, Callable[[Row], bool]] = {
         "in one round": lambda row: row["allowed"] and row["rounds"] == 1,
         f"in {ROUNDS} rounds": lambda row: row["allowed"] and row["rounds"] <= ROUNDS,
-        f"with 2 bits less than {bits:.3g}": lambda row: row["allowed"] and row["bits"] <= bits - 2.0,
+        shorter: lambda row: row["allowed"] and row["bits"] <= bits - 2.0,
         "with more rounds or bits": lambda row: True,
     }
+    if bits <= 2.0:
+        del changes[shorter]
     named: set[str | None] = {best}
     for text, fits in changes.items():
         other = next(iter(rank_designs(designs, fits)), None)
