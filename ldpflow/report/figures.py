@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldpflow.columns import distinguishing_columns
+from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import Z95, Layout, draw, spread
 from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
@@ -463,8 +464,10 @@ def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
         raise InputError("x", x, f"one of {', '.join(RATE_AXES)}")
     across = x if x in able else able[0]
     keys = list(asked.color) or distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
-    factors = [k for k in path_factors(results, rows) if k not in (across, *keys)]
-    place = arrange(results, rows, factors, asked)
+    problems = [PROBLEMS[kind].model_fields for kind in distinct(rows, "problem")]
+    settings = [k for fields in problems for k in fields if k in rows[0] and len(distinct(rows, k)) > 1]
+    factors = dict.fromkeys(k for k in (*path_factors(results, rows), *settings) if k not in (across, *keys))
+    place = arrange(results, rows, list(factors), asked)
     plain = [k for k in ("noise", "order") if k in keys]
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], present_last(r, (*factors, across))))
     first: dict[tuple[str, str], Row] = {}

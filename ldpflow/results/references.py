@@ -185,8 +185,10 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
     classes = [GROUPS[table].get(kind) for kind in kinds]
     settings = []
     for name, value in entry.items():
+        if name in UNNAMED:
+            continue
         fields = [kind.model_fields[name] for kind in classes if kind and name in kind.model_fields]
-        if name in NAMED or (name not in UNNAMED and (None in classes or not at_default(value, fields))):
+        if name in NAMED or None in classes or not at_default(value, fields):
             vector = any(get_origin(bare_type(field.annotation)[0]) is tuple for field in fields)
             settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)
