@@ -44,7 +44,6 @@ NOUNS: dict[str, tuple[str, ...]] = {
     "Planning": (
         "ldpflow.plan",
         "ldpflow.Plan",
-        "ldpflow.practice.planning.PlanOptions",
     ),
     "Collected reports": (
         "ldpflow.analyse",

@@ -171,6 +171,7 @@ def option_value(declared: Field[Any], given: object) -> Any:
 
 MOST_USERS = 10**12
 Rule = tuple[str, Callable[[Any], bool]]
+WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
 INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
@@ -184,12 +185,7 @@ def plan_option(help: str, rule: Rule | None = None, default: Any = None) -> Any
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of :func:`plan`. None: not given.
-
-    Those marked * replace the study's values; all but the level (.9) are needed with a pilot or bounds.
-    ``length`` and ``half_width`` are in the unit of the data: give at most one of them. The options after
-    ``compare`` need it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
-    """
+    """Options of :func:`ldpflow.plan`, whose help describes them."""
 
     pilot: Any = plan_option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
@@ -223,8 +219,8 @@ class PlanOptions:
         ("two finite numbers", math.isfinite),
     )
     scale_guess: float | None = plan_option("Public guess of the law's scale, for the bins.", POSITIVE)
-    rounds_max: int | None = plan_option("Warn above this many rounds.")
-    bits_max: float | None = plan_option("Warn above this many bits per user.")
+    rounds_max: int | None = plan_option("Warn above this many rounds.", WHOLE)
+    bits_max: float | None = plan_option("Warn above this many bits per user.", POSITIVE)
     liars: float | None = plan_option(
         "Share of users who send the worst possible report; .01 with a pilot or bounds.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
@@ -235,7 +231,7 @@ class PlanOptions:
         "Answers per user; the budget is split between them.",
         ("an integer in [1, 64]", lambda x: isinstance(x, int) and 1 <= x <= 64),
     )
-    replicates: int | None = plan_option("Replicates of every simulation of a comparison.")
+    replicates: int | None = plan_option("Replicates of every simulation of a comparison.", WHOLE)
 
     def __post_init__(self) -> None:
         if self.length is not None and self.half_width is not None:
@@ -251,7 +247,7 @@ class PlanOptions:
             for value in list_of(getattr(self, declared.name)):
                 if rule is not None and value is not None:
                     allowed, suits = rule
-                    if not (isinstance(value, (int, float)) and suits(value)):
+                    if isinstance(value, bool) or not (isinstance(value, (int, float)) and suits(value)):
                         raise InputError(declared.name, value, allowed)
         if len(list_of(self.half_width)) > 1 and not self.compare:
             raise InputError("half_width", self.half_width, "one number without `compare`")

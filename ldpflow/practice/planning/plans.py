@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from html import escape
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -276,12 +276,16 @@ class Plan:
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
     """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
 
+    An option of None is not given. Options marked * replace the study's values; all but the level (.9) are
+    needed with a pilot or bounds. ``length`` and ``half_width`` are in the unit of the data: give at most one
+    of them. The options after ``compare`` need it. ``answer_below`` and ``answer_above`` are multiplied by
+    the response rate.
+
     Parameters
     ----------
     study : Study, str or path, optional
         A study, its file, its text or the name of a bundled one; or, in its place, ``pilot`` or ``bounds``.
-    options
-        See :class:`ldpflow.practice.planning.PlanOptions`.
+    {options}
 
     Raises
     ------
@@ -317,6 +321,13 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     return plan_comparison(*study_points(chosen, given), given)
 
 
+plan.__doc__ = str(plan.__doc__).replace(
+    "    {options}\n",
+    "".join(
+        f"    {option.name} : {option.type}\n        {option.metadata['help']}\n"
+        for option in fields(PlanOptions)
+    ),
+)
 plan.__signature__ = Signature(  # type: ignore[attr-defined]
     [
         Parameter("study", Parameter.POSITIONAL_OR_KEYWORD, default=None),
