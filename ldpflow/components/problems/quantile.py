@@ -1,7 +1,8 @@
-"""Quantiles of a law from private bits (Dette and Graw, Section 4.1).
+"""One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-theta*_q is the tau_q-quantile of X, g_q(x, theta) = -tau_q + 1{x <= theta_q}, G = diag(p(theta*_q)) with p
-the density of X, S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
+One: theta* is the tau-quantile of X, g(x, theta) = -tau + 1{x <= theta}, G = p(theta*) with p the density of
+X, S_SGD = tau (1 - tau). Several: each theta*_q, g_q and G_qq is that of tau_q, and S_SGD has the entries
+min(tau_q, tau_r) - tau_q tau_r.
 """
 
 from __future__ import annotations

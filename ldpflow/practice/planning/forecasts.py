@@ -610,7 +610,8 @@ def path_intervals(
     request = path.needs((Cell(users, method, level),), ())
 
     def compute(part: range) -> Floats:
-        found = method.intervals(path.run(seed, part, request), users, [level])
+        with np.errstate(all="ignore"):  # undefined intervals, as ldpflow.simulators.rows
+            found = method.intervals(path.run(seed, part, request), users, [level])
         return np.stack([found.estimate, found.lower[0], found.upper[0]])
 
     first, *others = (range(replicates)[at : at + LANES] for at in range(0, replicates, LANES))
