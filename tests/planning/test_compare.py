@@ -359,7 +359,8 @@ def law_of_a_plugin():
             (name, partial(plan, **{"range": RANGE, name: value}))
             for name, value in (
                 ("half_width", -1.0), ("response_rate", 0.0), ("liars", 1.0), ("answers", 0),
-                ("answers", 3.0), ("rounds_max", "x"), ("replicates", 0), ("answer_below", 0.0), ("scale_guess", 0.0), ("difference", 0.1),
+                ("answers", 3.0), ("answer_below", 0.0), ("scale_guess", 0.0), ("difference", 0.1),
+                ("rounds_max", "x"), ("bits_max", -1.0), ("replicates", 0), ("replicates", True),
                 ("bins", 3), ("range", (1.0, -1.0)), ("range", (1.0, math.inf)), ("range", (0.0, 1.0, 2.0)),
             )
         ),
