@@ -168,7 +168,7 @@ def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tu
     wall = seconds / cores
     waiting = max(python_seconds - wall, 0.0)
     work = "less than a second" if seconds < 1 else f"about {seconds:,.0f} s"
-    here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}"
+    here = f"{work} of computing on {cores} {'core' if cores == 1 else 'cores'}, compilation not counted"
     if wall < RAY_FROM_SECONDS and waiting < RAY_SECONDS:
         return "threads", f"engine threads: {here}; starting Ray would take longer than it saves"
     if address_limit() < ray_addresses():

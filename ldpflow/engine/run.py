@@ -162,12 +162,12 @@ def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     """The refusal of a study, with the names, old and new values that differ."""
     texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
+    beside = "" if "seed" in names else "keep the old values beside the new ones, "
     return InputError(
         ", ".join(names),
         "; ".join(new),
         f"{'; '.join(old)}, with which the rows in {store.root} were made",
-        "Choose another `out`, keep the old values beside the new ones, or start over with "
-        "`fresh`, which moves the old run aside."
+        f"Choose another `out`, {beside}or start over with `fresh`, which moves the old run aside."
         + "".join(f"\n  - {name} = {had}\n  + {name} = {wanted}" for name, had, wanted in texts),
     )
 

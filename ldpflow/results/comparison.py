@@ -124,7 +124,8 @@ def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) 
         return tuple(dict.fromkeys((by, *settings[by])))
     single = [*dict.fromkeys(chain.from_iterable(map(settings.__getitem__, TABLES))), "n", "level"]
     if by not in single:
-        raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}")
+        hint = "Cells are compared on the same problem: others have other data."
+        raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}", hint)
     return (by,)
 
 
