@@ -62,7 +62,7 @@ def users_of(law, rng, replicates, n):
 
 
 def path_intervals(file, law, rng, replicates):
-    """Limits by quantile of LDP-SGD or ``cells``, user by user, and of TR by least squares."""
+    """Limits by quantile of LDP-SGD or ``cells``, user by user, and of TR of each quantile."""
     epsilon, algorithm, method = file["mechanism"]["epsilon"], file["algorithm"], file["method"][0]
     problem, n = file["problem"], file["grid"]["n"]
     taus = np.atleast_1d(problem.get("taus", problem.get("tau")))
@@ -82,16 +82,13 @@ def path_intervals(file, law, rng, replicates):
     chances = low + np.diff([0.0, *taus, 1.0]) * (np.exp(epsilon) - 1) * low
     S = (moves.T * chances) @ moves
     first = regression.burn_in(n, method.get("burn_in", "n^0.4"))
+    assert len(taus) == 1 or method["separate"]
+    known = None if method.get("variance") == "residual" else S[0, 0]
     found = np.empty((len(taus), replicates, 2))
     for r in range(replicates):
-        late = before[first:, r], A[first:, r]
-        if len(taus) == 1:
-            late = (*(part[:, 0] for part in late), eta[first:, 0])
-            found[0, r] = regression.interval(*late, method["degree"], 0.9, S[0, 0])[1:3]
-        else:
-            for q in range(len(taus)):  # K is that of the coordinate's steps
-                root, error, _ = regression.quadratic(*late, eta[first:, q], S)
-                found[q, r] = root[q] - Z90 * error[q], root[q] + Z90 * error[q]
+        for q in range(len(taus)):
+            late = before[first:, r, q], A[first:, r, q], eta[first:, q]
+            found[q, r] = regression.interval(*late, method["degree"], 0.9, known)[1:3]
     return found
 
 
