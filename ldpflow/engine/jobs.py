@@ -329,14 +329,19 @@ def limited_client(client: type[Any]) -> type[Any]:
 
 
 def limit_answer(answer: Any, **options: Any) -> None:
-    """Read an answer; refuse one that is too long or takes too long."""
+    """Read an answer; refuse one that is too long, takes too long or is cut."""
+    from urllib3.exceptions import HTTPError
+
     end, body = time.monotonic() + 4 * ANSWER_SECONDS, bytearray()
-    while chunk := answer.raw.read1(2**16, decode_content=True):
-        body += chunk
-        if len(body) > ANSWER_BYTES:
-            raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
-        if time.monotonic() > end:
-            raise TimeoutError
+    try:
+        while chunk := answer.raw.read1(2**16, decode_content=True):
+            body += chunk
+            if len(body) > ANSWER_BYTES:
+                raise ConnectionError(f"Its answer is longer than {ANSWER_BYTES:,} bytes")
+            if time.monotonic() > end:
+                raise TimeoutError
+    except HTTPError as error:
+        raise ConnectionError(str(error)) from error
     answer.raw = io.BytesIO(body)
 
 

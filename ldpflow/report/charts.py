@@ -128,10 +128,13 @@ def save(chart: Any, file: str | os.PathLike[str]) -> None:
 
 
 def write_file(file: str | os.PathLike[str], content: bytes, field: str = "output") -> None:
-    """Write a file in one step, so that a reader finds an old or a new one."""
-    target = Path(file)
-    unfinished = target.with_name(target.name + ".unfinished")
+    """Write a file in one step, so that a reader finds an old or a new one; a device is written to."""
+    target = Path(os.path.realpath(file))
+    unfinished = target.with_name(f"{target.name}.unfinished")
     try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+            return
         unfinished.write_bytes(content)
         unfinished.replace(target)
     except OSError as error:

@@ -254,10 +254,12 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
 
 def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData) -> Part:
     """Check name, place, metadata and columns of a part against each other."""
+    if meta["path"] != path_key:
+        raise ValueError(f"it belongs to path {meta['path']}")
     match = NAME.fullmatch(name.rsplit("/", 1)[-1])
     named, rows_per_cell = kind.named(meta)
     cells = parse_cells(json.dumps(named))
-    if meta["path"] != path_key or match is None or match[3] != kind.hash_of(cells):
+    if match is None or match[3] != kind.hash_of(cells):
         raise ValueError("its name does not follow from its content")
     first, last = int(match[1]), int(match[2])
     if (meta.get("first", first), meta.get("last", last)) != (first, last):

@@ -59,6 +59,10 @@ def saying(text: bytes) -> Callable[[socket.socket, bytes], None]:
     return answer
 
 
+def cut(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n{")
+
+
 VERSION = b'{"version": "4", "ray_version": "2.60.0", "ray_commit": "", "session_name": ""}'
 
 
@@ -69,7 +73,7 @@ def silent_later(connection: socket.socket, request: bytes) -> None:
 
 
 ANSWERS = [
-    *(silent, silent_later, endless, dripping),
+    *(silent, silent_later, endless, dripping, cut),
     *map(saying, (b"{}", b"[]", b"null", b'{"ray_version": []}', b"<html>hello</html>", b"\xff\xfe")),
 ]
 # Both commands ask by the same client.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.answers import diverged_counts, failures, findings, glance, why_failed
-from ldpflow.report.charts import drawn_size, log_marks, resize
+from ldpflow.report.charts import drawn_size, log_marks, resize, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import cell_table, insert_notes, report_html
 from ldpflow.report.pictures import FIGURES, parts_of
@@ -256,3 +257,19 @@ def test_a_report_with_notes_as_typed(run: Path, tmp_path: Path, capsys: pytest.
     assert 'At a glance</h2><div class="notes"><p>Our words.</p>' in file.read_text()
     assert main(["report", str(run), "--notes", str(tmp_path / "absent.md")]) == 2
     assert "--notes" in capsys.readouterr().err
+
+
+def test_files_are_written_where_they_are(tmp_path):
+    """A link still leads to its file, a pipe stays one, and a folder is no file."""
+    page, link, pipe = tmp_path / "page.html", tmp_path / "link.html", tmp_path / "pipe"
+    link.symlink_to(page)
+    write_file(link, b"first")
+    assert link.is_symlink() and page.read_bytes() == b"first"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    write_file(pipe, b"second")
+    assert pipe.is_fifo() and os.read(reader, 10) == b"second"
+    os.close(reader)
+    with pytest.raises(InputError, match=r"html: .* a file that can be written\. Is a directory"):
+        write_file(tmp_path, b"", "html")
+    assert not list(tmp_path.glob("*.unfinished"))

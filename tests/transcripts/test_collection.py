@@ -66,6 +66,7 @@ def without(table, name):
         (changed("algorithm", final_theta="x"), "algorithm.final_theta"),
         (SETTINGS | {"method": [{"kind": "TT"}]}, "method.kind"),
         (SETTINGS | {"level": 1.0}, "level"),
+        (SETTINGS | {"level": []}, "level"),
         (SETTINGS | {"level": 1e-320}, "level"),
         (SETTINGS | {"level": 10**400}, "level"),
         (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
@@ -88,6 +89,10 @@ def test_what_is_refused(settings, field):
     with pytest.raises(InputError) as caught:
         read_collection(settings)
     assert caught.value.field == field
+
+
+def test_a_list_of_one_level_and_a_setting_of_none():
+    assert read_collection(changed("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
 
 
 def test_two_sources_must_agree():

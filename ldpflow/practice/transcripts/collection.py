@@ -57,7 +57,7 @@ class Facts(BaseModel):
 
     version: Annotated[int, Field(ge=1, le=VERSION)] = 1
     # Critical values beyond take minutes, or do not exist as doubles.
-    level: Annotated[float, Field(ge=0.01, le=0.999999999)] = 0.9
+    level: Annotated[float, Field(ge=0.01, lt=1)] = 0.9
     seed: Count = 0
     replicate: Count = 0
     path: str | None = None
@@ -202,12 +202,14 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     facts = {
         name: read_value(Facts, name, settings[name], name)
         for name in ("version", "seed", "replicate", "path", "n", "designed")
-        if name in settings
+        if settings.get(name) is not None
     }
     problem, taus, scale, jitter = read_problem(read_table(settings, "problem"))
     protocol = read_protocol(settings, taus) if "protocol" in settings else None
     algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
     levels = as_list(settings.get("level", 0.9))
+    if not levels:
+        raise InputError("level", levels, "at least one number")
     if len(levels) > MOST_LEVELS:
         raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
     methods = settings.get("method", [])
@@ -285,8 +287,8 @@ def read_problem(table: Mapping[str, Any]) -> tuple[str, tuple[float, ...], Tran
         return kind, (), None, None
     if name not in table:
         raise InputError(f"problem.{name}", None, "the level of the quantile, or levels, in (0, 1)")
-    if name == "taus":
-        table["taus"] = as_list(table["taus"])
+    levels = as_list(table[name])
+    table[name] = levels if name == "taus" or len(levels) != 1 else levels[0]
     model = PROBLEMS[kind]
     found = {other: read_value(model, other, table[other], f"problem.{other}") for other in table}
     for other in ("taus", "edges"):
