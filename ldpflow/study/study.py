@@ -78,7 +78,10 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
             changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
         changed["method"] = select_methods(entries["method"], given.pop("method"))
-    for name, raw in given.items():
+    for key, raw in given.items():
+        tables = [g for g in GROUPS if any(entry.has(key) for entry in changed.get(g, entries[g]))]
+        # A setting that one table alone has needs no name of the table.
+        name = f"{tables[0]}.{key}" if len(tables) == 1 and key not in SHORT_NAMES else key
         value = parse_number(raw)
         check_plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
         group, _, setting = name.partition(".")
@@ -97,8 +100,13 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
         else:
             if name in GROUPS:
                 raise InputError(name, raw, wanted(name))
-            known = ["method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields]
-            raise InputError(name, raw, "a setting of a study", nearest(name, known))
+            if tables:
+                raise InputError(name, raw, f"one of {', '.join(f'{g}.{name}' for g in tables)}")
+            own = [
+                field for g in GROUPS for entry in entries[g] for field in GROUPS[g][entry.kind].model_fields
+            ]
+            known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields, *own} - {"kind"}
+            raise InputError(name, raw, "a setting of this study", nearest(name, known))
     return changed
 
 
@@ -109,7 +117,8 @@ def items_of(raw: object) -> list[Any]:
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
-        has = f"This study has {group} {kinds}."
+        own = {field for entry in entries for field in GROUPS[group][entry.kind].model_fields} - {"kind"}
+        has = f"This study has {group} {kinds}. {closest(name, own)}".rstrip()
         raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
     result = []
     for entry in entries:

@@ -187,6 +187,9 @@ def test_steps_that_are_too_large():
     assert "poor_fit" in found.flags and found.verdicts[0].arrival == "steps_too_large"
     assert found.exit_code() == (1 if "poor_fit_3" in found.flags else 0)
     assert found.exit_code(strict=True) == 1
+    planned = analyse(as_table(rows), settings | {"method": {"kind": "TR", "degree": 3, "burn_in": "0.01n"}})
+    assert "poor_fit" not in planned.flags  # which is about degree 2
+    assert planned.verdicts[0].relaxation_times == planned.reported(0)["relaxation_times"]
     averages = analyse(as_table(rows), settings | {"method": [{"kind": "SN"}]})
     assert averages.exit_code() == 1
 

@@ -129,19 +129,23 @@ def verdict_of(
     that the settings ask to report; ``odd``: the reports look odd; ``unchecked``: no theta shows lost rows.
     """
     low, high = fits[0], fits[-1]
+    words = dict(MEANING)
+    if planned is not None and planned.get("degree") == 3 and planned["status"] == "ok":
+        low = high = planned  # a fit of degree 2 says nothing about it
+        words["poor_fit_3"] = MEANING["poor_fit_3"].replace(" either", "")
+    cubic = low is planned and low.get("degree") == 3
     k = nan_for_none(low["relaxation_times"])
     flags = ["rows_unchecked"] if unchecked else []
     if k < SHORT:
         flags.append("too_short")
     poor = is_significant(low)
     if poor:
-        flags.append("poor_fit")
+        flags.append("poor_fit_3" if cubic else "poor_fit")
         if is_significant(high) and high is not low:
             flags.append("poor_fit_3")
     best = high if poor else low
     regressions = [row for row in asked if row["method"] == "TR"]
     reported = planned or (best if best["asked"] else (regressions or asked)[0])
-    words = dict(MEANING)
     if reported["status"] != "ok" and reported.get("degree") == 3 and low["status"] == "ok":
         # A parabola may have a root where the cubic has none.
         flags.append("undefined_3")
