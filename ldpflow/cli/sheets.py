@@ -76,14 +76,18 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         return Sheet(rows, [])
     # The path's key follows from the parameters.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
-    settings, constants = split_settings(parameters, rows)
+    chosen = ("level_state", "candidates") if "level_state" in names else ()
+    settings, constants = split_settings(
+        [name for name in parameters if not chosen or name != "method"], rows
+    )
     if not ordered:
         sort_rows(rows, settings)
+    if chosen:  # the answer, even if it is the same in all rows
+        settings.append("method")
     lost = any(map(changes_coverage, rows))
     declared = summaries_of(table.schema)
     checks = [summary.name for summary in declared if summary.shown and has_value(summary.name, rows)]
     checks += [name for name in LOOKED if has_value(name, rows)]
-    chosen = ("level_state", "candidates") if "level_state" in names else ()
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
         estimate("coverage", "coverage", "coverage_mcse"),
@@ -97,11 +101,12 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         *map(plain, counts),
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
+    last = [MISSES[0], "length"] if chosen else ["length", MISSES[0]]  # the best is the shortest
     return Sheet(
         rows,
         list(map(setting, settings)),
         results,
-        [*reversed(checks), "emp. SE", "bias", *reversed(counts), "power", "length", MISSES[0]],
+        [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power", *last],
         constants,
         [*failed, *cautions(rows, declared)],
         methods=summary_methods(rows, settings),
@@ -305,7 +310,7 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", MISSES[0]],
+        ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", MISSES[0], "bias", "length"],
         "A dash: within two MCSE, and part of the rest. "
         f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
         amounts=[title for title, _ in terms],

@@ -88,7 +88,8 @@ class Sheet:
         if not titles:
             return []
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
-        terms = "; the effects among them are part of the rest here" if {*titles} & {*self.amounts} else ""
+        added = {*titles} & {*self.amounts} and self.amounts[-1] not in titles
+        terms = "; the effects among them are part of the rest here" if added else ""
         said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
         return [f"(too narrow for {names}: see --format csv{terms})", *said]
 

@@ -97,6 +97,8 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "cells that are judged"
         second += f"; in {open_cells:,} of {len(rows):,} {judged} there are too few replicates to say"
+        if (enough := least(results)) > max(row["replicates"] for row in rows):
+            second += f" (about {enough:,} can show that a method holds its level)"
     if not cells:
         cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
     return Findings([first, f"{second}."], cells)
