@@ -410,5 +410,8 @@ set_parameters(plan, [first, *flag_parameters()])
 def write_design(found: Plan, given: dict[str, Any], units: Sequence[str]) -> None:
     if given["output"] is not None:
         chosen = {name: given[name] for name in ("protocol", "public", "force")}
-        for file in found.write_design(given["output"], unit="".join(units) or None, **chosen):
+        files = found.write_design(given["output"], unit="".join(units) or None, **chosen)
+        for file in files:
             typer.echo(f"wrote {file}", err=True)
+        if len(files) > 1:
+            typer.echo("every quantile asks users of its own: sweep and analyse take a file each", err=True)

@@ -121,7 +121,10 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     texts = [setting.get(path) for path in paths["path"].to_pylist()]
     create("paths", paths.add_column(1, "setting", pa.array(texts, pa.string())))
     keys = ["path", *cell_keys(results.table.schema), "coordinate"]
-    named = {"cell": keys, "others": [key for key in keys if key != "beta"]}
+    settings = [
+        name for name in paths.column_names if name in results.table.column_names and name not in keys
+    ]
+    named = {"cell": keys, "others": [key for key in keys if key != "beta"], "settings": settings}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
     connection.execute(asset("views.sql").format(**columns))
 

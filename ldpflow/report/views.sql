@@ -9,9 +9,9 @@
 CREATE VIEW replicates AS
 SELECT * FROM paths JOIN stored_replicates USING (path);
 
--- Coverage beside its nominal level, with the question that everybody asks.
+-- Coverage beside its nominal level, with the settings of the path.
 CREATE VIEW coverage AS
-SELECT setting, series, {cell},
+SELECT setting, series, {cell}, {settings},
        coverage_failures_as_misses AS coverage, coverage_failures_as_misses_mcse AS coverage_mcse,
        coverage_failures_as_misses_low AS coverage_low, coverage_failures_as_misses_high AS coverage_high,
        coverage_failures_as_misses - level AS deviation,

@@ -35,8 +35,9 @@ def test_the_ten_questions_have_answers(results: Results, file: str) -> None:
             assert db.execute(statement).fetchall(), statement
         counted = db.execute("SELECT count(*) FROM replicates").fetchone()
         assert counted == (results.store.replicates.read(damaged="refuse").num_rows,)
-        groups = db.execute("SELECT epsilon, law FROM replicates GROUP BY ALL ORDER BY ALL").fetchall()
-        assert groups == [(0.5, "normal"), (1.0, "normal")]
+        for view in ("replicates", "coverage"):
+            groups = db.execute(f"SELECT epsilon, law FROM {view} GROUP BY ALL ORDER BY ALL").fetchall()
+            assert groups == [(0.5, "normal"), (1.0, "normal")]
         # The last running coverage of a cell is its coverage.
         ends = db.execute(
             "SELECT count(*) FROM running_coverage r JOIN summary s USING (path, n, method, level, "

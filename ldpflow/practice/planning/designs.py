@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class Design:
     ``reports``: of each user in all collections together.
     """
 
-    tables: Tables
+    tables: Tables = field(repr=False)  # with the values of a pilot
     n: int
     level: float
     reports: int = 1

@@ -138,7 +138,7 @@ class Plan:
         widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
         form = "  ".join(f"{{:>{width}}}" for width in widths)
         more = f"cautions: {len(self.cautions)} (plan.cautions); all columns: plan.table()"
-        return "\n".join([*(form.format(*line) for line in (names, *texts)), more])
+        return "\n".join([*(form.format(*line) for line in (names, *texts)), *self.advice, more])
 
     __repr__ = __str__
 
