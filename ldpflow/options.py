@@ -302,4 +302,5 @@ PlanOptions.__doc__ = f"{PlanOptions.__doc__}\n    Parameters\n    ----------\n"
 def list_of(value: Any) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
-    return list(value) if isinstance(value, (list, tuple, range)) else [value]
+    items = value if isinstance(value, (list, tuple, range)) else [value]
+    return [item.tolist() if hasattr(item, "tolist") else item for item in items]

@@ -46,8 +46,10 @@ def type_of_array(context: Any) -> Any:
 @lower_builtin(register_array, types.IntegerLiteral)
 def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     count = signature.args[0].literal_value
-    with builder.goto_entry_block():  # once, if the call is in a loop
+    # Once, if the call is in a loop; zeros, if a kernel reads before it writes.
+    with builder.goto_entry_block():
         memory = builder.alloca(ir.ArrayType(ir.DoubleType(), max(count, 1)))
+        builder.store(ir.Constant(memory.type.pointee, None), memory)
     memory.align = 64
     return array_over(context, builder, signature, memory, None)
 

@@ -18,7 +18,7 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import Summary, round_text, short
+from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
@@ -94,7 +94,7 @@ def followed_table(results: Results) -> dict[str, Any]:
     rows = [
         [
             *(short(row[name]) for name in (*names, "n", "step", "stat")),
-            measured(row, "mean"),
+            with_error(row["mean"], row["mcse"]),
             *(round_text(row[name], 3) for name in ("q05", "q50", "q95")),
             *(round_text(ratio(row["mean"], row[f"theory_{kind}"]), 3) for kind in ("bound", "limit")),
             *(f"{row[name]:,}" for name in ("replicates", "failures")),

@@ -154,13 +154,14 @@ def zip_plot(results: Results) -> Any:
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
     base = alt.Chart()
     points: list[Row] = []
-    absent = []
+    absent, most = [], 0
     for reason, row in findings(results).cells:
         lines = intervals(results, row)
         settings = results.names.settings(row, results.varying()) or "the only cell"
         if not lines:
             absent.append(f"No zip plot of {row['series']} at {settings}: no replicate has an interval.")
             continue
+        most = max(most, len(lines))
         lost = f" ({row[COVERAGE]:.3f} with failures as misses)" if row["failures"] else ""
         name = f"{row['series']}: {reason}\n{settings}\ncoverage {row['coverage']:.3f}{lost}"
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
@@ -174,7 +175,7 @@ def zip_plot(results: Results) -> Any:
     ]
     names = [name.replace("\n", ", ") for _, name in sorted({point["row"] for point in points})]
     text = (
-        f"Zip plots of {len(names)} cells, up to {MAX_INTERVALS} intervals each, ranked by error over half "
+        f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half "
         f"length: {'; '.join(names)}."
     )
     drawn = panels(points, layers, {"width": 210, "height": 170}, x="independent")

@@ -170,11 +170,14 @@ def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
 
     paths = stored_settings(store, damaged="refuse")
     places = {path: at for at, path in enumerate(paths["path"].to_pylist())}
+    longest: dict[str, list[pa.Array]] = {}  # parts share the memory of their path's settings
     for rows in store.replicates.iterate(damaged="refuse"):
         if rows.num_rows:
-            at = places[rows["path"][0].as_py()]
+            path, count = rows["path"][0].as_py(), rows.num_rows
             rows = rows.drop_columns("path")
-            settings = [pa.repeat(column[at], rows.num_rows) for column in paths.columns]
+            if path not in longest or len(longest[path][0]) < count:
+                longest[path] = [pa.repeat(column[places[path]], count) for column in paths.columns]
+            settings = [column.slice(0, count) for column in longest[path]]
             schema = pa.schema([*paths.schema, *rows.schema])
             yield pa.Table.from_arrays([*settings, *rows.columns], schema=schema)
 

@@ -48,6 +48,29 @@ PARTS = {
 }
 
 
+def leave(values):
+    own = register_array(16)
+    for i in range(16):
+        own[i] = values[i]
+    return own[3]
+
+
+def add_unwritten(values, out):
+    out[0] = leave(values)  # fills the frame
+    own = register_array(16)
+    for i in range(16):
+        own[i] += 1.0
+        out[i] = own[i]
+
+
+def test_an_array_in_the_frame_begins_with_zeros(folder):
+    kernel = module.compile_kernel(add_unwritten, Case(()), FLOATS)
+    for fill in (np.nan, 7.0):
+        out = np.empty(16)
+        kernel(np.full(16, fill), out)
+        assert (out == 1.0).all()
+
+
 def test_every_function_is_written_once_with_its_origin():
     text = module_of(fill, **PARTS)[1]
     functions = [line for line in text.splitlines() if line.startswith("def ")]

@@ -17,6 +17,7 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
+from ldpflow.options import PlanOptions, list_of
 from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
@@ -349,6 +350,12 @@ def law_of_a_plugin():
     lf.load_plugin(str(Path(__file__).parents[1] / "api" / "plugin_law.py"))
     mapping = MAPPING | {"problem": {"kind": "quantile", "tau": 0.5, "law": "ramp"}}
     return plan(Study.from_mapping(mapping), range=(0.0, 1.0))
+
+
+def test_numbers_of_numpy_are_numbers():
+    given = PlanOptions(compare=True, range=[np.float32(0), np.int64(200)])
+    assert list_of(given.range) == [0.0, 200]
+    assert list_of(np.arange(3)) == list_of([np.int64(0), 1, 2]) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ldpflow.report.answers import findings
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure, shown_curves
-from ldpflow.report.page import draw_figures
+from ldpflow.report.page import draw_figures, followed_table
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.run_store import RunStore
@@ -185,6 +185,12 @@ def followed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def followed(followed_run: Path) -> Results:
     return Results.load(followed_run)
+
+
+def test_means_of_followed_paths_have_their_errors(followed: Results) -> None:
+    table = followed_table(followed)
+    means = [row[table["head"].index("mean ± MCSE")] for row in table["rows"]]
+    assert means and not any(text.endswith("± -") for text in means)
 
 
 def invented(followed: Results, stat: str) -> Results:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from ldpflow.results.columns import COLUMNS, SUMMARY
 from ldpflow.results.explanation import dominance
-from ldpflow.results.measures import one_dominates, total
+from ldpflow.results.measures import CHUNK, FEW, HEADROOM, one_dominates, total
 from ldpflow.store.schema import REPLICATES
 from tests.oracles.rows_in_cells import cells_of, summarise
 
@@ -286,6 +288,43 @@ def test_what_has_no_value_is_null_not_a_crash():
 )
 def test_sums_are_exactly_rounded_and_infinite_out_of_range(values, expected):
     assert total(np.array(values)) == pytest.approx(expected, rel=0, nan_ok=True)
+
+
+def exact_sum(values):
+    """math.fsum of all values; infinite where it has none."""
+    try:
+        return math.fsum(values.tolist())
+    except (OverflowError, ValueError):
+        return math.inf
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(width=64), max_size=40), st.integers(-1080, 1021))
+def test_sums_are_those_of_fsum(values, exponent):
+    small = [math.fmod(value, 3.0) for value in values if math.isfinite(value)]
+    for found in (np.array(values), np.tile(np.ldexp(small, exponent), 1 + FEW // max(len(small), 1))):
+        assert math.copysign(1.0, total(found)) == math.copysign(1.0, exact_sum(found))
+        assert total(found) == exact_sum(found) or math.isnan(exact_sum(found))
+
+
+@pytest.mark.parametrize("count", [CHUNK - 1, CHUNK, 2 * CHUNK + 7])
+def test_sums_of_many_values_are_those_of_fsum(count):
+    assert CHUNK < 2**HEADROOM
+    rng = np.random.default_rng(count)
+    normal = rng.standard_normal(count)
+    for values in (
+        normal,
+        normal**2,
+        1.6 + 0.01 * normal,
+        np.full(count, np.nextafter(1.0, 0.0)),  # the largest sum of numbers below a power of two
+        rng.standard_cauchy(count),
+        np.exp(40 * normal),  # more bits than a few cuts take
+        np.concatenate([normal, -normal, [2.0**-60]]),
+    ):
+        assert total(values) == math.fsum(values.tolist())
+        assert total(values[::-1]) == total(values)
+    assert math.isnan(total(np.where(normal > 3, np.nan, normal)))
+    assert total(np.where(normal > 3, np.inf, normal)) == math.inf
 
 
 def test_a_small_bias_of_a_large_truth_keeps_its_digits():
