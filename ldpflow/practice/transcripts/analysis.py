@@ -38,7 +38,7 @@ from ldpflow.practice.transcripts.collection import (
     read_share,
     read_table,
 )
-from ldpflow.practice.transcripts.counts import CountsReader
+from ldpflow.practice.transcripts.counts import OneShotReader, RoundsReader
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reader import FEWEST, ReportReader
@@ -113,8 +113,11 @@ def analyse(
     given = dict(settings or {}) | ({} if n is None else {"n": n})
     collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
-    reader = PathReader if collection.protocol is None else CountsReader
-    opened = opened if collection.protocol is not None else opened.by_round()
+    reader: type[PathReader | OneShotReader | RoundsReader] = PathReader
+    if collection.protocol is None:
+        opened = opened.by_round()
+    else:
+        reader = RoundsReader if collection.protocol.kind == "rounds" else OneShotReader
     try:
         return reader(opened, collection, chunk).analysis()
     except RowError as error:
