@@ -206,7 +206,7 @@ def histogram_score(score: Callable[[Floats], Floats], sample: Outputs) -> Score
 
 
 def repeated_reports(some: Floats, sample: Outputs) -> Floats:
-    """Distinct outputs that occur more than once in the sample, shape (K, d); none if none of ``some`` does."""
+    """Distinct outputs that repeat in the sample, shape (K, d); none if none of ``some`` does."""
     if len(np.unique(some, axis=0)) == len(some):
         return some[:0]
     found, times = np.unique(np.concatenate(sample), axis=0, return_counts=True)

@@ -239,7 +239,7 @@ class RoundsReader(CountsReader):
     def threshold_error(
         self, chunk: Chunk, questions: NDArray[np.int64], here: NDArray[np.bool_]
     ) -> RowError | None:
-        """Error of the first of some rows of a round whose threshold does not follow from the rounds before."""
+        """Error of the first of these rows of a round whose threshold does not follow."""
         assert chunk.questions is not None
         expected = self.thresholds[questions]
         least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
