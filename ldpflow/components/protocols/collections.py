@@ -61,8 +61,10 @@ class Histograms:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
         estimate, found = self.inverted(taus, z)
         first = 0 if limits == "line" else 2
-        lower, upper = found[..., first], found[..., first + 1]
-        return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
+        lower, upper, ended = found[..., first], found[..., first + 1], found[..., 4] > 0.0
+        unasked = np.broadcast_to(self.empty, estimate.shape)
+        diagnosis = {"range_end": ended.astype(np.float64), "unasked": unasked}
+        return Intervals(estimate, None, lower, upper, diagnosis, ended)
 
     def widened(
         self, tau: float, z: float, limits: str, share: float, asked: Array
@@ -121,8 +123,9 @@ class Searches:
         with np.errstate(all="ignore"):
             found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
             lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
-        range_end = (lower <= low) | (upper >= high)
-        return Intervals(self.estimate[None], None, lower, upper, range_end=range_end)
+        ended = (lower <= low) | (upper >= high)
+        diagnosis = {"range_end": np.where(np.isfinite(lower), ended, np.nan)}
+        return Intervals(self.estimate[None], None, lower, upper, diagnosis, ended)
 
     def widened(self, z: float, share: float, x: Array, asked: Array) -> tuple[float, float]:
         """Fieller's limits for one collection if a share of the users at every threshold sends any bit.

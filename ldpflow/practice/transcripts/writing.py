@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -113,8 +113,8 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-Transcript = tuple[Iterator[pa.Table], Callable[[], dict[str, Any]]]
-"""Tables, the first one perhaps without rows, and settings, to call after the last table."""
+Transcript = Iterator[pa.Table | dict[str, Any]]
+"""Tables of rows, the first one perhaps without any, and last the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
@@ -122,19 +122,12 @@ def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcri
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     final: Floats = np.empty((0, path.dimension))
-
-    def tables() -> Iterator[pa.Table]:
-        nonlocal final
-        yield table_of(path, 1, final, final)
-        for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
-            final = after
-            yield table_of(path, first, thetas, gradients)
-
-    def settings() -> dict[str, Any]:
-        made = path_settings(path, seed, replicate, final.tolist())
-        return made if n == users else {"n": n, **made}
-
-    return tables(), settings
+    yield table_of(path, 1, final, final)
+    for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
+        final = after
+        yield table_of(path, first, thetas, gradients)
+    settings = path_settings(path, seed, replicate, final.tolist())
+    yield settings if n == users else {"n": n, **settings}
 
 
 MOST_BITS = 2**28
@@ -168,14 +161,14 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
         ones = (found + asked) / 2.0 if protocol.kind in SIGNS else found
         table = table_of_questions(protocol.kind, asked.astype(np.int64), ones.astype(np.int64), rng)
         settings["k"] = k
-    wanted = {
+    yield table
+    yield {
         "version": VERSION,
         "n": table.num_rows,
         "path": simulator.key,
         "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
     }
-    return iter([table]), lambda: wanted
 
 
 def check_bits(count: int) -> None:
@@ -243,21 +236,23 @@ def write_transcript(
     import pyarrow.parquet as pq
 
     make = transcript_of_counts if isinstance(simulator, Counts) else transcript_of_path
-    tables, settings = make(simulator, seed, replicate, n)
+    made: Any = make(simulator, seed, replicate, n)
+    first = next(made)
     target, rows = FilePath(file), 0
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     parquet = target.suffix.lower() in (".parquet", ".pq")
-    first = next(tables)
     try:
         with (
             pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
             if parquet
             else pyarrow.csv.CSVWriter(temporary, first.schema)
         ) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-                rows += table.num_rows
-            text = toml_text(settings() | dict(wishes or {}))
+            for part in chain([first], made):
+                if isinstance(part, pa.Table):
+                    writer.write_table(part)
+                    rows += part.num_rows
+                else:
+                    text = toml_text(part | dict(wishes or {}))
             if parquet:
                 writer.add_key_value_metadata({"ldpflow": text})
             else:
