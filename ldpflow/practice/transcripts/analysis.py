@@ -174,7 +174,7 @@ class PathReader(ReportReader):
         several = collection.problem == "quantiles"
         problem = UnknownLaw(d=self.d, taus=collection.taus, several=several)
         assert collection.mechanism is not None
-        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, collection.path)
+        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path)
         self.final = self.vector("algorithm.final_theta", collection.final)
@@ -222,7 +222,7 @@ class PathReader(ReportReader):
         wanted = [(steps, method) for method in methods]
         wanted += [(end, method) for end in fractions for method in regressions]
         cells = tuple(Cell(end * self.size, method, level) for end, method in wanted for level in levels)
-        request = PathRequest(cells, path=cast(Any, self.path))
+        request = PathRequest(cells, path=self.path)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
         record, oddities = self.read(request, trace.tolist())
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
