@@ -90,7 +90,7 @@ class UnknownLaw(Problem):
 
 @dataclass(frozen=True)
 class CollectedPath(OnePass):
-    """The path of a transcript; ``name`` is the key of the simulated path that it was written from, if any."""
+    """The path of a transcript; ``name`` is the key of the simulated path that it was written from."""
 
     problem: UnknownLaw
     name: str | None = None
