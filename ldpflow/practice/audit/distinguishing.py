@@ -198,7 +198,7 @@ def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int,
 
 
 def histogram_score(score: Callable[[Floats], Floats], sample: Outputs) -> Score:
-    values = score(np.concatenate(sample))
+    values = np.concatenate([score(outputs) for outputs in sample])
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     return ratio_score(
         "histograms", lambda outputs: np.searchsorted(edges, score(outputs)), len(edges) + 1, sample

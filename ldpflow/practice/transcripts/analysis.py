@@ -271,7 +271,11 @@ class PathReader(ReportReader):
         def take(chunk: Chunk) -> None:
             with np.errstate(all="ignore"):
                 fault = self.row_error(chunk)
-                wrong = fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
+                gradients = chunk.reports
+                if self.answers is not None:  # reports that cannot be right are clipped, and refused below
+                    places = gradients[:, 0].astype(np.int64)
+                    gradients = np.take(self.answers, places, axis=0, mode="clip")
+                wrong = fold.add(gradients, chunk.thetas, chunk.steps)
                 if wrong is not None and chunk.thetas is not None:
                     row = chunk.first + wrong[0]
                     fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
@@ -372,13 +376,6 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
-
-
-def gradients_of(reports: Floats, answers: Floats | None) -> Floats:
-    """A_i of reports, shape (m, d); ``answers`` as of :func:`answers_of`."""
-    if answers is None:
-        return reports
-    return np.take(answers, reports[:, 0].astype(np.int64), axis=0, mode="clip")
 
 
 def answers_of(path: CollectedPath) -> Floats | None:
