@@ -52,16 +52,17 @@ def values_of(arguments: argparse.Namespace) -> list[float]:
     """Values of the users: of a file the first ones, or all in turn if more users are asked for."""
     if arguments.values is None:
         return population(200_000 if arguments.users is None else arguments.users)
-    with open(arguments.values, newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        names = rows.fieldnames or []
-        column = arguments.column or next(iter(names), None)
-        if column not in names:
-            raise SystemExit(f"{arguments.values}: no column {column}, but {', '.join(names) or 'nothing'}")
-        try:
+    column = arguments.column
+    try:
+        with open(arguments.values, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            names = rows.fieldnames or []
+            column = column or next(iter(names), None)
+            if column not in names:
+                raise SystemExit(f"{arguments.values}: no column {column}, but {', '.join(names)}")
             found = [float(row[column]) for row in rows if row[column]]
-        except (TypeError, ValueError) as error:
-            raise SystemExit(f"{arguments.values}, {column}: {error}") from None
+    except (OSError, TypeError, ValueError, csv.Error) as error:
+        raise SystemExit(f"{arguments.values}, {column}: {error}") from None
     if not all(map(math.isfinite, found)) or not found:
         raise SystemExit(f"{arguments.values}, {column}: values have to be finite numbers, at least one")
     count = len(found) if arguments.users is None else arguments.users

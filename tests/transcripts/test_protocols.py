@@ -159,6 +159,7 @@ def test_rounds_that_cannot_be_right_are_named(searched):
     ("field", "settings"),
     [
         ("protocol.k", {"protocol": {"kind": "grr", "epsilon": 1.0, "range": RANGE}}),
+        ("protocol.k", {"protocol": SETTINGS["protocol"] | {"k": None}}),
         ("protocol.epsilon", {"protocol": {"kind": "grr", "range": RANGE, "k": 16}}),
         ("protocol.kind", {"protocol": {"epsilon": 1.0}}),
         ("protocol.liars", {"protocol": SETTINGS["protocol"] | {"liars": 0.1}}),

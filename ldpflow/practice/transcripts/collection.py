@@ -302,7 +302,7 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
     table = read_table(settings, "protocol")
     protocol: Protocol = read_component("protocol", table)
     for name in ("epsilon", "k"):
-        if name not in table and name in type(protocol).model_fields:
+        if table.get(name) is None and name in type(protocol).model_fields:
             raise InputError(f"protocol.{name}", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:

@@ -26,8 +26,8 @@ from ldpflow.components.intervals.counts import (
     SearchRecord,
 )
 from ldpflow.components.problems.transform import inverse
+from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
-from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
 from ldpflow.components.protocols.rounds import FIRST
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
@@ -48,10 +48,6 @@ from ldpflow.practice.transcripts.result import Analysis, EstimatedCdf, counts_v
 
 Floats = NDArray[np.float64]
 
-SIGNS = ("hrr", "haar")
-BITS = ("thresholds", *SIGNS)
-UNARY = ("oue", "tree")
-
 
 class CountsReader(ReportReader):
     """Reader of the reports of a protocol, of one round or of ``rounds``."""
@@ -60,24 +56,26 @@ class CountsReader(ReportReader):
     defaults: Sequence[IntervalMethod]
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        self.protocol = cast(Any, collection.protocol)
-        self.taus, kind = collection.taus, self.protocol.kind
-        self.unary = kind in UNARY
-        source = source.with_columns(("user", "report") if self.unary else ("user",), ("question",))
+        self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
+        several = not isinstance(collection.protocol, OneShot)
+        self.widths: tuple[int, ...] = () if several else self.protocol.widths(self.protocol.k)
+        answers = 2 if several else self.protocol.reports(self.protocol.k)
+        source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
         super().__init__(source, collection, chunk)
-        self.needed = {"grr": (), "oue": (), "rounds": ("round", "question")}.get(kind, ("question",))
+        self.needed: tuple[str, ...] = ("round", "question")
+        if not several:
+            self.needed = ("question",) if self.protocol.public_coin else ()
         columns = source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
         for name in self.needed:
             if name not in columns.optional:
-                raise InputError("columns", None, f"a column {name}, for {kind}")
-        used = {*self.needed, *(["theta"] if kind == "rounds" else []), "epsilon", "user"}
+                raise InputError("columns", None, f"a column {name}, for {self.protocol.kind}")
+        used = {*self.needed, *(["theta"] if several else []), "epsilon", "user"}
         if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
             self.notes.append(f"columns not used: {', '.join(unused)}")
-        count = getattr(self.protocol, "k", 2) if kind == "grr" else 2
         budget = self.protocol.budget()
-        self.runs = AnswerCounts(budget.odds / (budget.odds + count - 1.0), count)
+        self.runs = AnswerCounts(budget.odds / (budget.odds + answers - 1.0), answers)
 
     def analysis(self) -> Analysis:
         collection, protocol = self.collection, self.protocol
@@ -87,9 +85,9 @@ class CountsReader(ReportReader):
             if not isinstance(method, self.method):
                 allowed = str(self.defaults[0].kind)
                 raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
-        self.read_chunks(self.take, protocol.kind == "rounds")
+        self.read_chunks(self.take, "round" in self.needed)
         record, cdf = self.record()
-        oddities = ([] if self.unary else self.runs.oddities()) + self.odd_questions()
+        oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
@@ -111,7 +109,7 @@ class CountsReader(ReportReader):
         fault = earliest(self.count(chunk), epsilon_error(chunk, self.protocol.epsilon))
         if fault is not None:
             raise fault
-        if not self.unary:
+        if not self.widths:
             self.runs.add(chunk)
 
     @abstractmethod
@@ -144,11 +142,11 @@ class OneShotReader(CountsReader):
     def count(self, chunk: Chunk) -> RowError | None:
         found = []
         if self.needed:
-            largest = levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
+            largest = len(self.widths) or self.k - 1
             found.append(whole_number_error(chunk, "question", chunk.questions, 1, largest))
-        if self.unary:
+        if self.widths:
             return earliest(*found, self.count_texts(chunk))
-        largest = 1 if self.protocol.kind in BITS else self.k - 1
+        largest = self.protocol.reports(self.k) - 1
         fault = earliest(*found, whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
         if fault is not None:
             return fault
@@ -164,10 +162,8 @@ class OneShotReader(CountsReader):
 
     def count_texts(self, chunk: Chunk) -> RowError | None:
         """Count bits, which lie by level."""
-        oue = self.protocol.kind == "oue"
         found, first = [], 0
-        for level in range(1, 2 if oue else levels_of(self.k) + 1):
-            width = self.k if oue else FAN_OUT**level
+        for level, width in enumerate(self.widths, start=1):
             among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
             bits, fault = read_bits(chunk, among, width)
             found.append(fault)
@@ -177,7 +173,7 @@ class OneShotReader(CountsReader):
         return earliest(*found)
 
     def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
-        found = 2.0 * self.ones - self.asked if self.protocol.kind in SIGNS else self.ones
+        found = 2.0 * self.ones - self.asked if self.protocol.signs else self.ones
         histograms = fold_one_shot(self.protocol, self.k, self.asked, found, self.rows)
         truth = np.full(len(self.taus), math.nan)
         cdf = histograms.edges[1:-1], histograms.values[0]
@@ -190,11 +186,11 @@ class OneShotReader(CountsReader):
 
     def odd_questions(self) -> list[str]:
         """Shares of ones that the randomiser does not make, the first three."""
-        if self.protocol.kind == "grr":
+        if self.protocol.reports(self.k) > 2:
             return []
-        low, what = self.protocol.budget().flip, "bin or node" if self.unary else "question"
+        low, what = self.protocol.budget().flip, "bin or node" if self.widths else "question"
         names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
-        return odd_shares(names, self.ones, self.asked, low, 0.5 if self.unary else 1.0 - low)[:3]
+        return odd_shares(names, self.ones, self.asked, low, 0.5 if self.widths else 1.0 - low)[:3]
 
 
 class RoundsReader(CountsReader):
