@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpflow import client
 from ldpflow.components.protocols.collections import fold_rounds
 from ldpflow.practice.transcripts.collection import read_collection, read_settings
 
@@ -47,13 +48,10 @@ class OneShot(Questions):
         self.room = [design.n]
 
     def draw_question(self) -> int | None:
-        kind, k = self.protocol.kind, self.protocol.k
-        if kind == "tree":
-            return 1 + secrets.randbelow(round(math.log(k, 4)))
-        if kind == "haar":
-            nodes = 2 ** secrets.randbelow(round(math.log2(k)))
-            return nodes + secrets.randbelow(nodes)
-        return 1 + secrets.randbelow(k - 1) if kind in ("thresholds", "hrr") else None
+        """That of a made-up user, whose report is thrown away."""
+        low, high = self.protocol.ends
+        made: Any = client.REPORTS[self.protocol.kind](low, 1.0, low, high, self.protocol.k)
+        return int(made[0]) if self.protocol.public_coin else None
 
     def parameters(self, question: int | None) -> dict[str, Any]:
         low, high = self.protocol.ends
@@ -64,11 +62,11 @@ class OneShot(Questions):
         return {} if question is None else {"question": question}
 
     def valid(self, question: int | None, report: Any) -> bool:
-        kind, k = self.protocol.kind, self.protocol.k
-        if kind in ("oue", "tree"):
-            width = k if question is None else 4**question
+        k = self.protocol.k
+        if widths := self.protocol.widths(k):
+            width = widths[0 if question is None else question - 1]
             return isinstance(report, str) and re.fullmatch(f"[01]{{{width}}}", report) is not None
-        return type(report) is int and 0 <= report < (k if kind == "grr" else 2)
+        return type(report) is int and 0 <= report < self.protocol.reports(k)
 
     def take(self, question: int | None, report: Any) -> None:
         self.room[0] -= 1

@@ -1,14 +1,18 @@
 """Simulated users, a collector that is killed several times, and the interval from what was collected.
 
     python load_test.py --design designs/haar.toml --folder run --users 200000 --kills 5
+    python load_test.py --design design.toml --folder run --values sessions.csv --column session_s
 
-The population is made up: session lengths in whole seconds, 7% at 0, 9% at 30, and a long tail.
+The population is made up: session lengths in whole seconds, 7% at 0, 9% at 30, and a long tail. Or it is a
+column of a CSV file, one user a row.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import http.client
+import math
 import random
 import re
 import signal
@@ -19,6 +23,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import cycle, islice
 from pathlib import Path
 
 from client import Device
@@ -35,6 +40,33 @@ def population(users: int, seed: int = 1) -> list[float]:
         tail = float(round(law.lognormvariate(4.5, 1.0)))
         values.append(0.0 if u < 0.07 else 30.0 if u < 0.16 else tail)
     return values
+
+
+def add_users(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--users", type=int, help="their number: 200,000, or the rows of the file")
+    parser.add_argument("--values", type=Path, metavar="FILE.csv", help="values of the users, one a row")
+    parser.add_argument("--column", help="column of that file; the first one by default")
+
+
+def values_of(arguments: argparse.Namespace) -> list[float]:
+    """Values of the users: of a file the first ones, or all in turn if more users are asked for."""
+    if arguments.values is None:
+        return population(200_000 if arguments.users is None else arguments.users)
+    column = arguments.column
+    try:
+        with open(arguments.values, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            names = rows.fieldnames or []
+            column = column or next(iter(names), None)
+            if column not in names:
+                raise SystemExit(f"{arguments.values}: no column {column}, but {', '.join(names)}")
+            found = [float(row[column]) for row in rows if row[column]]
+    except (OSError, TypeError, ValueError, csv.Error) as error:
+        raise SystemExit(f"{arguments.values}, {column}: {error}") from None
+    if not all(map(math.isfinite, found)) or not found:
+        raise SystemExit(f"{arguments.values}, {column}: values have to be finite numbers, at least one")
+    count = len(found) if arguments.users is None else arguments.users
+    return list(islice(cycle(found), count))
 
 
 class Collector:
@@ -91,11 +123,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--design", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--users", type=int, default=200_000)
+    add_users(parser)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--workers", type=int, default=48, help="users at a time")
     arguments = parser.parse_args()
-    values = population(arguments.users)
+    values = values_of(arguments)
     started = time.monotonic()
     collector = Collector(arguments.design, arguments.folder)
     counted = simulate_users(collector, values, arguments.kills, arguments.workers)
@@ -103,7 +135,7 @@ def main() -> None:
     seconds = time.monotonic() - started
     with closing(sqlite3.connect(arguments.folder / "reports.sqlite")) as database:
         (stored,) = database.execute("SELECT count(*) FROM reports").fetchone()
-    print(f"{counted:,} of {arguments.users:,} users counted in {seconds:.1f} s, {arguments.kills} kills")
+    print(f"{counted:,} of {len(values):,} users counted in {seconds:.1f} s, {arguments.kills} kills")
     print(f"{stored:,} reports are stored")
     subprocess.run([*collector.command, "--export", arguments.folder / "reports.csv"], check=True)
     # A report that was stored as the collector died is confirmed when it is sent again: none is missing.

@@ -2,6 +2,7 @@
 
     python simulate.py pilot.csv --pilot 3000
     python simulate.py design.toml reports.csv --users 200000
+    python simulate.py design.toml reports.csv --values sessions.csv --column session_s
 
 The devices are those of the demonstration, and draw their reports from the operating system's generator. So
 every call gives other reports. The pilot is a sample of the same made-up population.
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from client import Device
 from collection import Collection
-from load_test import population
+from load_test import add_users, population, values_of
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="pilot, or design and reports")
     parser.add_argument("--pilot", type=int, metavar="N", help="write a pilot of N values instead")
-    parser.add_argument("--users", type=int, default=200_000)
+    add_users(parser)
     arguments = parser.parse_args()
     if arguments.pilot is not None:
         lines = [f"{value:.0f}\n" for value in population(arguments.pilot, seed=7)]
@@ -30,7 +31,7 @@ def main() -> None:
         return
     design, reports = arguments.files
     collection = Collection(":memory:", design)
-    for value in population(arguments.users):
+    for value in values_of(arguments):
         if not any(collection.state.room):
             break
         asked = collection.question()

@@ -48,7 +48,6 @@ def analysis_html(analysis: Analysis) -> str:
             heading = ", ".join(filter(None, (CAPTIONS[kind]["heading"], name)))
             figures.append((f"{kind}-{j}", heading, CAPTIONS[kind]["caption"], chart))
     shown = shown_columns(analysis.asked, analysis.unit)
-    notes = (*analysis.notes, analysis.scale_words(), analysis.adversarial_words())
     return render_page(
         "analysis.html.jinja",
         figures,
@@ -59,7 +58,7 @@ def analysis_html(analysis: Analysis) -> str:
         head=["method", "level", "coordinate", *(title for title, _, _ in shown), "status"],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
-        notes=[text for text in notes if text],
+        notes=analysis.remarks(),
         methods=analysis.methods_paragraph(),
     )
 
@@ -80,7 +79,7 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
     found = [
         ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
         ("Reports", f"{analysis.users:,}" + (f" in {analysis.files} files" if several else "")),
-        ("Mechanism", analysis.privacy_words()),
+        ("Mechanism", analysis.words("privacy")),
     ]
     if algorithm is not None:
         steps = f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"

@@ -12,8 +12,6 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.practice.audit.distinguishing import (
     Claim,
-    OutcomeCounts,
-    Pair,
     choose_event,
     claim_of,
     frequency_score,
@@ -35,16 +33,15 @@ def test_limits_are_clopper_and_pearsons(count):
 
 
 def test_bounds_from_counts():
-    counts = OutcomeCounts(7300, 10_000, 2700, 10_000)
     low, high = lower_limit(7300, 10_000, 0.005), upper_limit(2700, 10_000, 0.005)
     for claim, expected in (
         (Claim("pure", 1.0), math.log(low / high)),
         (Claim("approximate", 1.0, 0.01), math.log((low - 0.01) / high)),
         (Claim("gaussian", 1.0), stats.norm.ppf(low) - stats.norm.ppf(high)),
     ):
-        assert lower_bounds(counts, claim, 0.99) == pytest.approx(expected)
+        assert lower_bounds(7300, 10_000, 2700, 10_000, claim, 0.99) == pytest.approx(expected)
         for count in (0, 100):
-            assert lower_bounds(OutcomeCounts(count, 100, count, 100), claim, 0.99) <= 0.0
+            assert lower_bounds(count, 100, count, 100, claim, 0.99) <= 0.0
 
 
 def response(rng, epsilon, bit, count, flip=1.0):
@@ -55,9 +52,8 @@ def response(rng, epsilon, bit, count, flip=1.0):
 
 def bound_on(draw, centres, claim, confidence, count):
     """The bound of a mechanism: ``draw(which, count)`` gives outputs on either input."""
-    pair = Pair("two inputs", draw(0, count), draw(1, count), centres)
-    event = choose_event([pair], claim, confidence)
-    return lower_bounds(event.counts(draw(0, count), draw(1, count)), claim, confidence)
+    event = choose_event((draw(0, count), draw(1, count)), centres, claim, confidence)
+    return lower_bounds(*event.counts(draw(0, count), draw(1, count)), claim, confidence)
 
 
 def test_level():
@@ -129,14 +125,14 @@ def test_reports_that_repeat_have_frequencies():
         atoms = rng.choice([-0.5, 0.1, 0.3] if which else [-0.3, 0.2, 0.5], (count, 1))
         return np.where(rng.random((count, 1)) < 0.5, atoms, noise)
 
-    names = {score.name for score in scores_for(Pair("two inputs", draw(0, 1000), draw(1, 1000), centres))}
+    names = {score.name for score in scores_for((draw(0, 1000), draw(1, 1000)), centres)}
     assert "log ratio of frequencies" in names
     assert bound_on(draw, centres, Claim("pure", 0.1), CONFIDENCE, 1000) > 2.0
 
     def smooth(which, count):
         return rng.normal(size=(count, 1))
 
-    names = {score.name for score in scores_for(Pair("two", smooth(0, 1000), smooth(1, 1000), centres))}
+    names = {score.name for score in scores_for((smooth(0, 1000), smooth(1, 1000)), centres)}
     assert "log ratio of frequencies" not in names
 
 
@@ -152,7 +148,6 @@ def test_claims():
 def test_frequencies_of_reports():
     """log p/q of every report with half a count added; 0 for one that was not seen."""
     first, second = np.array([[0.0], [0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [1.0], [2.0]])
-    pair = Pair("two", first.repeat(4, axis=0), second.repeat(4, axis=0))
-    score = frequency_score(np.array([[0.0], [1.0], [2.0]]), pair)
+    score = frequency_score(np.array([[0.0], [1.0], [2.0]]), (first, second))
     found = score.values(np.array([[1.0], [0.0], [2.0], [5.0]]))
     np.testing.assert_allclose(found, [math.log(1.5 / 2.5), math.log(2.5 / 1.5), 0.0, 0.0])

@@ -27,7 +27,7 @@ FAST = ("cells", "haar", "rounds", "tree")
 def module(monkeypatch):
     """Modules of the example by name."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("collection", "server", "client", "load_test"):
+    for name in ("collection", "server", "client", "load_test", "simulate"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module
 
@@ -59,6 +59,24 @@ def test_users_and_two_crashes(module, tmp_path):
     assert found.reported(0)["lower"] < 78.0 < found.reported(0)["upper"]
 
 
+def test_values_of_a_file(module, tmp_path, monkeypatch):
+    """A column of the user's own data, to an interval; what is no column of numbers is said."""
+    settings, reports, values = design("haar", tmp_path, 1500), tmp_path / "reports.csv", tmp_path / "own.csv"
+    values.write_text("name,s\n" + "".join(f"a,{i}\n" for i in range(700)) + "b,\n")
+
+    def simulate(*options):
+        command = ["simulate.py", settings, reports, "--values", values, *options]
+        monkeypatch.setattr(sys, "argv", list(map(str, command)))
+        module("simulate").main()
+
+    simulate("--column", "s", "--users", 1500)
+    found = analyse(reports, read_settings(settings) | {"level": 0.9999})
+    assert found.users == 1500 and found.reported()["lower"] < 350 < found.reported()["upper"]
+    for column, words in (("t", "no column t, but name, s"), ("name", "own.csv, name")):
+        with pytest.raises(SystemExit, match=words):
+            simulate("--column", column)
+
+
 def take_part(collection, device, value):
     """One user without a network."""
     asked = collection.question()
@@ -77,9 +95,12 @@ def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
     for first in (0, 700):
         collection = Collection(tmp_path / "reports.sqlite", settings)
         assert collection.count == first
-        for value in values[first : first + (700 if first == 0 else 500)]:
-            if any(collection.state.room):
-                assert collection.add([take_part(collection, Device, value)]) == [True]
+        left = values[first : first + (700 if first == 0 else 500)]
+        while left and any(collection.state.room):
+            size = 1 if name == "rounds" else sum(collection.state.room)
+            asked = [take_part(collection, Device, value) for value in left[:size]]
+            assert collection.add(asked) == [True] * len(asked)
+            left = left[size:]
         count = collection.export(tmp_path / "reports.csv")
         collection.close()
     assert 1190 <= count <= 1200

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.errors import InputError
 from tests.oracles.transcript import demo
 
 
@@ -15,6 +16,13 @@ from tests.oracles.transcript import demo
 def rows():
     """20,000 rows of (theta, report), and the last theta."""
     return demo()
+
+
+def field_of(call, *arguments, **options):
+    """Field that the refusal of a call names."""
+    with pytest.raises(InputError) as caught:
+        call(*arguments, **options)
+    return caught.value.field
 
 
 def as_table(rows, **columns):

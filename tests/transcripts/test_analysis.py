@@ -230,20 +230,14 @@ def test_a_vector():
     rng = np.random.default_rng(4)
     n, root = 20_000, np.array([1.0, -2.0])
     b = np.array([[1.0, 0.3], [0.3, 0.5]])
-    theta = np.zeros(2)
-    columns = {name: [] for name in ("theta_0", "theta_1", "report_0", "report_1")}
+    theta, rows = np.zeros(2), []
     for i in range(1, n + 1):
         a = b @ (theta - root) + rng.normal(size=2)
-        for j in range(2):
-            columns[f"theta_{j}"].append(theta[j])
-            columns[f"report_{j}"].append(a[j])
+        rows.append([*theta, *a])
         theta = theta - 2.0 * i**-0.51 * a
-    settings = {
-        "problem": {"kind": "other"},
-        "mechanism": {"kind": "none"},
-        "algorithm": {"c": 2.0, "gamma": 0.51},
-    }
-    found = analyse(pa.table(columns), settings)
+    columns = dict(zip(("theta_0", "theta_1", "report_0", "report_1"), np.transpose(rows), strict=True))
+    steps = {"algorithm": {"c": 2.0, "gamma": 0.51}}
+    found = analyse(columns, {"problem": {"kind": "other"}, "mechanism": {"kind": "none"}} | steps)
     assert {row["coordinate"] for row in found.rows} == {0, 1}
     sandwich = np.linalg.inv(b) @ np.linalg.inv(b).T / n
     for j in range(2):

@@ -7,6 +7,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import merge_settings, read_collection, read_settings
 from tests.oracles.transcript import SETTINGS
+from tests.transcripts.conftest import field_of
 
 
 def test_what_is_read():
@@ -86,9 +87,7 @@ def without(table, name):
     ],
 )
 def test_what_is_refused(settings, field):
-    with pytest.raises(InputError) as caught:
-        read_collection(settings)
-    assert caught.value.field == field
+    assert field_of(read_collection, settings) == field
 
 
 def test_a_list_of_one_level_and_a_setting_of_none():

@@ -10,56 +10,46 @@ import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
-from ldpflow.practice.transcripts.writing import stored_transcript
+from ldpflow.practice.transcripts.writing import stored_transcript, write_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.transcripts.conftest import field_of
 
 QUANTILE = {
     "problem": {"kind": "quantile", "tau": 0.9, "scale": 3.0},
     "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
     "algorithm": {"kind": "ldp_sgd", "c": 8.0, "theta0": 2.0},
 }
-METHODS = [
+
+
+def methods(kinds, *others, **common):
+    """Tables of methods: kinds with equal settings, and others."""
+    return [{"kind": kind, **common} for kind in kinds.split()] + list(others)
+
+
+METHODS = methods(
+    "BM SN oracle TR TR-BM TRC OBM LUG CHB",
     {"kind": "BB", "beta": [0.7, 0.8], "B": 100},
-    {"kind": "BM"},
-    {"kind": "SN"},
-    {"kind": "oracle"},
-    {"kind": "TR"},
     {"kind": "TR", "degree": 3, "burn_in": "0.01n"},
-    {"kind": "TR-BM"},
-    {"kind": "TRC"},
     {"kind": "TRC", "degree": 1, "small_run": False},
     {"kind": "NOL", "quantile": ["normal", "t"]},
-    {"kind": "OBM"},
     {"kind": "EBS", "block_rule": ["half", "2n^0.6"]},
-    {"kind": "LUG"},
     {"kind": "LUG", "base": "BM"},
     {"kind": "SUF", "share": [0.3, 0.5]},
     {"kind": "SUF", "base": "OBM"},
-    {"kind": "CHB"},
     {"kind": "ACS", "t_opt": 1000},
     {"kind": "ACS", "t_opt": 3000, "base": "TR", "degree": 3},
-]
-RESIDUAL = [
-    {"kind": "BM"},
-    {"kind": "SN"},
-    {"kind": "BB", "B": 50},
-    *({"kind": kind, "variance": "residual"} for kind in ("TR", "TRC", "SUF")),
-    {"kind": "ACS", "t_opt": 2000, "base": "EBS"},
-]
-VECTOR = [
-    *({"kind": kind} for kind in ("BM", "SN", "CHB", "OBM")),
-    {"kind": "TR", "degree": 1, "burn_in": "0.01n", "variance": "residual"},
-    {"kind": "TR-BM", "degree": 1},
-    *({"kind": kind, "variance": "residual"} for kind in ("TRC", "joint")),
-    {"kind": "SUF", "base": "NOL"},
-    {"kind": "joint", "base": "BM", "quantile": ["chi2", "F"]},
-]
-BOTH = [{"kind": "TR", "degree": [1, 2], "burn_in": "0.01n", "variance": "residual"}]
+)
+RESIDUAL = methods("TR TRC SUF", {"kind": "BB", "B": 50}, variance="residual")
+RESIDUAL += methods("BM SN", {"kind": "ACS", "t_opt": 2000, "base": "EBS"})
+LINE = {"degree": 1, "burn_in": "0.01n", "variance": "residual"}
+VECTOR = methods("BM SN CHB OBM", {"kind": "TR", **LINE}, {"kind": "TR-BM", "degree": 1})
+VECTOR += methods("TRC joint", {"kind": "SUF", "base": "NOL"}, variance="residual")
+VECTOR += [{"kind": "joint", "base": "BM", "quantile": ["chi2", "F"]}]
+BOTH = [{"kind": "TR", **LINE, "degree": [1, 2]}]
 PLANE = {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]}
 
 
@@ -81,7 +71,7 @@ CASES = {
     "randomised response": (QUANTILE, METHODS),
     "private bit": (response(sampling="private_bit"), METHODS),
     "private bit of 32 bits": (response(sampling="private_bit_32"), METHODS),
-    "liars": (response(kind="deployed_response", liars=0.1, answer_above=0.8), METHODS[:7]),
+    "liars": (response(kind="deployed_response", liars=0.1, answer_above=0.8), METHODS[:6]),
     "laplace": (QUANTILE | {"mechanism": LAPLACE | {"epsilon": 2.0}}, RESIDUAL),
     "gaussian": (QUANTILE | {"mechanism": GAUSSIAN}, RESIDUAL),
     "no mechanism": (QUANTILE | {"mechanism": {"kind": "none"}}, RESIDUAL),
@@ -117,21 +107,17 @@ CASES |= {
 VALUES = ("estimate", "se", "lower", "upper", "relaxation_times", "condition", "lack_of_fit")
 
 
+def study_of(tables, methods):
+    grid = {"n": [2000, 4000], "level": [0.9, 0.95]}
+    own = {"name": "d1", "seed": 11, "replicates": 2, "grid": grid, "method": methods}
+    return Study.from_mapping(own | tables)
+
+
 @pytest.fixture(scope="module")
 def run(request, tmp_path_factory):
     """A small run, its path key, and the stored rows of replicate 1 at the largest n."""
-    tables, methods = CASES[request.param]
     folder = tmp_path_factory.mktemp("runs") / request.param.replace(" ", "-")
-    study = Study.from_mapping(
-        {
-            "name": "d1",
-            "seed": 11,
-            "replicates": 2,
-            "grid": {"n": [2000, 4000], "level": [0.9, 0.95]},
-            "method": methods,
-            **tables,
-        }
-    )
+    study = study_of(*CASES[request.param])
     run_study(study, folder, engine="serial")
     plan = study.plans()[-1]
     rows = RunStore(folder).replicates.read(plan.simulator.key, damaged="refuse")
@@ -182,27 +168,26 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
         assert pq.read_table(file).column_names == COLUMNS.get(protocol.kind, ["question", "report"])
 
 
-@pytest.mark.parametrize("run", PATHS, indirect=True)
-def test_fewer_users_are_the_first_ones(run, tmp_path):
-    folder, plan, _ = run
-    path = plan.simulator
-    stored_transcript(folder, f"p{path.key}", 1, tmp_path / "short.parquet", 2000)
-    stored_transcript(folder, path.key, 1, tmp_path / "long.parquet")
+@pytest.mark.parametrize("case", PATHS)
+def test_fewer_users_are_the_first_ones(case, tmp_path):
+    path = study_of(CASES[case][0], [{"kind": "BM"}]).plans()[-1].simulator
+    for name, n in (("short", 2000), ("long", 4000)):
+        write_transcript(path, 11, 1, n, tmp_path / f"{name}.parquet")
     short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
     size = path.algorithm.records_per_step()
     assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
 
 
-@pytest.mark.parametrize("run", FAST[:1], indirect=True)
-def test_what_cannot_be_written(run, tmp_path):
-    folder, plan, _ = run
-    key = plan.simulator.key
+def test_what_cannot_be_written(tmp_path):
+    """And by the folder's name of the path, the largest n is written."""
+    study = study_of(QUANTILE, [{"kind": "BM"}])
+    folder, key = tmp_path / "run", study.plans()[-1].simulator.key
+    run_study(study, folder, engine="serial")
+    assert stored_transcript(folder, f"p{key}", 1, tmp_path / "whole.csv") == 4000
     for path, place, n, field in (
         ("0" * 16, "t.csv", None, "path"),
         ("xyz", "t.csv", None, "path"),
         (key, "none/t.csv", None, "output"),
         (key, "t.csv", 0, "n"),
     ):
-        with pytest.raises(InputError) as caught:
-            stored_transcript(folder, path, 1, tmp_path / place, n)
-        assert caught.value.field == field
+        assert field_of(stored_transcript, folder, path, 1, tmp_path / place, n) == field

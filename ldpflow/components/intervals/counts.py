@@ -11,7 +11,7 @@ the past and the last round is fresh data, as in adaptive regression. No proof i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -111,11 +111,7 @@ class Inversion(IntervalMethod):
     limits: Literal["outer", "line"] = "outer"
 
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
-        found = record.histograms.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
-        assert found.range_end is not None
-        unasked = np.broadcast_to(record.histograms.empty, found.estimate.shape)
-        diagnosis = {"range_end": found.range_end.astype(np.float64), "unasked": unasked}
-        return replace(found, diagnosis=diagnosis)
+        return record.histograms.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
 
 
 class Fieller(IntervalMethod):
@@ -128,7 +124,4 @@ class Fieller(IntervalMethod):
     undefined_where = "the thresholds leave no bounded set"
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
-        found = record.searches.intervals(normal_quantiles(levels).tolist())
-        assert found.range_end is not None
-        ends = np.where(np.isfinite(found.lower), found.range_end, np.nan)
-        return replace(found, diagnosis={"range_end": ends})
+        return record.searches.intervals(normal_quantiles(levels).tolist())

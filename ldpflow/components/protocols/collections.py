@@ -21,8 +21,7 @@ from ldpflow.components.protocols.histogram_counts import (
     isotonic_fit,
     variance_at_edges,
 )
-from ldpflow.components.protocols.histograms import Grr, Haar, Hrr, Oue, Tree, levels_of
-from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
+from ldpflow.components.protocols.protocol import Array, OneShot
 from ldpflow.components.protocols.round_counts import (
     MOST_THRESHOLDS,
     ask,
@@ -61,8 +60,10 @@ class Histograms:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
         estimate, found = self.inverted(taus, z)
         first = 0 if limits == "line" else 2
-        lower, upper = found[..., first], found[..., first + 1]
-        return Intervals(estimate, None, lower, upper, range_end=found[..., 4] > 0.0)
+        lower, upper, ended = found[..., first], found[..., first + 1], found[..., 4] > 0.0
+        unasked = np.broadcast_to(self.empty, estimate.shape)
+        diagnosis = {"range_end": ended.astype(np.float64), "unasked": unasked}
+        return Intervals(estimate, None, lower, upper, diagnosis, ended)
 
     def widened(
         self, tau: float, z: float, limits: str, share: float, asked: Array
@@ -121,8 +122,9 @@ class Searches:
         with np.errstate(all="ignore"):
             found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
             lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
-        range_end = (lower <= low) | (upper >= high)
-        return Intervals(self.estimate[None], None, lower, upper, range_end=range_end)
+        ended = (lower <= low) | (upper >= high)
+        diagnosis = {"range_end": np.where(np.isfinite(lower), ended, np.nan)}
+        return Intervals(self.estimate[None], None, lower, upper, diagnosis, ended)
 
     def widened(self, z: float, share: float, x: Array, asked: Array) -> tuple[float, float]:
         """Fieller's limits for one collection if a share of the users at every threshold sends any bit.
@@ -214,7 +216,7 @@ def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.in
     that those reports can make, shape (k - 1, groups).
     """
     count = protocol.questions(k)
-    lowest = -1.0 if isinstance(protocol, (Hrr, Haar)) else 0.0
+    lowest = -1.0 if protocol.signs else 0.0
 
     def cdf(found: Array) -> Array:
         values: Array = fold_one_shot(protocol, k, np.ones(count), found, 1).values[0]
@@ -222,12 +224,10 @@ def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.in
 
     columns = np.stack([cdf(np.where(one == 1.0, 1.0, lowest)) for one in np.eye(count)], axis=1)
     starts: NDArray[np.int64] = np.arange(count, dtype=np.int64)
-    if isinstance(protocol, Grr):
+    if protocol.reports(k) > 2:
         return columns.min(axis=1), columns.max(axis=1), starts[:1], np.zeros((k - 1, 1))
-    if isinstance(protocol, Oue):
-        starts = starts[:1]
-    if isinstance(protocol, Tree):
-        starts = np.cumsum([0, *(FAN_OUT**level for level in range(1, levels_of(k)))], dtype=np.int64)
+    if widths := protocol.widths(k):
+        starts = np.cumsum([0, *widths[:-1]], dtype=np.int64)
     base = cdf(np.full(count, lowest))
     change = columns - base[:, None]
     least, largest = base + np.minimum(change, 0.0).sum(axis=1), base + np.maximum(change, 0.0).sum(axis=1)

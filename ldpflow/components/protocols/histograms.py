@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -73,15 +72,16 @@ class Grr(OneShot):
 
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
+    public_coin = False
     draw: ClassVar = kernel_function("draw_grr")
     fold: ClassVar = kernel_function("fold_grr")
     spread: ClassVar = kernel_function("spread_grr")
 
-    def questions(self, k: int) -> int:
+    def reports(self, k: int) -> int:
         return k
 
-    def bits(self, n: int) -> float:
-        return self.answers * math.log2(self.bins(n))
+    def questions(self, k: int) -> int:
+        return k
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -108,15 +108,13 @@ class Oue(OneShot):
 
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
+    public_coin = False
     draw: ClassVar = kernel_function("draw_oue")
     fold: ClassVar = kernel_function("fold_oue")
     spread: ClassVar = kernel_function("spread_oue")
 
-    def questions(self, k: int) -> int:
-        return k
-
-    def bits(self, n: int) -> float:
-        return float(self.answers * self.bins(n))
+    def widths(self, k: int) -> tuple[int, ...]:
+        return (k,)
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -137,6 +135,7 @@ class Hrr(OneShot):
     kind: Literal["hrr"] = "hrr"
     cites = ("acharya2019",)
     bin_base = 2
+    signs = True
     draw: ClassVar = kernel_function("draw_hrr")
     fold: ClassVar = kernel_function("fold_hrr")
     spread: ClassVar = kernel_function("spread_hrr")
@@ -165,6 +164,7 @@ class Haar(OneShot):
     kind: Literal["haar"] = "haar"
     cites = ("cormode2019",)
     bin_base = 2
+    signs = True
     draw: ClassVar = kernel_function("draw_haar")
     fold: ClassVar = kernel_function("fold_haar")
     spread: ClassVar = kernel_function("spread_haar")
@@ -221,13 +221,8 @@ class Tree(OneShot):
     fold: ClassVar = kernel_function("fold_tree")
     spread: ClassVar = kernel_function("spread_tree")
 
-    def questions(self, k: int) -> int:
-        return sum(FAN_OUT**level for level in range(1, levels_of(k) + 1))
-
-    def bits(self, n: int) -> float:
-        """Mean over the levels."""
-        h = levels_of(self.bins(n))
-        return float(self.answers * sum(FAN_OUT**level for level in range(1, h + 1)) / h)
+    def widths(self, k: int) -> tuple[int, ...]:
+        return tuple(FAN_OUT**level for level in range(1, levels_of(k) + 1))
 
     def middle_variance(self, k: int) -> float:
         h = levels_of(k)
@@ -247,7 +242,7 @@ class Tree(OneShot):
         k = len(cdf) - 1
         h = levels_of(k)
         prefix = prefix_weights(k)
-        masses = [bin_probabilities(cdf[:: k // FAN_OUT**level]) for level in range(1, h + 1)]
+        masses = [bin_probabilities(cdf[:: k // width]) for width in self.widths(k)]
         raising = prefix[target - 1] > 0.0
         lie = raising if self.raises_cdf() else ~raising
         return TreeDesign(np.concatenate(masses), lie.astype(np.float64), prefix, prefix * prefix, h)

@@ -169,6 +169,12 @@ class OneShot(Protocol):
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
 
+    public_coin: ClassVar[bool] = True
+    """Whether a public coin draws a question for every user."""
+
+    signs: ClassVar[bool] = False
+    """Whether reports of 1 and 0 are counted as signs +1 and -1."""
+
     draw: ClassVar[Deferred]
     fold: ClassVar[Deferred]
     spread: ClassVar[Deferred]
@@ -202,9 +208,24 @@ class OneShot(Protocol):
 
         return min((k for k in BIN_COUNTS if is_power(k, self.bin_base)), key=loss)
 
+    def reports(self, k: int) -> int:
+        """Number of reports 0, 1, ..., if a report is a number."""
+        return 2
+
+    def widths(self, k: int) -> tuple[int, ...]:
+        """Lengths of the texts of bits that users send, by question; none if a report is a number."""
+        return ()
+
     def questions(self, k: int) -> int:
         """Number of questions, or of bins or nodes, whose answers are counted."""
-        return k - 1
+        return sum(self.widths(k)) or k - 1
+
+    def bits(self, n: int) -> float:
+        """Bits that each of n users sends, the mean over the questions."""
+        k = self.bins(n)
+        if widths := self.widths(k):
+            return self.answers * sum(widths) / len(widths)
+        return self.answers * math.log2(self.reports(k))
 
     def edges(self, k: int) -> Array:
         """t_m = L + (U - L) m/k, m = 0..k."""

@@ -50,8 +50,8 @@ def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
     return np.concatenate([part[2] for part in reports_of(path, seed, replicate, count)])
 
 
-def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[Floats, Floats]]:
-    """Pairs of gradients at one point that lie far apart in L1 and in L2. A cloud has those at a point."""
+def extreme_pairs(clouds: list[Floats], seed: int) -> list[tuple[Floats, Floats]]:
+    """Up to four pairs of gradients at one point, far apart in L1 and in L2. A cloud has those at a point."""
     d = clouds[0].shape[1]
     rng = np.random.default_rng(seed)
     directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
@@ -63,7 +63,7 @@ def extreme_pairs(clouds: list[Floats], seed: int, most: int = 4) -> list[tuple[
     chosen: list[tuple[Floats, Floats]] = []
     for order in (1, 2):
         ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))
-        chosen += [pair for pair in ranked[: most // 2] if not any(pair is known for known in chosen)]
+        chosen += [pair for pair in ranked[:2] if not any(pair is known for known in chosen)]
     return chosen
 
 

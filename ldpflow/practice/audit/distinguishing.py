@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +35,8 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.errors import InputError
 
 Floats = NDArray[np.float64]
+Outputs = tuple[Floats, Floats]
+"""Outputs on two neighbouring inputs, shape (N, d) each."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,6 @@ def claim_of(statement: PrivacyStatement) -> Claim:
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
 
-class OutcomeCounts(NamedTuple):
-    """Counts of an event (or arrays, of several events) and of all outputs, on two neighbouring inputs."""
-
-    first: Any
-    of_first: int
-    second: Any
-    of_second: int
-
-
 def lower_limit(count: Any, trials: int, error: float) -> Floats:
     """One-sided Clopper-Pearson limit: above the probability in at most a share ``error`` of samples."""
     count = np.asarray(count, dtype=np.float64)
@@ -82,14 +75,16 @@ def upper_limit(count: Any, trials: int, error: float) -> Floats:
     return 1.0 - lower_limit(trials - np.asarray(count, dtype=np.float64), trials, error)
 
 
-def lower_bounds(counts: OutcomeCounts, claim: Claim, confidence: float) -> Floats:
+def lower_bounds(
+    first: Any, of_first: int, second: Any, of_second: int, claim: Claim, confidence: float
+) -> Floats:
     """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most, or -inf.
 
-    The events must have been chosen without looking at these outputs.
+    ``first`` and ``second`` are counts of an event (or arrays, of several) among all outputs on two
+    neighbouring inputs. The events must have been chosen without looking at these outputs.
     """
     error = (1.0 - confidence) / 2.0
-    p = lower_limit(counts.first, counts.of_first, error)
-    q = upper_limit(counts.second, counts.of_second, error)
+    p, q = lower_limit(first, of_first, error), upper_limit(second, of_second, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         if claim.notion == "gaussian":
             bound = special.ndtri(p) - special.ndtri(q)
@@ -118,24 +113,7 @@ class Neighbours:
 
     name: str
     draw: Callable[[int, int, int], Floats]
-    centres: tuple[Floats, Floats] | None = None
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Outputs on two neighbouring inputs, shape (N, d), and their centres; see :class:`Neighbours`."""
-
-    name: str
-    first: Floats
-    second: Floats
-    centres: tuple[Floats, Floats] | None = None
-
-    def learnt(self) -> tuple[Floats, Floats]:
-        return self.first[::LEARNT], self.second[::LEARNT]
-
-    def others(self) -> Pair:
-        first, second = (np.delete(part, np.s_[::LEARNT], axis=0) for part in (self.first, self.second))
-        return replace(self, first=first, second=second)
+    centres: Outputs | None = None
 
 
 class Score(NamedTuple):
@@ -146,41 +124,38 @@ class Score(NamedTuple):
     learnt: bool = False
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Event score > threshold, or score <= threshold if not ``above``.
 
     ``swapped``: p is its probability on the second input. ``bound`` comes from the outputs on which the event
     was chosen and must not be reported.
     """
 
-    pair: str
     score: Score
     threshold: float
     above: bool
     swapped: bool
     bound: float
 
-    def counts(self, first: Floats, second: Floats) -> OutcomeCounts:
-        """Counts of the event in fresh outputs, those of p's input first."""
+    def counts(self, first: Floats, second: Floats) -> tuple[int, int, int, int]:
+        """Counts of the event in fresh outputs and their number, those of p's input first."""
         p, q = (second, first) if self.swapped else (first, second)
-        over = [int((self.score.values(outputs) > self.threshold).sum()) for outputs in (p, q)]
-        a, b = over if self.above else (len(p) - over[0], len(q) - over[1])
-        return OutcomeCounts(a, len(p), b, len(q))
+        a, b = (int(((self.score.values(each) > self.threshold) == self.above).sum()) for each in (p, q))
+        return a, len(p), b, len(q)
 
     def words(self) -> str:
         return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
 
 
-def scores_for(pair: Pair) -> list[Score]:
+def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
     """Scores that distinguish the inputs of common mechanisms, and some that are learnt from the outputs.
 
     The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
     difference of L1 distances that of Laplace noise. The ratio of histograms of the projection serves
     likelihood ratios that are not monotone, that of frequencies serves discrete outputs.
     """
-    d = pair.first.shape[1]
-    first, second = pair.centres or np.zeros((2, d))
+    d = outputs[0].shape[1]
+    first, second = centres or np.zeros((2, d))
     size = float(np.linalg.norm(first - second))
     direction = (first - second) / size if size > 0 else np.ones(d) / np.sqrt(d)
 
@@ -192,21 +167,22 @@ def scores_for(pair: Pair) -> list[Score]:
         scores.append(Score("difference of the L1 distances to the inputs", distances))
         for j in range(min(d, COORDINATES)):
             scores.append(Score(f"coordinate {j + 1}", partial(np.take, indices=j, axis=1)))
+    sample = outputs[0][::LEARNT], outputs[1][::LEARNT]
     if 1 < d <= LINEAR:
-        scores.append(linear_score(pair))
-    scores.append(histogram_score(scores[-1].values, pair))
-    found = repeated_reports(pair)
+        scores.append(linear_score(sample))
+    scores.append(histogram_score(scores[-1].values, sample))
+    found = repeated_reports(outputs[0][: 2 * REPORTS], sample)
     if 0 < len(found) <= REPORTS:
-        scores.append(frequency_score(found, pair))
+        scores.append(frequency_score(found, sample))
     return scores
 
 
-def linear_score(pair: Pair) -> Score:
+def linear_score(sample: Outputs) -> Score:
     """Fisher's linear discriminant, learnt from a quarter of the outputs.
 
     It is the likelihood ratio of Gaussian noise of any covariance.
     """
-    first, second = pair.learnt()
+    first, second = sample
     covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
     ridge = 1e-9 * np.trace(covariance) / len(covariance)
     difference = first.mean(axis=0) - second.mean(axis=0)
@@ -214,31 +190,30 @@ def linear_score(pair: Pair) -> Score:
     return Score("best linear score", lambda outputs: outputs @ weights, learnt=True)
 
 
-def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, pair: Pair) -> Score:
+def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, sample: Outputs) -> Score:
     """Log ratio of the frequencies of classes of outputs, learnt from a quarter of the outputs."""
-    counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in pair.learnt()]
+    counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in sample]
     ratios = np.log(counts[0] / counts[1])
     return Score(f"log ratio of {name}", lambda outputs: ratios[classes(outputs)], learnt=True)
 
 
-def histogram_score(score: Callable[[Floats], Floats], pair: Pair) -> Score:
-    values = np.concatenate([score(outputs) for outputs in pair.learnt()])
+def histogram_score(score: Callable[[Floats], Floats], sample: Outputs) -> Score:
+    values = np.concatenate([score(outputs) for outputs in sample])
     edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1]))
     return ratio_score(
-        "histograms", lambda outputs: np.searchsorted(edges, score(outputs)), len(edges) + 1, pair
+        "histograms", lambda outputs: np.searchsorted(edges, score(outputs)), len(edges) + 1, sample
     )
 
 
-def repeated_reports(pair: Pair) -> Floats:
-    """Distinct outputs that occur more than once among those that are learnt from, shape (K, d)."""
-    sample = pair.first[: 2 * REPORTS]
-    if len(np.unique(sample, axis=0)) == len(sample):
-        return sample[:0]
-    found, times = np.unique(np.concatenate(pair.learnt()), axis=0, return_counts=True)
+def repeated_reports(some: Floats, sample: Outputs) -> Floats:
+    """Distinct outputs that repeat in the sample, shape (K, d); none if none of ``some`` does."""
+    if len(np.unique(some, axis=0)) == len(some):
+        return some[:0]
+    found, times = np.unique(np.concatenate(sample), axis=0, return_counts=True)
     return found[times > 1]
 
 
-def frequency_score(reports: Floats, pair: Pair) -> Score:
+def frequency_score(reports: Floats, sample: Outputs) -> Score:
     """Log ratio of the frequencies of equal outputs, with one class for all outputs not in ``reports``."""
     names = {report.tobytes(): place for place, report in enumerate(reports)}
 
@@ -247,23 +222,23 @@ def frequency_score(reports: Floats, pair: Pair) -> Score:
         known = [names.get(report.tobytes(), len(names)) for report in distinct]
         return np.array(known, dtype=np.int64)[inverse.reshape(-1)]
 
-    return ratio_score("frequencies", places, len(names) + 1, pair)
+    return ratio_score("frequencies", places, len(names) + 1, sample)
 
 
-def choose_event(pairs: Sequence[Pair], claim: Claim, confidence: float) -> Event:
-    """The test with the largest lower bound among all pairs, scores, thresholds and directions."""
+def choose_event(outputs: Outputs, centres: Outputs | None, claim: Claim, confidence: float) -> Event:
+    """The test with the largest lower bound among all scores, thresholds and directions."""
     strict = 1.0 - (1.0 - confidence) * SELECTION
+    first, second = outputs
+    others = np.delete(first, np.s_[::LEARNT], axis=0), np.delete(second, np.s_[::LEARNT], axis=0)
     events = [
-        best_threshold(others if score.learnt else pair, score, claim, strict)
-        for pair, others in ((pair, pair.others()) for pair in pairs)
-        for score in scores_for(pair)
+        best_threshold(others if score.learnt else outputs, score, claim, strict)
+        for score in scores_for(outputs, centres)
     ]
     return max(events, key=lambda event: event.bound)
 
 
-def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) -> Event:
-    first = np.sort(score.values(pair.first))
-    second = np.sort(score.values(pair.second))
+def best_threshold(outputs: Outputs, score: Score, claim: Claim, confidence: float) -> Event:
+    first, second = (np.sort(score.values(each)) for each in outputs)
     both = np.unique(np.concatenate([first, second]))
     if len(both) > THRESHOLDS:
         # Thresholds lie closer in the tails, which have the large ratios.
@@ -275,10 +250,10 @@ def best_threshold(pair: Pair, score: Score, claim: Claim, confidence: float) ->
     for above, swapped in itertools.product((True, False), (False, True)):
         a, b = (len(first) - below[0], len(second) - below[1]) if above else below
         p, q = (a, len(first)), (b, len(second))
-        counts = OutcomeCounts(*q, *p) if swapped else OutcomeCounts(*p, *q)
-        bounds = lower_bounds(counts, claim, confidence)
+        p, q = (q, p) if swapped else (p, q)
+        bounds = lower_bounds(*p, *q, claim, confidence)
         place = int(np.argmax(bounds))
-        events.append(Event(pair.name, score, float(both[place]), above, swapped, float(bounds[place])))
+        events.append(Event(score, float(both[place]), above, swapped, float(bounds[place])))
     return max(events, key=lambda event: event.bound)
 
 
@@ -330,12 +305,11 @@ def run_audit(
         raise InputError("confidence", confidence, "a number in (0, 1)")
     if samples < 100:
         raise InputError("samples", samples, "at least 100")
-    pairs = [
-        Pair(each.name, each.draw(0, samples, 0), each.draw(1, samples, 0), each.centres)
-        for each in neighbours
-    ]
-    test = choose_event(pairs, claim, confidence)
-    chosen = next(each for each in neighbours if each.name == test.pair)
+    tests = []
+    for each in neighbours:
+        outputs = each.draw(0, samples, 0), each.draw(1, samples, 0)
+        tests.append((each, choose_event(outputs, each.centres, claim, confidence)))
+    chosen, test = max(tests, key=lambda found: found[1].bound)
     counts = test.counts(chosen.draw(0, samples, 1), chosen.draw(1, samples, 1))
     settings = {
         f"{part.kind}.{name}" if part is mechanism else name: value
@@ -351,11 +325,11 @@ def run_audit(
         parameter=claim.parameter,
         claim=claim.value,
         delta=claim.delta,
-        bound=max(0.0, float(lower_bounds(counts, claim, confidence))),
+        bound=max(0.0, float(lower_bounds(*counts, claim, confidence))),
         confidence=confidence,
         samples=samples,
-        inputs=test.pair,
+        inputs=chosen.name,
         test=test.words(),
-        first=counts.first / counts.of_first,
-        second=counts.second / counts.of_second,
+        first=counts[0] / counts[1],
+        second=counts[2] / counts[3],
     )

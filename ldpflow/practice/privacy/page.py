@@ -148,24 +148,29 @@ class PrivacyPage:
 
     def text(self) -> str:
         """The page as text of 78 columns, ready to be filed."""
-        import jinja2
-
-        environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("ldpflow.practice.privacy", ""),
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-            undefined=jinja2.StrictUndefined,
-        )
-        environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
-        return environment.get_template("privacy.txt.jinja").render(
+        return render(
+            "privacy.txt.jinja",
             page=self,
             title=f"Privacy of {self.name}" + (f" ({settings})" if settings else ""),
             sources=dict.fromkeys(source for each in self.guarantees for source in each.sources),
             odds=odds,
             power=power,
         )
+
+
+def render(template: str, **values: Any) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ldpflow.practice.privacy", ""),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
+    return environment.get_template(template).render(values)
 
 
 def paragraph(text: str, indent: str = "") -> str:
@@ -235,41 +240,14 @@ def privacy_page(
     return PrivacyPage(name, dict(settings), notion, unit, local, design, tuple(found), tuple(collected))
 
 
-REPORTS = {
-    **dict.fromkeys(("randomized_response", "rounds", "thresholds", "hrr", "haar"), "a bit"),
-    "cells": "the number of a cell",
-    "grr": "the number of a bin",
-    "oue": "a bit for each bin",
-    "tree": "a bit for each node of a level",
-}
-
-
 def collected_words(collection: Collection) -> list[str]:
-    """What a planned collection asks of its users and what the collector sees, in sentences."""
-    protocol, size = collection.protocol, collection.batch_size
-    users = "Every user" if collection.n is None else f"Each of {collection.n:,} users"
+    """What a planned collection asks of its users and what the collector sees, in paragraphs."""
+    protocol = collection.protocol
     rounds = protocol.interaction_rounds() if protocol is not None else collection.steps(collection.n or 0)
-    if protocol is not None and rounds == 1:
-        when, asked = "in one round", "a question that is drawn at random and public"
-        if protocol.kind in ("grr", "oue"):
-            asked = "a question that is equal for all users"
-    else:
-        count = f"{rounds:,} rounds" if rounds else "rounds"
-        when = f"in {count} of {size:,}" if size > 1 else f"in one of {count}"
-        asked = "a question that follows from the reports of earlier rounds"
-    report = REPORTS.get(collection.randomiser.kind, "a number")
-    several = (
-        f"The plan has further collections of these users: {collection.reports} reports of each in all. "
-        "Their budgets add up."
+    text = render(
+        "collected.txt.jinja", collection=collection, kind=collection.randomiser.kind, rounds=rounds
     )
-    public = "range and bins" if protocol is not None else "start and step sizes"
-    return [
-        f"{users} sends one report, {when}: {report}, in answer to {asked}.",
-        *([] if collection.reports == 1 else [several]),
-        "The collector sees who reports, when, the question and the report. The value stays on the device.",
-        f"All users receive the public settings: {public}. If they were chosen from a pilot, they reveal "
-        "something about its people, which no guarantee on this page covers.",
-    ]
+    return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
 ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"

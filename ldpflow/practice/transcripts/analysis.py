@@ -38,7 +38,7 @@ from ldpflow.practice.transcripts.collection import (
     read_share,
     read_table,
 )
-from ldpflow.practice.transcripts.counts import CountsReader
+from ldpflow.practice.transcripts.counts import OneShotReader, RoundsReader
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reader import FEWEST, ReportReader
@@ -113,8 +113,11 @@ def analyse(
     given = dict(settings or {}) | ({} if n is None else {"n": n})
     collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
-    reader = PathReader if collection.protocol is None else CountsReader
-    opened = opened if collection.protocol is not None else opened.by_round()
+    reader: type[PathReader | OneShotReader | RoundsReader] = PathReader
+    if collection.protocol is None:
+        opened = opened.by_round()
+    else:
+        reader = RoundsReader if collection.protocol.kind == "rounds" else OneShotReader
     try:
         return reader(opened, collection, chunk).analysis()
     except RowError as error:
@@ -171,7 +174,7 @@ class PathReader(ReportReader):
         several = collection.problem == "quantiles"
         problem = UnknownLaw(d=self.d, taus=collection.taus, several=several)
         assert collection.mechanism is not None
-        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, collection.path)
+        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path)
         self.final = self.vector("algorithm.final_theta", collection.final)
@@ -219,7 +222,7 @@ class PathReader(ReportReader):
         wanted = [(steps, method) for method in methods]
         wanted += [(end, method) for end in fractions for method in regressions]
         cells = tuple(Cell(end * self.size, method, level) for end, method in wanted for level in levels)
-        request = PathRequest(cells, path=cast(Any, self.path))
+        request = PathRequest(cells, path=self.path)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
         record, oddities = self.read(request, trace.tolist())
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
@@ -268,7 +271,11 @@ class PathReader(ReportReader):
         def take(chunk: Chunk) -> None:
             with np.errstate(all="ignore"):
                 fault = self.row_error(chunk)
-                wrong = fold.add(gradients_of(chunk.reports, self.answers), chunk.thetas, chunk.steps)
+                gradients = chunk.reports
+                if self.answers is not None:  # reports that cannot be right are clipped, and refused below
+                    places = gradients[:, 0].astype(np.int64)
+                    gradients = np.take(self.answers, places, axis=0, mode="clip")
+                wrong = fold.add(gradients, chunk.thetas, chunk.steps)
                 if wrong is not None and chunk.thetas is not None:
                     row = chunk.first + wrong[0]
                     fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
@@ -369,13 +376,6 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
-
-
-def gradients_of(reports: Floats, answers: Floats | None) -> Floats:
-    """A_i of reports, shape (m, d); ``answers`` as of :func:`answers_of`."""
-    if answers is None:
-        return reports
-    return np.take(answers, reports[:, 0].astype(np.int64), axis=0, mode="clip")
 
 
 def answers_of(path: CollectedPath) -> Floats | None:

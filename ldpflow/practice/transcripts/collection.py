@@ -204,9 +204,9 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
         for name in ("version", "seed", "replicate", "path", "n", "designed")
         if settings.get(name) is not None
     }
-    problem, taus, scale, jitter = read_problem(read_table(settings, "problem"))
-    protocol = read_protocol(settings, taus) if "protocol" in settings else None
-    algorithm, start, final = read_algorithm(read_table(settings, "algorithm"))
+    problem = read_problem(read_table(settings, "problem"))
+    protocol = read_protocol(settings, problem["taus"]) if "protocol" in settings else None
+    algorithm = read_algorithm(read_table(settings, "algorithm"))
     levels = as_list(settings.get("level", 0.9))
     if not levels:
         raise InputError("level", levels, "at least one number")
@@ -217,27 +217,21 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     if len(planned) > 1:
         raise InputError("method", dict(methods), "one value for every setting of the method to report")
     own = read_settings_of(CollectionFacts, settings.get("collection", {}), "collection")
+    mechanism = read_mechanism(settings, problem["problem"]) if protocol is None else None
+    facts |= {"designed": bool(planned) and facts.get("designed", False)}
+    facts.pop("version", None)
     return Collection(
-        problem=problem,
-        taus=taus,
-        mechanism=read_mechanism(read_table(settings, "mechanism"), problem) if protocol is None else None,
-        algorithm=algorithm,
+        **problem,
+        mechanism=mechanism,
+        **algorithm,
         protocol=protocol,
-        start=start,
-        final=final,
         methods=() if planned else read_methods(methods),
         planned=planned[0] if planned else None,
-        designed=bool(planned) and facts.get("designed", False),
         levels=tuple(dict.fromkeys(read_value(Facts, "level", level, "level") for level in levels)),
         origin=read_vector("origin", settings.get("origin")),
-        seed=facts.get("seed", 0),
-        replicate=facts.get("replicate", 0),
-        path=facts.get("path"),
-        n=facts.get("n"),
-        scale=scale,
-        jitter=jitter,
         unit=own["unit"] or "",
         reports=own["reports"],
+        **facts,
     )
 
 
@@ -268,8 +262,8 @@ def read_vector(field: str, value: object) -> tuple[float, ...] | None:
     return tuple(read_value(Facts, "origin", number, field) for number in as_list(value))
 
 
-def read_problem(table: Mapping[str, Any]) -> tuple[str, tuple[float, ...], Transform, float | None]:
-    """Kind, levels of quantiles, scale, and width of the noise on the values."""
+def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Kind, levels of quantiles, scale, and width of the noise on the values, as of a collection."""
     table = {name: value for name, value in table.items() if value is not None}
     kind = table.pop("kind", "quantile")
     known = (*PROBLEMS, "other")
@@ -284,7 +278,7 @@ def read_problem(table: Mapping[str, Any]) -> tuple[str, tuple[float, ...], Tran
                 f"problem.{other}", value, "kind, and tau of a quantile or taus of several", hint
             )
     if name is None:
-        return kind, (), None, None
+        return {"problem": kind, "taus": ()}
     if name not in table:
         raise InputError(f"problem.{name}", None, "the level of the quantile, or levels, in (0, 1)")
     levels = as_list(table[name])
@@ -297,7 +291,8 @@ def read_problem(table: Mapping[str, Any]) -> tuple[str, tuple[float, ...], Tran
     if "edges" in found and "transform" in found:
         raise InputError("problem.edges", table["edges"], "nothing with transform")
     taus = found["taus"] if name == "taus" else (found["tau"],)
-    return kind, taus, found.get("edges", found.get("transform")), found.get("jitter")
+    scale = found.get("edges", found.get("transform"))
+    return {"problem": kind, "taus": taus, "scale": scale, "jitter": found.get("jitter")}
 
 
 def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:
@@ -307,7 +302,7 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
     table = read_table(settings, "protocol")
     protocol: Protocol = read_component("protocol", table)
     for name in ("epsilon", "k"):
-        if name not in table and name in type(protocol).model_fields:
+        if table.get(name) is None and name in type(protocol).model_fields:
             raise InputError(f"protocol.{name}", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
@@ -324,7 +319,8 @@ OF_THE_USERS = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0, "answers
 """Settings of a protocol about simulated users, with the values that a collection may have."""
 
 
-def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
+def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
+    table = read_table(settings, "mechanism")
     if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
     mechanism: Mechanism = read_component("mechanism", table)
@@ -343,10 +339,8 @@ def read_mechanism(table: Mapping[str, object], problem: str) -> Mechanism:
     return mechanism
 
 
-def read_algorithm(
-    table: Mapping[str, object],
-) -> tuple[Algorithm | None, tuple[float, ...] | None, tuple[float, ...] | None]:
-    """The algorithm, and theta0 and the final theta if they are given."""
+def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
+    """The algorithm, and theta0 and the final theta if they are given, as of a collection."""
     own = dict(table)
     final = read_vector("algorithm.final_theta", own.pop("final_theta", None))
     start = read_vector("algorithm.theta0", own.pop("theta0", None))
@@ -373,7 +367,8 @@ def read_algorithm(
     if getattr(algorithm, "noise", "record") != "record":
         hint = "A curator's noise on a batch is central privacy, and no report."
         raise InputError("algorithm.noise", "batch", "'record'", hint)
-    return algorithm if given or kind == "minibatch_sgd" else None, start, final
+    known = bool(given) or kind == "minibatch_sgd"
+    return {"algorithm": algorithm if known else None, "start": start, "final": final}
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:

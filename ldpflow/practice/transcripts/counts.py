@@ -9,8 +9,9 @@ from the rounds before, so that a lost, doubled or edited row there shows in a c
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,9 +26,9 @@ from ldpflow.components.intervals.counts import (
     SearchRecord,
 )
 from ldpflow.components.problems.transform import inverse
+from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
-from ldpflow.components.protocols.histograms import FAN_OUT, levels_of
-from ldpflow.components.protocols.rounds import FIRST, Rounds
+from ldpflow.components.protocols.rounds import FIRST
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
@@ -47,109 +48,107 @@ from ldpflow.practice.transcripts.result import Analysis, EstimatedCdf, counts_v
 
 Floats = NDArray[np.float64]
 
-SIGNS = ("hrr", "haar")
-BITS = ("thresholds", *SIGNS)
-UNARY = ("oue", "tree")
-
 
 class CountsReader(ReportReader):
-    """Reader of the reports of a protocol."""
+    """Reader of the reports of a protocol, of one round or of ``rounds``."""
+
+    method: type[IntervalMethod]
+    defaults: Sequence[IntervalMethod]
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        protocol = collection.protocol
-        assert protocol is not None
-        texts = ("user", "report") if protocol.kind in UNARY else ("user",)
-        source = source.with_columns(texts, ("question",))
+        self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
+        several = not isinstance(collection.protocol, OneShot)
+        self.widths: tuple[int, ...] = () if several else self.protocol.widths(self.protocol.k)
+        answers = 2 if several else self.protocol.reports(self.protocol.k)
+        source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
         super().__init__(source, collection, chunk)
-        self.counts: CountedQuestions | CountedRounds
-        if isinstance(protocol, Rounds):
-            self.counts = CountedRounds(protocol, collection.taus)
-        else:
-            self.counts = CountedQuestions(protocol, collection.taus)
+        self.needed: tuple[str, ...] = ("round", "question")
+        if not several:
+            self.needed = ("question",) if self.protocol.public_coin else ()
         columns = source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
-        for name in self.counts.columns:
+        for name in self.needed:
             if name not in columns.optional:
-                raise InputError("columns", None, f"a column {name}, for {protocol.kind}")
-        used = {*self.counts.columns, *(["theta"] if protocol.kind == "rounds" else []), "epsilon", "user"}
+                raise InputError("columns", None, f"a column {name}, for {self.protocol.kind}")
+        used = {*self.needed, *(["theta"] if several else []), "epsilon", "user"}
         if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
             self.notes.append(f"columns not used: {', '.join(unused)}")
-        count = getattr(protocol, "k", 2) if protocol.kind == "grr" else 2
-        budget = protocol.budget()
-        self.runs = AnswerCounts(budget.odds / (budget.odds + count - 1.0), count)
+        budget = self.protocol.budget()
+        self.runs = AnswerCounts(budget.odds / (budget.odds + answers - 1.0), answers)
 
     def analysis(self) -> Analysis:
-        collection, protocol = self.collection, self.collection.protocol
-        asked = methods_of(collection)
-        self.read_chunks(self.take, isinstance(protocol, Rounds))
-        record, cdf = self.counts.record()
-        oddities = self.counts.oddities()
-        if collection.randomiser.kind not in UNARY:
-            oddities = self.runs.oddities() + oddities
+        collection, protocol = self.collection, self.protocol
+        planned = () if collection.planned is None else (collection.planned,)
+        asked = list(dict.fromkeys([*planned, *(collection.methods or self.defaults)]))
+        for method in asked:
+            if not isinstance(method, self.method):
+                allowed = str(self.defaults[0].kind)
+                raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
+        self.read_chunks(self.take, "round" in self.needed)
+        record, cdf = self.record()
+        oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
             if collection.adversarial_share:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
-                row.widen(*self.counts.widened(record, row, z, collection.adversarial_share))
+                row.widen(*self.widened(record, row, z, collection.adversarial_share))
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
             verdicts=[counts_verdict(row, bool(oddities)) for row in first],
-            steps=protocol.interaction_rounds() if isinstance(protocol, Rounds) else 1,
+            steps=protocol.interaction_rounds(),
             algorithm=None,
             start=(),
             oddities=oddities,
-            progress=EstimatedCdf(inverse(collection.scale, cdf.points), cdf.values),
+            progress=EstimatedCdf(inverse(collection.scale, cdf[0]), cdf[1]),
         )
 
     def take(self, chunk: Chunk) -> None:
-        protocol = self.collection.protocol
-        assert protocol is not None
-        fault = earliest(self.counts.take(chunk), epsilon_error(chunk, protocol.epsilon))
+        fault = earliest(self.count(chunk), epsilon_error(chunk, self.protocol.epsilon))
         if fault is not None:
             raise fault
-        if chunk.texts is None:
+        if not self.widths:
             self.runs.add(chunk)
 
+    @abstractmethod
+    def count(self, chunk: Chunk) -> RowError | None:
+        """Count the reports of a chunk, or return the error of the first that cannot be right."""
 
-def methods_of(collection: Collection) -> list[IntervalMethod]:
-    """Interval methods in order; the first one is reported."""
-    rounds = isinstance(collection.protocol, Rounds)
-    kind: type[IntervalMethod] = Fieller if rounds else Inversion
-    defaults: Sequence[IntervalMethod] = [Fieller()] if rounds else [Inversion(), Inversion(limits="line")]
-    planned = () if collection.planned is None else (collection.planned,)
-    found = list(dict.fromkeys([*planned, *(collection.methods or defaults)]))
-    for method in found:
-        if not isinstance(method, kind):
-            raise InputError("method", method.kind, str(defaults[0].kind), "It is the protocol's interval.")
-    return found
+    @abstractmethod
+    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
+        """The record of all reports, and points with F^ there."""
+
+    @abstractmethod
+    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
+        """Limits of a row for a share of adversarial users, and whether one is an end of the range."""
+
+    def odd_questions(self) -> list[str]:
+        return []
 
 
-class CountedQuestions:
+class OneShotReader(CountsReader):
     """Counts of a one-shot protocol, by question, bin or node."""
 
-    def __init__(self, protocol: Any, taus: tuple[float, ...]) -> None:
-        self.protocol, self.taus, self.k = protocol, taus, int(protocol.k)
-        self.columns = () if protocol.kind in ("grr", "oue") else ("question",)
-        self.asked, self.ones = np.zeros((2, protocol.questions(self.k)))
-        self.rows = 0
+    method = Inversion
+    defaults = (Inversion(), Inversion(limits="line"))
 
-    def take(self, chunk: Chunk) -> RowError | None:
-        """Count the reports of a chunk, or return the error of the first that cannot be right."""
+    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+        super().__init__(source, collection, chunk)
+        self.k = int(self.protocol.k)
+        self.asked, self.ones = np.zeros((2, self.protocol.questions(self.k)))
+
+    def count(self, chunk: Chunk) -> RowError | None:
         found = []
-        if self.columns:
-            largest = levels_of(self.k) if self.protocol.kind == "tree" else self.k - 1
+        if self.needed:
+            largest = len(self.widths) or self.k - 1
             found.append(whole_number_error(chunk, "question", chunk.questions, 1, largest))
-        if chunk.texts is None:
-            largest = 1 if self.protocol.kind in BITS else self.k - 1
-            found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
-        else:
-            found.append(self.take_texts(chunk))
-        self.rows += len(chunk)
-        fault = earliest(*found)
-        if chunk.texts is not None or fault is not None:
+        if self.widths:
+            return earliest(*found, self.count_texts(chunk))
+        largest = self.protocol.reports(self.k) - 1
+        fault = earliest(*found, whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
+        if fault is not None:
             return fault
         size, reports = len(self.asked), chunk.reports[:, 0].astype(np.int64)
         if chunk.questions is None:
@@ -161,12 +160,10 @@ class CountedQuestions:
             self.ones += np.bincount(questions[reports == 1], minlength=size)
         return None
 
-    def take_texts(self, chunk: Chunk) -> RowError | None:
+    def count_texts(self, chunk: Chunk) -> RowError | None:
         """Count bits, which lie by level."""
-        levels = range(1, 2 if self.protocol.kind == "oue" else levels_of(self.k) + 1)
         found, first = [], 0
-        for level in levels:
-            width = self.k if self.protocol.kind == "oue" else FAN_OUT**level
+        for level, width in enumerate(self.widths, start=1):
             among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
             bits, fault = read_bits(chunk, among, width)
             found.append(fault)
@@ -175,44 +172,41 @@ class CountedQuestions:
             first += width
         return earliest(*found)
 
-    def record(self) -> tuple[CountsRecord, EstimatedCdf]:
-        found = 2.0 * self.ones - self.asked if self.protocol.kind in SIGNS else self.ones
+    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
+        found = 2.0 * self.ones - self.asked if self.protocol.signs else self.ones
         histograms = fold_one_shot(self.protocol, self.k, self.asked, found, self.rows)
-        cdf = EstimatedCdf(histograms.edges[1:-1], histograms.values[0])
         truth = np.full(len(self.taus), math.nan)
+        cdf = histograms.edges[1:-1], histograms.values[0]
         return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
 
     def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        """Limits of a row for a share of adversarial users, and whether one is an end of the range."""
         tau, histograms = self.taus[row["coordinate"]], record.histograms
         found: tuple[float, float, bool] = histograms.widened(tau, z, row["limits"], share, self.asked)
         return found
 
-    def oddities(self) -> list[str]:
+    def odd_questions(self) -> list[str]:
         """Shares of ones that the randomiser does not make, the first three."""
-        low, kind = self.protocol.budget().flip, self.protocol.kind
-        if kind == "grr":
+        if self.protocol.reports(self.k) > 2:
             return []
-        unary = kind in UNARY
-        what = "bin or node" if unary else "question"
+        low, what = self.protocol.budget().flip, "bin or node" if self.widths else "question"
         names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
-        return odd_shares(names, self.ones, self.asked, low, 0.5 if unary else 1.0 - low)[:3]
+        return odd_shares(names, self.ones, self.asked, low, 0.5 if self.widths else 1.0 - low)[:3]
 
 
-class CountedRounds:
+class RoundsReader(CountsReader):
     """Counts of ``rounds``, by round and threshold."""
 
-    columns = ("round", "question")
+    method = Fieller
+    defaults = (Fieller(),)
 
-    def __init__(self, protocol: Rounds, taus: tuple[float, ...]) -> None:
-        self.protocol, self.taus = protocol, taus
-        self.counts = np.zeros((protocol.rounds, FIRST, 2))
+    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+        super().__init__(source, collection, chunk)
+        self.counts = np.zeros((self.protocol.rounds, FIRST, 2))
         self.turn = 0
         self.thresholds = np.full(FIRST, math.nan)
 
-    def take(self, chunk: Chunk) -> RowError | None:
-        """As of :meth:`CountedQuestions.take`, up to a threshold that does not follow."""
-        assert chunk.rounds is not None
+    def count(self, chunk: Chunk) -> RowError | None:
+        assert chunk.rounds is not None and chunk.questions is not None
         last = np.maximum.accumulate(np.concatenate([[self.turn], chunk.rounds]))[:-1]
         follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
         bad = ~follows | (chunk.rounds > self.protocol.rounds)
@@ -223,49 +217,52 @@ class CountedRounds:
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         )
-        return self.count(chunk, len(chunk) if fault is None else fault.row - chunk.first) or fault
-
-    def count(self, chunk: Chunk, rows: int) -> RowError | None:
-        """Count the first rows of a chunk, round by round, up to a threshold that does not follow."""
-        assert chunk.rounds is not None and chunk.questions is not None
+        # Rows before the fault: a threshold that does not follow comes earlier.
+        rows = len(chunk) if fault is None else fault.row - chunk.first
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
             if turn != self.turn:
                 self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts)[1][turn - 1]
                 self.turn = turn
             here = turns == turn
-            expected = self.thresholds[questions]
-            least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
-            fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
-            if chunk.thetas is not None:
-                low, high = self.protocol.ends
-                thetas = chunk.thetas[:rows, 0]
-                apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
-                wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
-                hint = "A row of an earlier round is missing, doubled or changed."
-                fault = earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
-            if fault is not None:
-                return fault
+            if (earlier := self.threshold_error(chunk, questions, here)) is not None:
+                return earlier
             ones = chunk.reports[:rows, 0] == 1.0
             self.counts[turn - 1, :, 0] += np.bincount(questions[here], minlength=FIRST)
             self.counts[turn - 1, :, 1] += np.bincount(questions[here & ones], minlength=FIRST)
-        return None
+        return fault
 
-    def record(self) -> tuple[CountsRecord, EstimatedCdf]:
+    def threshold_error(
+        self, chunk: Chunk, questions: NDArray[np.int64], here: NDArray[np.bool_]
+    ) -> RowError | None:
+        """Error of the first of these rows of a round whose threshold does not follow."""
+        assert chunk.questions is not None
+        expected = self.thresholds[questions]
+        least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
+        fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
+        if chunk.thetas is None:
+            return fault
+        low, high = self.protocol.ends
+        thetas = chunk.thetas[: len(questions), 0]
+        apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
+        wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
+        hint = "A row of an earlier round is missing, doubled or changed."
+        return earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
+
+    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
         if self.turn < self.protocol.rounds:
             hint = "The collection is not finished, or its last rows are missing."
             raise InputError("round", self.turn, f"{self.protocol.rounds} in the last row", hint)
-        searches, thresholds = fold_rounds(self.protocol, self.taus[0], self.counts)
+        searches, x = fold_rounds(self.protocol, self.taus[0], self.counts)
         asked, ones = self.counts[:, :, 0], self.counts[:, :, 1]
         used = asked > 0.0
-        order = np.argsort(thresholds[used])
-        b = self.protocol.budget()
-        cdf = EstimatedCdf(thresholds[used][order], ((ones[used] / asked[used] - b.flip) / b.gap)[order])
+        order, b = np.argsort(x[used]), self.protocol.budget()
+        cdf = x[used][order], ((ones[used] / asked[used] - b.flip) / b.gap)[order]
         truth = np.full(1, math.nan)
         return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
 
     def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        """As of :meth:`CountedQuestions.widened`; undefined limits remain so."""
+        """As of the base class; undefined limits remain so."""
         if row["lower"] is None:
             return math.nan, math.nan, False
         x = fold_rounds(self.protocol, self.taus[0], self.counts)[1]
@@ -273,9 +270,6 @@ class CountedRounds:
         lower, upper = record.searches.widened(z, share, np.nan_to_num(x).ravel(), asked.ravel())
         low, high = self.protocol.ends
         return lower, upper, lower <= low or upper >= high
-
-    def oddities(self) -> list[str]:
-        return []
 
 
 def read_bits(

@@ -18,10 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.intervals.record import PathRecord
-from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics import running_sums
@@ -33,6 +31,7 @@ from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
 from ldpflow.settings import canonical_json
 from ldpflow.simulators import one_pass_kernel
+from ldpflow.simulators.one_pass import OnePass
 
 Floats = NDArray[np.float64]
 
@@ -90,39 +89,19 @@ class UnknownLaw(Problem):
 
 
 @dataclass(frozen=True)
-class CollectedPath:
-    """Description of the path for interval methods, in the place of a simulator.
-
-    ``name`` is the key of the simulated path that the transcript was written from.
-    """
+class CollectedPath(OnePass):
+    """The path of a transcript; ``name`` is the key of the simulated path that it was written from."""
 
     problem: UnknownLaw
-    mechanism: Mechanism
-    algorithm: Algorithm
     name: str | None = None
-
-    @property
-    def randomiser(self) -> Mechanism:
-        return self.mechanism
-
-    @property
-    def dimension(self) -> int:
-        return self.problem.dimension
 
     @cached_property
     def key(self) -> str:
         """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
         if self.name is not None:
             return self.name
-        parts = {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
-        settings = {name: part.key_settings() for name, part in parts.items()}
+        settings = {name: part.key_settings() for name, part in self.parts().items()}
         return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
-
-    def steps(self, n: int) -> int:
-        return self.algorithm.steps(n)
-
-    def interval_record(self) -> type[PathRecord]:
-        return PathRecord
 
 
 SIGNATURE = (

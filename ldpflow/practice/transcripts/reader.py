@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
@@ -47,8 +48,8 @@ class ReportReader:
 
     def read_chunks(self, take: Callable[[Chunk], None], rounds: bool = False) -> None:
         """Take every chunk, by round if asked for, and compare the users."""
-        users = Users(self.rows) if self.users_compared else None
-        if users is None and "user" in self.source.columns.optional:
+        hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
+        if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
         for chunk in self.source.chunks(self.chunk, rounds):
@@ -56,13 +57,13 @@ class ReportReader:
             if rows > self.rows:
                 break
             take(chunk)
-            if users is not None:
-                users.add(chunk)
+            if hashes is not None:
+                hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = hash_users(chunk.users)
         if rows != self.rows:
             raise InputError("file", self.source.place, f"a file of {self.rows:,} reports, one a line")
         self.check_n()
-        if users is not None:
-            users.refuse_doubled(self.source)
+        if hashes is not None:
+            refuse_doubled(hashes, self.source)
 
     def result(self, rows: list[Row], **own: Any) -> Analysis:
         """The analysis, with rows in the unit of the values."""
@@ -81,27 +82,23 @@ class ReportReader:
         )
 
 
-class Users:
-    """Users that reported twice, found by hashes of 128 bits."""
+def hash_users(users: pa.Array) -> NDArray[np.uint64]:
+    """Hashes of 128 bits, shape (m, 2)."""
+    places = np.arange(len(users))
+    if pa.types.is_dictionary(users.type):
+        used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
+        users = users.dictionary.take(pa.array(used))
+    names = [user if isinstance(user, bytes) else str(user).encode() for user in users.to_pylist()]
+    digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
+    return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
 
-    def __init__(self, rows: int) -> None:
-        self.hashes = np.empty((rows, 2), np.uint64)
 
-    def add(self, chunk: Chunk) -> None:
-        users, places = chunk.users, np.arange(len(chunk))
-        if pa.types.is_dictionary(users.type):
-            used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
-            users = users.dictionary.take(pa.array(used))
-        names = [user if isinstance(user, bytes) else str(user).encode() for user in users.to_pylist()]
-        digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
-        found = np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)[places]
-        self.hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = found
-
-    def refuse_doubled(self, source: Joined) -> None:
-        order = np.lexsort(self.hashes.T)
-        equal = np.flatnonzero((self.hashes[order[1:]] == self.hashes[order[:-1]]).all(axis=1))
-        if len(equal):
-            earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
-            row, place = source.find(int(earlier))
-            found = f"the user of row {row:,}" + (f" of {place}" if len(source.parts) > 1 else "")
-            raise RowError(int(later), "user", found, "a user without an earlier report")
+def refuse_doubled(hashes: NDArray[np.uint64], source: Joined) -> None:
+    """Refuse users that reported twice, by their hashes."""
+    order = np.lexsort(hashes.T)
+    equal = np.flatnonzero((hashes[order[1:]] == hashes[order[:-1]]).all(axis=1))
+    if len(equal):
+        earlier, later = min(zip(order[equal] + 1, order[equal + 1] + 1, strict=True), key=max)
+        row, place = source.find(int(earlier))
+        found = f"the user of row {row:,}" + (f" of {place}" if len(source.parts) > 1 else "")
+        raise RowError(int(later), "user", found, "a user without an earlier report")

@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -182,29 +182,30 @@ def as_floats(values: pa.Array, name: str, first: int) -> Floats:
     return found
 
 
-def as_texts(values: pa.Array, name: str, first: int) -> pa.Array:
+def as_texts(values: pa.Array, first: int) -> pa.Array:
+    """Bits of reports."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not is_text(values.type):
         hint = "Bits are a text, since a number has no zeros before it."
-        raise InputError(f"columns.{name}", str(values.type), "a column of texts of 0 and 1", hint)
-    check_present(values, name, first, "a text of 0 and 1")
+        raise InputError("columns.report", str(values.type), "a column of texts of 0 and 1", hint)
     if pa.types.is_string_view(values.type):
         values = values.cast(pa.large_string())
-    return values.cast(pa.large_binary())
+    return check_present(values, "report", first, "a text of 0 and 1").cast(pa.large_binary())
 
 
-def as_names(values: pa.Array, name: str, first: int) -> pa.Array:
+def as_names(values: pa.Array, first: int) -> pa.Array:
+    """Users."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not is_text(kind) and not is_number(kind):
-        raise InputError(f"columns.{name}", str(values.type), "a column of texts or numbers")
-    check_present(values, name, first, "a user")
-    return values
+        raise InputError("columns.user", str(values.type), "a column of texts or numbers")
+    return check_present(values, "user", first, "a user")
 
 
-def check_present(values: pa.Array, name: str, first: int, allowed: str) -> None:
+def check_present(values: pa.Array, name: str, first: int, allowed: str) -> pa.Array:
     if values.null_count:
         raise RowError(first + pc.index(values.is_null(), True).as_py(), name, None, allowed)
+    return values
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -216,27 +217,16 @@ def is_text(kind: pa.DataType) -> bool:
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
 
 
+def stack(columns: Mapping[str, Floats], names: Sequence[str]) -> Floats:
+    return np.stack([columns[name] for name in names], axis=1)
+
+
 # Files
 
 
 def state_of(file: BufferedReader) -> tuple[int, ...]:
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def numbers(texts: pa.Array, name: str, first: int) -> pa.Array:
-    """Texts of a column of a CSV file as doubles."""
-    if (found := as_numbers(texts)) is not None:
-        return found
-    at = bisect_left(range(len(texts)), True, key=lambda k: as_numbers(texts[: k + 1]) is None)
-    raise RowError(first + at, name, texts[at].as_py().decode("utf-8", "backslashreplace"), "a number")
-
-
-def as_numbers(texts: pa.Array) -> pa.Array | None:
-    try:
-        return pc.cast(pc.ascii_trim_whitespace(pc.cast(texts, pa.string())), pa.float64())
-    except pa.ArrowInvalid:
-        return None
 
 
 def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
@@ -354,24 +344,18 @@ class Transcript:
             yield from self.csv_batches(names)
 
     def chunk(self, batch: pa.RecordBatch, first: int) -> Chunk:
-
-        def optional(name: str, convert: Any = as_floats) -> Any:
-            return convert(batch[name], name, first) if name in self.columns.optional else None
-
-        def matrix(names: tuple[str, ...]) -> Floats:
-            return np.stack([as_floats(batch[name], name, first) for name in names], axis=1)
-
-        bits = "report" in self.texts
+        columns, bits = self.columns, "report" in self.texts
+        found = {name: as_floats(batch[name], name, first) for name in columns.read if name not in self.texts}
         return Chunk(
             first=first,
-            reports=np.empty((batch.num_rows, 0)) if bits else matrix(self.columns.reports),
-            thetas=matrix(self.columns.thetas) if self.columns.thetas else None,
-            steps=optional("step"),
-            epsilons=optional("epsilon"),
-            rounds=optional("round"),
-            questions=optional("question"),
-            users=optional("user", as_names),
-            texts=as_texts(batch["report"], "report", first) if bits else None,
+            reports=np.empty((batch.num_rows, 0)) if bits else stack(found, columns.reports),
+            thetas=stack(found, columns.thetas) if columns.thetas else None,
+            steps=found.get("step"),
+            epsilons=found.get("epsilon"),
+            rounds=found.get("round"),
+            questions=found.get("question"),
+            users=as_names(batch["user"], first) if "user" in columns.optional else None,
+            texts=as_texts(batch["report"], first) if bits else None,
         )
 
     def parquet_file(self, coded: Sequence[str] = ()) -> Any:
@@ -425,34 +409,30 @@ class Transcript:
 
         if os.path.getsize(self.place) == len(self.header):
             return
-        # Read as texts first, to find the row of the first one that is no number.
         conversion = ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.binary()),
+            column_types={name: pa.binary() if name in self.texts else pa.float64() for name in columns},
             include_columns=columns,
             null_values=[""],
             strings_can_be_null=True,
         )
+        # Without threads an error of Arrow names the row.
         reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names)
-        first = 1
         try:
             with self.for_arrow() as file:
                 file.seek(len(self.header))
-                for texts in open_csv(file, reading, convert_options=conversion):
-                    yield pa.record_batch(
-                        {
-                            name: texts[name] if name in self.texts else numbers(texts[name], name, first)
-                            for name in columns
-                        }
-                    )
-                    first += texts.num_rows
+                yield from open_csv(file, reading, convert_options=conversion)
         except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())[:300]
-            if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
-                row, expected, found = map(int, ragged.groups())
-                allowed = f"{expected}, one for each name of the header"
-                raise RowError(row, "number of values", found, allowed) from None
-            allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
-            raise self.error(allowed, f"{reason}.") from None
+            raise self.csv_error(str(error)) from None
+
+    def csv_error(self, reason: str) -> InputError:
+        """The error of a row for one that Arrow names, or of the file."""
+        if bad := re.match(r"In CSV column #(\d+): Row #(\d+): .*: invalid value '(.*)'", reason, re.DOTALL):
+            return RowError(int(bad[2]), self.csv_names[int(bad[1])], bad[3], "a number")
+        if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
+            row, expected, found = map(int, ragged.groups())
+            return RowError(row, "number of values", found, f"{expected}, one for each name of the header")
+        allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
+        return self.error(allowed, f"{' '.join(reason.split())[:300]}.")
 
 
 @dataclass(frozen=True)

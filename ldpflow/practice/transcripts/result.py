@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ldpflow import __version__
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.components.protocols import OneShot
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import Row, columns_of, number
 from ldpflow.results.arrival import mean_decay
@@ -310,39 +309,21 @@ class Analysis:
 
     def methods_paragraph(self) -> str:
         """A paragraph for a methods section; coordinates with one method stand in one sentence."""
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
         intervals: dict[tuple[str | None, float | None], list[str]] = {}
         for j in range(len(self.verdicts)):
             row = self.reported(j)
             what = (None, None) if row is None else (method_words(row), row["level"])
             intervals.setdefault(what, []).append(self.coordinate_name(j))
-        loader = PackageLoader("ldpflow.practice.transcripts", "")
-        found = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
-        text = found.get_template("analysis.txt.jinja").render(
-            analysis=self,
-            taus=self.collection.taus,
-            privacy=self.privacy_words(),
-            size=self.collection.batch_size,
-            algorithm=self.algorithm,
-            protocol=self.collection.protocol,
-            intervals=[(method, level, names) for (method, level), names in intervals.items()],
-            verdicts=[(self.coordinate_name(j), verdict) for j, verdict in enumerate(self.verdicts)],
-            version=__version__,
-        )
-        return " ".join(text.split())
+        return self.words("methods", list(intervals.items()), __version__)
 
-    def privacy_words(self) -> str:
-        mechanism = self.collection.randomiser
-        statement = mechanism.privacy()
-        if statement.notion == "none":
-            return "no randomiser: the reports are not private"
-        mu = f"mu = {statement.mu:g}" if statement.mu is not None else ""
-        budget = mu if statement.epsilon is None else f"epsilon = {statement.epsilon:g}"
-        several = statement.reports > 1
-        per = f"for the {statement.reports} answers of a report together" if several else "per report"
-        once = "each user reported once" if self.users_compared else "per user too if each reported once"
-        return f"{mechanism.kind.replace('_', ' ')} with {budget} ({statement.notion} {per}; {once})"
+    def words(self, name: str, *more: object) -> str:
+        """Sentences of the template: ``methods``, ``privacy``, ``scale`` or ``adversaries``."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+
+        loader = PackageLoader("ldpflow.practice.transcripts", "")
+        environment = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
+        macro = getattr(environment.get_template("analysis.txt.jinja").module, name)
+        return " ".join(macro(self, *more).split())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; None if undefined."""
@@ -424,11 +405,8 @@ class Analysis:
             return f"{self.place_words(j)}no interval to report"
         return f"{self.place_words(j)}report {method_label(row)}: {interval_words(row, self.unit)}"
 
-    def adversarial_words(self) -> str:
-        """What the intervals allow for, and what they are without it; empty if nothing."""
-        share = self.collection.adversarial_share
-        if not share:
-            return ""
+    def honest_limits(self) -> list[str]:
+        """Limits without adversarial users, by coordinate; none if no user was taken for one."""
         limits = []
         for j in range(len(self.verdicts)):
             rows = [self.reported(j), *(row for row in self.asked if row["coordinate"] == j)]
@@ -436,31 +414,11 @@ class Analysis:
             if found and found[0][0] is not None:
                 bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
                 limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit)}{bounded}")
-        slope = ""
-        if not isinstance(self.collection.protocol, OneShot):
-            slope = ", by the slope that the reports show (users who know theta can bias it)"
-        rest = f" Without them: {', '.join(limits)}." if limits else ""
-        return (
-            f"The intervals are about the honest users and allow for {100 * share:g}% of users who send any "
-            f"report that {self.collection.randomiser.kind} can make, at questions and at times that they "
-            f"cannot choose{slope}.{rest}"
-        )
+        return limits
 
-    def scale_words(self) -> str:
-        """Scale of the reports and noise on the values, in sentences; empty without them."""
-        scale, jitter = self.collection.scale, self.collection.jitter
-        found = []
-        if jitter is not None:
-            width = f"{jitter:g} {self.unit}".rstrip()
-            noise = f"Devices added uniform noise of width {width} to each value"
-            found.append(
-                f"{noise}: the quantiles are those of the sums, within half a width of the values' own."
-            )
-        if scale is not None:
-            name = scale if isinstance(scale, str) else f"of {len(scale)} edges"
-            words = "range, start and steps are on it, estimates and limits in the unit of the values"
-            found.append(f"Reports are about values on the scale {name}; {words}.")
-        return " ".join(found)
+    def remarks(self) -> list[str]:
+        """Notes, and what the scale and a share of adversarial users mean for the intervals."""
+        return [text for text in (*self.notes, self.words("scale"), self.words("adversaries")) if text]
 
     def describe(self) -> str:
         """The intervals to report, arrival, flags with their meaning, oddities and notes."""
@@ -479,10 +437,7 @@ class Analysis:
                 found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
             found += [f"{where}flag {words}" for words in verdict.words]
         found += [f"odd: {text}" for text in self.oddities]
-        found += [
-            f"note: {text}" for text in [*self.notes, self.scale_words(), self.adversarial_words()] if text
-        ]
-        return "\n".join(found)
+        return "\n".join([*found, *(f"note: {text}" for text in self.remarks())])
 
 
 def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, int]]:

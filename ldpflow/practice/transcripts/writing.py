@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
-from ldpflow.components.protocols.histograms import FAN_OUT
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.engine.replay import planned_path
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION
-from ldpflow.practice.transcripts.counts import SIGNS, UNARY
 from ldpflow.simulators.counts import ROLE, Counts
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
@@ -113,8 +111,8 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-Transcript = tuple[Iterator[pa.Table], Callable[[], dict[str, Any]]]
-"""Tables, the first one perhaps without rows, and settings, to call after the last table."""
+Transcript = Iterator[pa.Table | dict[str, Any]]
+"""Tables of rows, the first one perhaps without any, and last the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
@@ -122,19 +120,12 @@ def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcri
     check_path(path, n)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     final: Floats = np.empty((0, path.dimension))
-
-    def tables() -> Iterator[pa.Table]:
-        nonlocal final
-        yield table_of(path, 1, final, final)
-        for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
-            final = after
-            yield table_of(path, first, thetas, gradients)
-
-    def settings() -> dict[str, Any]:
-        made = path_settings(path, seed, replicate, final.tolist())
-        return made if n == users else {"n": n, **made}
-
-    return tables(), settings
+    yield table_of(path, 1, final, final)
+    for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
+        final = after
+        yield table_of(path, first, thetas, gradients)
+    settings = path_settings(path, seed, replicate, final.tolist())
+    yield settings if n == users else {"n": n, **settings}
 
 
 MOST_BITS = 2**28
@@ -162,20 +153,20 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     else:
         assert isinstance(protocol, OneShot)
         k = protocol.bins(n)
-        check_bits(n * (k if protocol.kind in UNARY else 1))
+        check_bits(n * max(protocol.widths(k), default=1))
         asked, found = np.empty((2, protocol.questions(k)))
         run_one_shot(protocol, law, tau, n, keys, (asked, found))
-        ones = (found + asked) / 2.0 if protocol.kind in SIGNS else found
-        table = table_of_questions(protocol.kind, asked.astype(np.int64), ones.astype(np.int64), rng)
+        ones = (found + asked) / 2.0 if protocol.signs else found
+        table = table_of_questions(protocol, k, asked.astype(np.int64), ones.astype(np.int64), rng)
         settings["k"] = k
-    wanted = {
+    yield table
+    yield {
         "version": VERSION,
         "n": table.num_rows,
         "path": simulator.key,
         "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
         "protocol": settings,
     }
-    return iter([table]), lambda: wanted
 
 
 def check_bits(count: int) -> None:
@@ -193,30 +184,28 @@ def table_of_rounds(counts: Floats, thresholds: Floats, rng: np.random.Generator
     return pa.concat_tables(parts)
 
 
-def table_of_questions(kind: str, asked: Integers, ones: Integers, rng: np.random.Generator) -> pa.Table:
+def table_of_questions(
+    protocol: OneShot, k: int, asked: Integers, ones: Integers, rng: np.random.Generator
+) -> pa.Table:
     """Rows of a one-shot protocol from its counts by question, bin or node."""
-    if kind == "grr":
+    if protocol.reports(k) > 2:
         return pa.table({"report": rng.permutation(np.repeat(np.arange(len(ones)), ones))})
-    if kind not in UNARY:
+    if not protocol.widths(k):
         question, report = rng.permutation(expand_bits(asked, ones)).T
         return pa.table({"question": question + 1, "report": report.astype(np.int8)})
     parts: list[pa.Table] = []
-    first, width = 0, len(asked) if kind == "oue" else FAN_OUT
-    while first < len(asked):
+    first = 0
+    for level, width in enumerate(protocol.widths(k), start=1):
         bits = np.zeros((asked[first], width), np.uint8)
         for j in range(width):
             bits[rng.permutation(len(bits))[: ones[first + j]], j] = 1
         texts = [row.tobytes().decode() for row in bits + ord("0")]
-        parts.append(
-            pa.table(
-                {"question": np.full(len(texts), len(parts) + 1), "report": pa.array(texts, pa.string())}
-            )
-        )
+        columns = {"question": np.full(len(texts), level), "report": pa.array(texts, pa.string())}
+        parts.append(pa.table(columns))
         first += width
-        width *= FAN_OUT
     table = pa.concat_tables(parts)
     table = table.take(rng.permutation(table.num_rows))
-    return table.select(["report"]) if kind == "oue" else table
+    return table if protocol.public_coin else table.select(["report"])
 
 
 def expand_bits(asked: Integers, ones: Integers) -> Integers:
@@ -243,21 +232,23 @@ def write_transcript(
     import pyarrow.parquet as pq
 
     make = transcript_of_counts if isinstance(simulator, Counts) else transcript_of_path
-    tables, settings = make(simulator, seed, replicate, n)
+    made: Any = make(simulator, seed, replicate, n)
+    first = next(made)
     target, rows = FilePath(file), 0
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     parquet = target.suffix.lower() in (".parquet", ".pq")
-    first = next(tables)
     try:
         with (
             pq.ParquetWriter(temporary, first.schema, write_page_checksum=True)
             if parquet
             else pyarrow.csv.CSVWriter(temporary, first.schema)
         ) as writer:
-            for table in chain([first], tables):
-                writer.write_table(table)
-                rows += table.num_rows
-            text = toml_text(settings() | dict(wishes or {}))
+            for part in chain([first], made):
+                if isinstance(part, pa.Table):
+                    writer.write_table(part)
+                    rows += part.num_rows
+                else:
+                    text = toml_text(part | dict(wishes or {}))
             if parquet:
                 writer.add_key_value_metadata({"ldpflow": text})
             else:
