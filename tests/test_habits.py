@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 import ldpflow
@@ -22,6 +23,7 @@ def check_schema(schema, *files):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_workflows_have_the_form_of_github_actions():
     assert [file.name for file in WORKFLOWS] == ["release.yml", "tests.yml", "weekly.yml"]
     check_schema("vendor.github-workflows", *WORKFLOWS)
@@ -47,6 +49,7 @@ def test_the_version_is_the_same_everywhere():
     assert f"git tag v{version}" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
+@pytest.mark.thorough
 def test_issue_forms_and_citation():
     forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
     check_schema("vendor.github-issue-forms", *(f for f in forms if f.name != "config.yml"))

@@ -39,6 +39,7 @@ def module_of(file):
 
 
 MODULES = {module_of(file): ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
+NODES = {module: list(ast.walk(tree)) for module, tree in MODULES.items()}
 
 
 def imported(nodes):
@@ -71,8 +72,8 @@ def test_imports_run_down_the_levels_only():
     """Type checking and imports inside functions included."""
     upward = [
         (module, other)
-        for module, tree in MODULES.items()
-        for other in imported(ast.walk(tree))
+        for module, nodes in NODES.items()
+        for other in imported(nodes)
         if module != "ldpflow" and other.startswith("ldpflow.") and level(other) > level(module)
     ]
     assert upward == []
@@ -94,8 +95,8 @@ def test_no_modules_import_each_other():
 def test_a_library_stays_in_its_packages(library, packages):
     users = {
         module.split(".")[1]
-        for module, tree in MODULES.items()
-        if library in {name.split(".")[0] for name in imported(ast.walk(tree))}
+        for module, nodes in NODES.items()
+        if library in {name.split(".")[0] for name in imported(nodes)}
     }
     assert users <= packages
 
