@@ -81,7 +81,8 @@ def test_dp_mbssgd_is_the_literal_algorithm():
     path = path_of(PLAIN, DpMbssgd(iterations=8, epsilon=30.0, clip=2.0, infeasible_is="warned"), 400)
     record = run_path(path, SEED, [2], range(1, 9))
     X, y = records(path, 2, 400)
-    w = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, normals(path, 2, 24))
+    noise = normals(path, 2, 24)
+    w, _ = literal.dp_mbssgd(X, y, 8, path.algorithm.alpha(), path.algorithm.eta, 2.0, noise)
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-10)
 
 
@@ -97,7 +98,7 @@ def test_single_records_with_and_without_the_shuffler(local):
     record = run_path(path, SEED, [7], range(1, n + 1))
     X, y = records(path, 7, n)
     noise = draws.planes(SEED, "mechanism", path.key, 7, [Variate("normal")] * 3, n)
-    w, clipped = literal.dp_ssgd(X, y, alpha, path.algorithm.eta, 1.5, noise)
+    w, clipped = literal.dp_mbssgd(X, y, n, alpha, path.algorithm.eta, 1.5, noise)
     np.testing.assert_allclose(record.iterates[:, :, 0], w, rtol=1e-9, atol=1e-11)
     np.testing.assert_array_equal(record.extras["clipped"][:, 0], clipped)
     row = path.trajectories(record, (n,)).to_pylist()[0]

@@ -27,6 +27,7 @@ from tests.oracles import (
     self_normalization,
     sequences,
 )
+from tests.oracles.safe_floor import floor_power
 
 LEVELS = [0.8, 0.95]
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
@@ -84,7 +85,7 @@ def literal(method, path, whole, replicate):
     if isinstance(method, lf.SelfNormalization):
         return mean, None, lambda level: self_normalization.interval(whole, level)
     if isinstance(method, (lf.BlockBootstrap, lf.CheapBootstrap)):
-        length = block_bootstrap.block_length(n, method.beta)
+        length = floor_power(n, method.beta)
         m = n // length
         if m < 2:
             return around(mean, np.full(len(mean), nan))

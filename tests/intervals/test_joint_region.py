@@ -5,11 +5,12 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from scipy import stats
 
 from ldpflow.components.intervals.nested import JointRegion, quadratic_form, root
 from ldpflow.components.intervals.variance import asymptotic_covariance
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
-from tests.oracles import joint_region
+from tests.oracles import batch_means, joint_region
 
 LEVELS = [0.8, 0.9]
 N = 2000
@@ -28,7 +29,7 @@ def compare(result, iterates, matrices, critical):
             assert result.diagnosis["joint_covered"][at, 0, r] == inside
             volume = joint_region.volume(V, n, q)
             sigma = np.array(asymptotic_covariance(VECTOR))
-            best = joint_region.volume(sigma, n, joint_region.chi2(level, d))
+            best = joint_region.volume(sigma, n, stats.chi2.ppf(level, d))
             size = result.diagnosis["joint_size"][at, 0, r]
             assert size == pytest.approx((volume / best) ** (1 / d), rel=1e-6)
             assert result.diagnosis["joint_volume"][at, 0, r] == pytest.approx(volume, rel=1e-6)
@@ -43,11 +44,15 @@ def compare(result, iterates, matrices, critical):
 def test_region_of_batch_means(quantile):
     iterates = walk(VECTOR, N, replicates=8)
     result = JointRegion(base="BM", quantile=quantile, M=8).intervals(record_of(VECTOR, iterates), N, LEVELS)
-    divisor = 8 if quantile == "chi2" else 7
-    matrices = [joint_region.batch_means_matrix(iterates[:, :, r], 8, 0.51, divisor) for r in range(8)]
+    ends = batch_means.batch_ends(N, 8, 0.51)
+    factor = 1 if quantile == "chi2" else 8 / 7
+    matrices = [
+        factor * batch_means.covariance(iterates[:, :, r], ends, iterates[ends[0] :, :, r].mean(axis=0))
+        for r in range(8)
+    ]
 
     def critical(level):
-        return joint_region.chi2(level, 4) if quantile == "chi2" else joint_region.hotelling(level, 4, 8)
+        return stats.chi2.ppf(level, 4) if quantile == "chi2" else joint_region.hotelling(level, 4, 8)
 
     compare(result, iterates, matrices, critical)
     covered = result.diagnosis["joint_covered"][:, 0]
@@ -58,7 +63,7 @@ def test_region_of_the_oracle():
     iterates = walk(VECTOR, N, replicates=8)
     result = JointRegion(base="oracle").intervals(record_of(VECTOR, iterates), N, LEVELS)
     sigma = np.array(asymptotic_covariance(VECTOR))
-    compare(result, iterates, [sigma] * 8, lambda level: joint_region.chi2(level, 4))
+    compare(result, iterates, [sigma] * 8, lambda level: stats.chi2.ppf(level, 4))
 
 
 @pytest.mark.parametrize(("M", "quantile"), [(2, "chi2"), (4, "chi2"), (4, "F")])

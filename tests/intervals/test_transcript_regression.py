@@ -229,10 +229,9 @@ def test_vector_form_is_the_literal_formula(variance, degree):
     result = method.intervals(record, 20_000, [0.9])
     z = constants.normal_quantile(0.95)
     S = known_covariance(PLANE) if variance == "known" else None
-    literal = oracle.linear if degree == 1 else oracle.quadratic
     for r in range(6):
         before, A, eta = (part[2000:] for part in transcript_of(record, r))
-        root, se, K = literal(before, A, eta, S)
+        root, se, K = oracle.vector(before, A, eta, degree, S)
         np.testing.assert_allclose(result.estimate[:, r], root, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-6)
         ok = K > 0
@@ -329,7 +328,7 @@ def test_covariance_of_a_vector_is_the_literal_formula(variance):
         V, K = transcript_covariance.vector(*arguments(record, r), "n^0.4", S)
         np.testing.assert_allclose(matrix[:, :, r], V, rtol=1e-7, atol=1e-7 * np.abs(V).max())
         np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-7)
-        factor = np.array([transcript_covariance.small_run(k) for k in K])
+        factor = np.array([oracle.small_run(k) for k in K])
         se = np.where(K > 0, np.sqrt(np.diag(V) / N), np.nan)
         np.testing.assert_allclose(result.se[:, r], factor * se, rtol=1e-7)
         np.testing.assert_allclose(plain.se[:, r], se, rtol=1e-7)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
+from mpmath import mp
 
 
 def example_column(size=1000):
@@ -45,13 +45,18 @@ def table(values):
         above = mean_quantile(x, level, min(level + 2 * h, 1.0))
         below = mean_quantile(x, max(level - 2 * h, 0.0), level)
         s.append((above - below) / (2 * h))
+    return p, *integrated(x, p, s)[1:]
+
+
+def integrated(x, p, s):
+    """Median, sparsities at all knots, and quantiles there, of sorted values and the inner sparsities."""
     s = [max(v, 1e-9 * (x[-1] - x[0])) for v in (s[0], *s, s[-1])]
     q = [0.0]
     for j in range(len(p) - 1):
         q.append(q[-1] + (p[j + 1] - p[j]) * (s[j] + s[j + 1]) / 2)
-    half = p.index(0.5)
-    median = (x[(size - 1) // 2] + x[size // 2]) / 2
-    return p, s, [value - q[half] + median for value in q]
+    half = q[len(q) // 2]
+    median = (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2
+    return median, s, [value - half + median for value in q]
 
 
 def quantile(law, u):
@@ -75,17 +80,8 @@ def bits(values):
         return (prefix[i] + (u * size - i) * x[i]) / size
 
     def fifth_root(value):
-        """Correctly rounded: the double whose fifth power is nearest, in integers."""
-        guess = value**0.2
-        near = [math.nextafter(guess, 0.0), guess, math.nextafter(guess, math.inf)]
-        while True:
-            # Halfway points between neighbours, compared in exact fractions.
-            low, here, high = map(Fraction, near)
-            down, up = ((low + here) / 2) ** 5, ((here + high) / 2) ** 5
-            if down <= Fraction(value) <= up:
-                return near[1]
-            towards = -math.inf if Fraction(value) < down else math.inf
-            near = [math.nextafter(v, towards) for v in near]
+        with mp.workdps(60):
+            return float(mp.root(value, 5))
 
     p = table(values)[0]
     s = []
@@ -96,10 +92,4 @@ def bits(values):
         above = (integral(right) - integral(level)) / (right - level)
         below = (integral(level) - integral(left)) / (level - left)
         s.append((above - below) / (2.0 * h))
-    s = [max(v, 1e-9 * (x[-1] - x[0])) for v in (s[0], *s, s[-1])]
-    q = [0.0]
-    for j in range(len(p) - 1):
-        q.append(q[-1] + (p[j + 1] - p[j]) * (s[j] + s[j + 1]) / 2)
-    half = q[len(q) // 2]
-    median = (x[(size - 1) // 2] + x[size // 2]) / 2
-    return median, s, [value - half + median for value in q]
+    return integrated(x, p, s)

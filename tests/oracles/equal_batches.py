@@ -6,12 +6,10 @@ matrices".
 """
 
 from decimal import Decimal, localcontext
-from itertools import pairwise
 
 import numpy as np
 
 from tests.oracles import batch_means
-from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, SNAP, decimal_of
 
 
@@ -41,17 +39,12 @@ def variance(path, b):
     a = n // b if b else 0
     if a < 2:
         return np.full(d, np.nan)
-    mean = average(path)
-    squares = np.zeros(d)
-    for k in range(a):
-        squares += (average(path[k * b : (k + 1) * b]) - mean) ** 2
-    rest = path[a * b :]
+    deviations = path - path.mean(axis=0)
+    squares = sum(deviations[k * b : (k + 1) * b].mean(axis=0) ** 2 for k in range(a))
+    rest = deviations[a * b :]
     if len(rest) <= 1:
         return squares * b / (a - 1)
-    total = np.zeros(d)
-    for theta in rest:
-        total += theta - mean
-    return squares * b / a + total**2 / n
+    return squares * b / a + rest.sum(axis=0) ** 2 / n
 
 
 def lugsail(long, short, kappa):
@@ -62,27 +55,18 @@ def lugsail(long, short, kappa):
 
 def lugsail_equal(path, b, r, kappa):
     """Lugsail of EBS with b and floor(b/r)."""
-    if b < r:
-        return np.full(path.shape[1], np.nan)
     return lugsail(variance(path, b), variance(path, b // r), kappa)
 
 
 def lugsail_increasing(path, M, gamma, r, kappa):
     """Lugsail of BM and of BM's formula on every batch cut into r pieces."""
-    d = path.shape[1]
     ends = batch_means.batch_ends(len(path), M, gamma)
     lengths = np.diff(ends)
-    if len(lengths) < 2 or (lengths < r).any():
-        return np.full(d, np.nan)
-    centre = average(path[ends[0] :])
+    if M < 2 or min(lengths) < r:
+        return np.full(path.shape[1], np.nan)
     fine = [ends[0]]
     for begin, length in zip(ends, lengths.tolist(), strict=False):
         fine += [begin + j * length // r for j in range(1, r + 1)]
-
-    def spread(limits):
-        total = np.zeros(d)
-        for begin, end in pairwise(limits):
-            total += (end - begin) * (average(path[begin:end]) - centre) ** 2
-        return total / (len(limits) - 1)
-
-    return lugsail(spread(ends), spread(fine), kappa)
+    centre = path[ends[0] :].mean(axis=0)
+    long, short = (np.diag(batch_means.covariance(path, cuts, centre)) for cuts in (ends, fine))
+    return lugsail(long, short, kappa)

@@ -1,14 +1,13 @@
 """Blocks that grow along the path: non-overlapping (NOL) and fully online overlapping (OBM) estimates.
 
 Source: Zhu, Chen & Wu (2023), "Online covariance matrix estimation in stochastic gradient descent".
-Iterates are numbered from 1; every sum below goes over the iterates themselves, one by one.
+Steps are numbered from 1.
 """
 
 from decimal import Decimal, localcontext
 
 import numpy as np
 
-from tests.oracles.recursion import average
 from tests.oracles.safe_floor import DIGITS, decimal_of, safe_floor
 
 
@@ -28,30 +27,21 @@ def block_starts(n, gamma, c):
             k += 1
 
 
-def blocks(n, starts):
-    """Steps of every block; the last one ends at n."""
-    ends = [*starts[1:], n + 1]
-    return [range(a, b) for a, b in zip(starts, ends, strict=True)]
+def deviations_in_blocks(path, starts):
+    """theta_i - thetabar over the steps of each block; the last one ends at n."""
+    return np.split(path - path.mean(axis=0), [start - 1 for start in starts[1:]])
 
 
 def nonoverlapping_variance(path, starts):
     """V = n^-1 sum_k (sum over block k of (theta_i - thetabar))^2 by coordinate; NaN with one block."""
-    n, d = path.shape
     if len(starts) < 2:
-        return np.full(d, np.nan)
-    mean = average(path)
-    v = np.zeros(d)
-    for block in blocks(n, starts):
-        total = np.zeros(d)
-        for i in block:
-            total += path[i - 1] - mean
-        v += total * total
-    return v / n
+        return np.full(path.shape[1], np.nan)
+    return sum(block.sum(axis=0) ** 2 for block in deviations_in_blocks(path, starts)) / len(path)
 
 
 def effective_blocks(n, starts):
     """nu0 = n^2 / sum of squared block lengths."""
-    return n**2 / sum(len(block) ** 2 for block in blocks(n, starts))
+    return n**2 / sum(int(length) ** 2 for length in np.diff([*starts, n + 1]))
 
 
 def overlapping_variance(path, starts):
@@ -59,15 +49,8 @@ def overlapping_variance(path, starts):
 
     l_i = i - a(i) + 1. NaN with fewer than two blocks.
     """
-    n, d = path.shape
     if len(starts) < 2:
-        return np.full(d, np.nan)
-    mean = average(path)
-    squares, lengths = np.zeros(d), 0
-    for block in blocks(n, starts):
-        total = np.zeros(d)
-        for place, i in enumerate(block, 1):
-            total = total + (path[i - 1] - mean)
-            squares = squares + total**2
-            lengths += place
-    return squares / lengths
+        return np.full(path.shape[1], np.nan)
+    blocks = deviations_in_blocks(path, starts)
+    lengths = sum(sum(range(1, len(block) + 1)) for block in blocks)
+    return sum((np.cumsum(block, axis=0) ** 2).sum(axis=0) for block in blocks) / lengths

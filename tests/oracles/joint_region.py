@@ -6,13 +6,9 @@ Source: any textbook (Hotelling, 1931, for batch means with F quantiles).
 """
 
 import math
-from itertools import pairwise
 
 import numpy as np
 from scipy import stats
-
-from tests.oracles import batch_means
-from tests.oracles.recursion import average
 
 
 def statistic(mean, theta, V, n):
@@ -27,22 +23,6 @@ def volume(V, n, q):
     return ball * q ** (d / 2) * math.sqrt(np.linalg.det(V / n))
 
 
-def chi2(level, d):
-    """Quantile of chi-squared with d degrees."""
-    return float(stats.chi2.ppf(level, d))
-
-
 def hotelling(level, d, M):
     """d (M - 1)/(M - d) times the quantile of F with d and M - d degrees."""
     return float(d * (M - 1) / (M - d) * stats.f.ppf(level, d, M - d))
-
-
-def batch_means_matrix(path, M, gamma, divisor):
-    """sum_k n_k (X_k - Xbar)(X_k - Xbar)' / divisor over BM's batches."""
-    ends = batch_means.batch_ends(len(path), M, gamma)
-    centre = average(path[ends[0] :])
-    V = np.zeros((path.shape[1], path.shape[1]))
-    for begin, end in pairwise(ends):
-        deviation = average(path[begin:end]) - centre
-        V += (end - begin) * np.outer(deviation, deviation)
-    return V / divisor

@@ -25,10 +25,7 @@ def delta(shifts, at):
     first, *rest = shifts
     if not rest:
         return delta_of_one(first, at)
-    if len(rest) == 1:
-        kinks = [at - rest[0], at + rest[0]]
-    else:
-        kinks = []
+    kinks = [at - rest[0], at + rest[0]] if len(rest) == 1 else []
 
     def term(loss):
         return 0.25 * math.exp((loss - first) / 2.0) * delta(rest, at - loss)

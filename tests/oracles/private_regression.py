@@ -63,23 +63,13 @@ def dp_ambssgd(X, y, T, alpha, eta, R, c_zeta, B, M, beta, noise, part=11, print
 
 
 def dp_mbssgd(X, y, T, alpha, eta, zeta, noise):
-    """Mini-batches with a fixed clipping norm."""
-    b, w, path = len(y) // T, np.zeros(X.shape[1]), []
-    for t in range(T):
-        total = sum(clip(X[i] * (X[i] @ w - y[i]), zeta) for i in range(b * t, b * (t + 1)))
-        w = w - eta * (total / b + 2.0 * alpha * zeta / b * noise[t * len(w) : (t + 1) * len(w)])
+    """T mini-batches with a fixed clipping norm: iterates, and the number of clipped gradients so far."""
+    b, w, path, clipped = len(y) // T, np.zeros(X.shape[1]), [], []
+    for t, g in enumerate(np.reshape(noise, (T, len(w)))):
+        gradients = [X[i] * (X[i] @ w - y[i]) for i in range(b * t, b * (t + 1))]
+        w = w - eta * (sum(clip(v, zeta) for v in gradients) / b + 2.0 * alpha * zeta / b * g)
         path.append(w)
-    return np.array(path)
-
-
-def dp_ssgd(X, y, alpha, eta, zeta, noise):
-    """One record a step; ``noise`` has a row per step. Also the number of clipped gradients."""
-    w, path, clipped = np.zeros(X.shape[1]), [], []
-    for x, target, g in zip(X, y, noise, strict=True):
-        v = x * (x @ w - target)
-        w = w - eta * (clip(v, zeta) + 2.0 * alpha * zeta * g)
-        path.append(w)
-        clipped.append(np.linalg.norm(v) > zeta)
+        clipped.append(sum(np.linalg.norm(v) > zeta for v in gradients))
     return np.array(path), np.cumsum(clipped)
 
 

@@ -26,14 +26,6 @@ def ldp_sgd_path(x, private_gradient, theta0, c, gamma):
     return path
 
 
-def average(path):
-    """thetabar_n = (1/n) sum_{i=1}^n theta_i."""
-    total = np.zeros(path.shape[1])
-    for theta in path:
-        total = total + theta
-    return total / len(path)
-
-
 def quantile_gradient(x, theta, tau):
     """g = -tau + 1{x <= theta}."""
     theta = np.atleast_1d(np.asarray(theta, dtype=float))

@@ -15,22 +15,13 @@ def keep(epsilon):
     return 1.0 / (1.0 + math.exp(-epsilon))
 
 
-def chance_of(report, bit, epsilon):
-    """P(report | bit) of randomised response."""
-    return keep(epsilon) if report == bit else 1.0 - keep(epsilon)
-
-
-def fixed_threshold(earlier):
-    """The same question for every responder: is the value at least 1?"""
-    return 1
-
-
-def transcripts(values, sizes, epsilon, secret_order, reports=1, threshold=fixed_threshold):
+def transcripts(values, sizes, epsilon, secret_order, reports=1, threshold=lambda earlier: 1):
     """Probability of every transcript.
 
     ``values``: of the invited, in the order of invitation. ``sizes``: numbers of responders with their
     probabilities; given the number, all subsets of that size are equally likely. ``reports``: number of
-    linked reports of every responder. ``threshold``: asked of a responder, given the transcript so far.
+    linked reports of every responder. ``threshold``: asked of a responder, given the transcript so far; by
+    default 1 of all.
     """
     found = defaultdict(float)
     for size, chance in sizes.items():
@@ -43,7 +34,7 @@ def transcripts(values, sizes, epsilon, secret_order, reports=1, threshold=fixed
                     for place, person in enumerate(order):
                         bit = int(values[person] >= threshold(transcript[:place]))
                         for report in transcript[place]:
-                            p *= chance_of(report, bit, epsilon)
+                            p *= keep(epsilon) if report == bit else 1.0 - keep(epsilon)
                     found[transcript] += p
     return dict(found)
 

@@ -12,13 +12,9 @@ import numpy as np
 
 def variance(path):
     """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,)."""
-    n, d = path.shape
-    theta_bar_n = path.mean(axis=0)
-    V = np.zeros(d)
-    for i in range(1, n + 1):
-        theta_bar_i = path[:i].mean(axis=0)
-        V += i**2 * (theta_bar_i - theta_bar_n) ** 2
-    return V / n**2
+    n = len(path)
+    terms = (i**2 * (path[:i].mean(axis=0) - path.mean(axis=0)) ** 2 for i in range(1, n + 1))
+    return sum(terms) / n**2
 
 
 def tail_probability(q):
@@ -28,8 +24,6 @@ def tail_probability(q):
     normal tail and the Laplace transform of the squared Brownian bridge's integral, which is
     independent of W(1).
     """
-    if q == 0:
-        return mpmath.mpf(1)
 
     def integrand(angle):
         ratio = q / mpmath.sin(angle)
@@ -43,21 +37,10 @@ def tail_probability(q):
 
 @cache
 def critical_value(level):
-    """cv with P(|T| <= cv) = level, by bisection on the quadrature; any level in (0, 1)."""
-    if not 0.0 < level < 1.0:
-        raise ValueError("level must lie in (0, 1)")
+    """cv with P(|T| <= cv) = level."""
     with mpmath.workdps(20):
-        target = 1 - mpmath.mpf(str(level))
-        low, high = mpmath.mpf(0), mpmath.mpf(1)
-        while tail_probability(high) > target:
-            low, high = high, 2 * high
-        while high - low > mpmath.mpf("1e-12") * high:
-            middle = (low + high) / 2
-            if tail_probability(middle) > target:
-                low = middle
-            else:
-                high = middle
-        return float((low + high) / 2)
+        miss = 1 - mpmath.mpf(str(level))
+        return float(mpmath.findroot(lambda q: tail_probability(q) - miss, (1, 20), solver="anderson"))
 
 
 def interval(path, level):

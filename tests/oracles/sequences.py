@@ -47,8 +47,3 @@ def hull_size(level):
 def hull(values):
     """Smallest, median and largest of independent estimates."""
     return min(values), statistics.median(values), max(values)
-
-
-def c4(k):
-    """E s/sigma of k normal values."""
-    return math.sqrt(2 / (k - 1)) * math.exp(math.lgamma(k / 2) - math.lgamma((k - 1) / 2))

@@ -6,8 +6,6 @@ import math
 from random import Random
 from statistics import NormalDist
 
-__all__ = ["SETTINGS", "cell_demo", "demo", "first_bad_row", "folded", "moved", "values"]
-
 SETTINGS = {
     "problem": {"kind": "quantile", "tau": 0.9},
     "mechanism": {"kind": "randomized_response", "epsilon": 1.0},

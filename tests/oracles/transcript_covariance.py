@@ -8,12 +8,7 @@ import math
 
 import numpy as np
 
-from tests.oracles.transcript_regression import burn_in, transcript
-
-
-def small_run(K):
-    """K/(K - 4), at most 2."""
-    return min(K / (K - 4), 2.0) if K > 4 else 2.0
+from tests.oracles.transcript_regression import burn_in, small_run, transcript
 
 
 def scalar(theta0, path, c, gamma, degree, rule, S, factor):

@@ -30,6 +30,11 @@ def transcript(theta0, path, c, gamma):
     return before, (before - path) / eta[:, None], eta
 
 
+def small_run(K):
+    """K/(K - 4), at most 2."""
+    return min(K / (K - 4), 2.0) if K > 4 else 2.0
+
+
 def polynomial(before, A, degree):
     """Pilot-free fit: centre, scale, coefficients (lowest first), M^-1, sum of squared residuals."""
     x = before - before[0]
@@ -53,10 +58,8 @@ def root(b):
 
 def score_set(b, inverse, at, z2S):
     """The real roots of P^2 - z^2 S v' M^-1 v nearest to ``at`` on both sides."""
-    variance = np.zeros(2 * len(b) - 1)
-    for j in range(len(b)):
-        for k in range(len(b)):
-            variance[j + k] += inverse[j, k]
+    antidiagonals = range(len(b) - 1, -len(b), -1)
+    variance = np.array([np.trace(inverse[:, ::-1], k) for k in antidiagonals])
     F = np.polynomial.Polynomial(np.convolve(b, b) - z2S * variance)
     real = [r.real for r in F.roots() if abs(r.imag) < 1e-7]
     return (
@@ -73,7 +76,7 @@ def interval(before, A, eta, degree, level, S):
     u = root(b)
     slope = np.polynomial.Polynomial(b).deriv()(u) / scale
     K = slope * eta.sum()
-    factor = min(K / (K - 4), 2.0) if K > 4 else 2.0
+    factor = small_run(K)
     z = stats.norm.ppf(0.5 + level / 2)
     low, high = score_set(b, inverse, u, z * z * S)
     _, _, b_next, inverse_next, _ = polynomial(before, A, degree + 1)
@@ -93,61 +96,41 @@ def kappa(n, eta):
     return n / N / (1 - eta.sum() ** 2 / (3 * N * (eta**2).sum()))
 
 
-def linear(before, A, eta, S):
-    """Vector form: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
-    N, d = before.shape
-    V = np.column_stack([np.ones(N), before - before[0]])
-    coefficients, *_ = np.linalg.lstsq(V, A, rcond=None)
-    a, B = coefficients[0], coefficients[1:].T
-    residuals = A - V @ coefficients
-    if S is None:
-        S = residuals.T @ residuals / (N - d - 1)
-    x = -np.linalg.solve(B, a)
-    v = np.concatenate([[1.0], x])
-    inverse = np.linalg.inv(B)
-    covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
-    K = eta.sum() / np.diag(inverse)
-    factor = np.where(K > 4, np.minimum(K / np.where(K > 4, K - 4, 1), 2.0), 2.0)
-    return before[0] + x, np.sqrt(np.diag(covariance)) * factor, K
-
-
-def powers(x):
-    """Rows (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) for rows x."""
+def powers(x, degree=2):
+    """Rows (1, x_1, ..., x_d) for rows x, with (x_1 x_1, x_2 x_1, x_2 x_2, ...) for degree 2."""
     d = x.shape[1]
-    products = [x[:, k] * x[:, h] for k in range(d) for h in range(k + 1)]
+    products = [x[:, k] * x[:, h] for k in range(d) for h in range(k + 1)] if degree == 2 else []
     return np.column_stack([np.ones(len(x)), x, *products])
 
 
-def quadratic(before, A, eta, S):
-    """Vector form of degree 2: root, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
+def derivative(b, at, degree):
+    """dP_j/du_k by central differences, exact for a quadratic but for rounding."""
+    forward, backward = (powers(at + sign * np.eye(len(at)), degree) for sign in (1, -1))
+    return ((forward - backward) @ b / 2).T
+
+
+def vector(before, A, eta, degree, S):
+    """Root of the fit of a vector, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
     N, d = before.shape
     centre, scale = before.mean(axis=0), before.std(axis=0)
-    V = powers((before - centre) / scale)
+    V = powers((before - centre) / scale, degree)
     b, *_ = np.linalg.lstsq(V, A, rcond=None)
-    found = optimize.root(lambda u: (powers(u[None]) @ b)[0], np.zeros(d), tol=1e-13)
-    J = derivative(b, found.x) / scale
+    found = optimize.root(lambda u: (powers(u[None], degree) @ b)[0], np.zeros(d), tol=1e-13)
     if S is None:
         S = (A - V @ b).T @ (A - V @ b) / (N - V.shape[1])
-    v = powers(found.x[None])[0]
-    inverse = np.linalg.inv(J)
+    v = powers(found.x[None], degree)[0]
+    inverse = np.linalg.inv(derivative(b, found.x, degree) / scale)
     covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
     K = eta.sum() / np.diag(inverse)
-    factor = np.where(K > 4, np.minimum(K / np.where(K > 4, K - 4, 1), 2.0), 2.0)
+    factor = np.array([small_run(k) for k in K])
     return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K
-
-
-def derivative(b, at):
-    """dP_j/du_k by central differences, exact for a quadratic but for rounding."""
-    columns = [(powers((at + e)[None]) - powers((at - e)[None]))[0] @ b / 2 for e in np.eye(len(at))]
-    return np.array(columns).T
 
 
 def halves_test(before, A, middle, degree, root, S):
     """t statistics of dP_j/dx_j at ``root``, the steps after the first ``middle`` against those."""
     slopes, variances = [], []
     for x, a in ((before[:middle], A[:middle]), (before[middle:], A[middle:])):
-        width = 1 + x.shape[1] if degree == 1 else None
-        V = powers(x - root)[:, :width]  # around the root the slopes are coefficients
+        V = powers(x - root, degree)  # around the root the slopes are coefficients
         b, *_ = np.linalg.lstsq(V, a, rcond=None)
         d = x.shape[1]
         slopes.append(np.diag(b[1 : d + 1]))

@@ -9,7 +9,6 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.components.problems import mallows
-from ldpflow.components.problems.file_rows import Fit
 from ldpflow.components.problems.laws import Variate
 from ldpflow.engine.replay import equal_bits, replay
 from ldpflow.engine.run import run_study
@@ -141,14 +140,6 @@ def test_a_changed_file_is_refused(tmp_path):
         lf.LogisticRegression(file=file, **LOGISTIC, **known, clip=0.5, bounding="clip").table()
 
 
-def test_moments_as_text():
-    fit = Fit(40, (0.1, -2.0), [[1.0, 0.5], [0.5, 2.0]], [[0.3, 0.0], [0.0, 1 / 3]])
-    assert Fit.of_text(fit.text()) == fit
-    for text in ("", "40 2 0x1p0", "40 1 nan 0x1p0 0x1p0", "x"):
-        with pytest.raises(ValueError):
-            Fit.of_text(text)
-
-
 @pytest.mark.parametrize(
     ("change", "settings", "words"),
     [
@@ -159,7 +150,8 @@ def test_moments_as_text():
         (lambda x, y, b: (x, y, b), {"coefficients": (1.0, 2.0)}, "coefficients of its own|own coefficients"),
         (lambda x, y, b: (x, y, b), {"covariates": "one"}, "columns of its own"),
         (lambda x, y, b: (x, y, b), {"target": None}, "needs target"),
-        (lambda x, y, b: (x, y, b), {"moments": "1 2 3"}, "moments"),
+        (lambda x, y, b: (x, y, b), {"moments": "1 2 3", "sha256": "0" * 64}, "not theta*"),
+        (lambda x, y, b: (x, y, b), {"moments": "40 1 nan 0x1p0 0x1p0", "sha256": "0" * 64}, "not theta*"),
     ],
 )
 def test_refused(tmp_path, change, settings, words):

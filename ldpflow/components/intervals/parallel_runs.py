@@ -14,10 +14,10 @@ users are left over. A run on n/K users has K^gamma times the bias of one on n u
     p = (alpha - 2^(1 - B*))/(2^(2 - B*) - 2^(1 - B*))
     interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
 
-Each of B independent estimates without median bias is as likely above as below, so all of them are on one
-side with probability 2^(1 - B). Mixing the two values of B makes it alpha. Row r takes replicates rB*, ...,
-rB* + B* - 1 of the path as its runs (the first B of them). Its coin is addressed by path, level and r, and
-serves all n.
+Each of B independent estimates without median bias is as likely above theta* as below, so all of them are on
+one side with probability 2^(1 - B). Mixing the two values of B gives a miss the probability alpha. Row r
+takes replicates rB*, ..., rB* + B* - 1 of the path as its runs (the first B of them). Its coin is addressed
+by path, level and r, and serves all n.
 """
 
 from __future__ import annotations

@@ -197,17 +197,10 @@ def join_records(records: Sequence[PathRecord]) -> PathRecord:
     first = records[0]
     if len(records) == 1:
         return first
-
-    def join_lanes(parts: Sequence[Array]) -> Array:
-        return np.concatenate(parts, axis=-1)
-
-    return replace(
-        first,
-        replicates=np.concatenate([record.replicates for record in records]),
-        prefix_sums=join_lanes([record.prefix_sums for record in records]),
-        iterates=join_lanes([record.iterates for record in records]),
-        running_sums={
-            name: join_lanes([record.running_sums[name] for record in records]) for name in first.running_sums
-        },
-        extras={name: join_lanes([record.extras[name] for record in records]) for name in first.extras},
-    )
+    joined: dict[str, Any] = {}
+    for name in ("replicates", "prefix_sums", "iterates"):
+        joined[name] = np.concatenate([getattr(record, name) for record in records], axis=-1)
+    for name in ("running_sums", "extras"):
+        parts = [getattr(record, name) for record in records]
+        joined[name] = {key: np.concatenate([part[key] for part in parts], axis=-1) for key in parts[0]}
+    return replace(first, **joined)

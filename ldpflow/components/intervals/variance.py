@@ -29,8 +29,9 @@ a - 1 degrees, is ours.
 
 with e_k the last step of block k and L_k its length. Step 1 is always a start. Starts that are zero or
 equal are dropped. The last block ends at n, complete or not. Ours is the t option: block sums are nearly
-independent with variance L_k Sigma, so E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2, and Satterthwaite's
-degrees of freedom are nu, less one for the mean: V nu/(nu - 1) and t with nu - 1 degrees, a real number.
+independent with variance L_k Sigma, so that E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2. Satterthwaite's
+degrees of freedom are nu, less one for the mean. The option takes V nu/(nu - 1) and Student's t with nu - 1
+degrees, a real number.
 
 **OBM**, fully online overlapping blocks (Zhu, Chen and Wu, 2023), with the blocks of NOL. At step i of the
 block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)/n
@@ -44,15 +45,16 @@ differences over it,
 
     Q += dT2 - 2 base dT0 + L base^2,   P += dT1 - b dT0 - base L(L + 1)/2
 
-There is no t option: squares of overlapping blocks are dependent, their degrees of freedom not known.
+There is no t option: squares of overlapping blocks are dependent, so their degrees of freedom are not known.
 
 **LUG**, lugsail (Vats and Flegal, 2022): a variance overcorrected on purpose
 
     V_L = (V_b - kappa V_(b/r))/(1 - kappa)
 
-A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b: with the usual r = 3 and kappa = 1/2 positive and
-as large. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces and V_(b/r) is
-BM's formula on the pieces, around BM's mean. With few batches V_L can be negative: undefined then.
+A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b, which is C/b with the usual r = 3 and kappa = 1/2:
+equally large and positive. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces
+and V_(b/r) is BM's formula on the pieces, around BM's mean. With few batches V_L can be negative. The
+interval is then undefined.
 
 **SN**, self-normalisation or random scaling (Liu, Hu, Ding, Jiang and Kong, 2023; Lee, Liao, Seo and Shin,
 2022)
@@ -124,7 +126,7 @@ def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
 
 
 class Oracle(VarianceMethod):
-    """Interval around the average with the true asymptotic variance, which no data has: a yardstick."""
+    """Interval around the average with the true asymptotic variance, unknown for real data: a yardstick."""
 
     kind: Literal["oracle"] = "oracle"
     title = "the true asymptotic variance: a yardstick, not a method for data"

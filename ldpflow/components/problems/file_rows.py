@@ -19,7 +19,7 @@ from mpmath import matrix, mp
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.problem import Matrix, scale_matrix
-from ldpflow.components.problems.tables import check_digest, read_columns
+from ldpflow.components.problems.tables import read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
 from ldpflow.numerics.streams import PLANE, STRIDE
@@ -74,9 +74,7 @@ class Fit:
         return cls(int(size), tuple(numbers[:d]), rows[:d], rows[d:])
 
 
-def load_rows(file: str, target: str, features: tuple[str, ...] | None, sha256: str) -> Rows:
-    """Read the rows of a file, which may not have changed."""
-    check_digest(file, sha256)
+def read_rows(file: str, target: str, features: tuple[str, ...] | None) -> Rows:
     columns, y = read_columns(file, target, features, MOST_ROWS)
     count, d = len(y), len(columns)
     if count <= ROWS_PER_COLUMN * d:

@@ -144,7 +144,7 @@ class BinaryProblem(FiniteSumProblem):
         Distance of each class's mean from 0, before rows are scaled; the noise has unit variance.
     direction : str
         Direction of the means: ``diagonal``, (1, ..., 1), or ``axis``, the first coordinate. A penalty that
-        is a sum over coordinates tells the two apart.
+        is a sum over coordinates distinguishes the two.
     label_noise : float in [0, 1]
         Probability that a synthetic label is flipped.
     """

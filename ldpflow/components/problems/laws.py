@@ -84,13 +84,6 @@ class Law:
         with constants.workdps(40):
             return float(self.standard.quantile(mpf(tau)))
 
-    def standard_density(self, z: float) -> float:
-        """Density of Z at z, a point inside the support."""
-        if self.name == "bimodal":
-            return (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
-        with constants.workdps(40):
-            return float(self.standard.density(mpf(z)))
-
     def has_quantile(self, tau: float) -> bool:
         """Whether the tau-quantile is a finite double with a positive density."""
         try:
@@ -106,7 +99,12 @@ class Law:
         """Density of the law at its tau-quantile."""
         if self.table is not None:
             return 1.0 / (self.scale * self.table.sparsity(tau))
-        return self.standard_density(self.standard_quantile(tau)) / self.scale
+        z = self.standard_quantile(tau)
+        if self.name == "bimodal":
+            density = (constants.normal_density(z - 1.5) + constants.normal_density(z + 1.5)) / 2.0
+            return density / self.scale
+        with constants.workdps(40):
+            return float(self.standard.density(mpf(z))) / self.scale
 
     def slope_at_quantile(self, tau: float) -> float:
         """Derivative of the density at the tau-quantile, or the mean of both sides at a kink."""

@@ -24,7 +24,7 @@ from ldpflow.components.problems.mallows import Array, BoundedRegression, mean_a
 from ldpflow.components.problems.problem import Matrix, isotropic
 from ldpflow.numerics import cdf_normal, constants, exp
 from ldpflow.numerics.streams import LANES, STRIDE
-from ldpflow.settings import Parameters, Setting
+from ldpflow.settings import Parameters
 
 
 class LinearRegression(BoundedRegression):
@@ -32,22 +32,12 @@ class LinearRegression(BoundedRegression):
 
     Parameters
     ----------
-    coefficients : tuple of float
-        theta*; its length d is the dimension.
     huber : float > 0
         c, in standard deviations of the error, or in the unit of a file's y.
     """
 
     kind: Literal["linear_regression"] = "linear_regression"
-    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (1.0,) * 5
     huber: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.345
-    bounding: Literal["mallows", "clip"] = "mallows"
-    clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
-    file: Annotated[str, Setting(stored=False)] | None = None
-    target: Annotated[str, Setting(stored=False)] | None = None
-    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
-    sha256: str | None = None
-    moments: Annotated[str, Setting(stored=False)] | None = None
 
     def variates(self) -> tuple[Variate, ...]:
         return (Variate("normal"),) * (self.dimension + 1)

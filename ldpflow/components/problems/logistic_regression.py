@@ -27,7 +27,7 @@ from ldpflow.components.problems.problem import Matrix, isotropic, nan_matrix
 from ldpflow.components.problems.tables import check_two_values
 from ldpflow.numerics import constants, exp, log
 from ldpflow.numerics.streams import LANES, STRIDE
-from ldpflow.settings import Parameters, Setting
+from ldpflow.settings import Parameters
 
 
 class LogisticRegression(BoundedRegression):
@@ -35,8 +35,6 @@ class LogisticRegression(BoundedRegression):
 
     Parameters
     ----------
-    coefficients : tuple of float
-        theta*; its length d is the dimension.
     covariates : str
         ``normal``: x ~ N(0, I_d), no intercept. ``one``: x = 1 and d = 1, the log-odds of a bit.
     """
@@ -44,13 +42,6 @@ class LogisticRegression(BoundedRegression):
     kind: Literal["logistic_regression"] = "logistic_regression"
     coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (0.4472135954999579,) * 5
     covariates: Literal["normal", "one"] = "normal"
-    bounding: Literal["mallows", "clip"] = "mallows"
-    clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
-    file: Annotated[str, Setting(stored=False)] | None = None
-    target: Annotated[str, Setting(stored=False)] | None = None
-    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
-    sha256: str | None = None
-    moments: Annotated[str, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
     def check_covariates(self) -> Self:

@@ -14,19 +14,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from mpmath import mp, mpf
 from mpmath.calculus.quadrature import GaussLegendre
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Rows, load_rows
+from ldpflow.components.problems.file_rows import Fit, Rows, read_rows
 from ldpflow.components.problems.problem import Matrix, Problem
-from ldpflow.components.problems.tables import identify_file
+from ldpflow.components.problems.tables import check_digest, identify_file
 from ldpflow.numerics import constants
-from ldpflow.settings import canonical_json
+from ldpflow.settings import Setting, canonical_json
 
 Array = NDArray[np.float64]
 
@@ -39,6 +39,8 @@ class BoundedRegression(Problem):
 
     Parameters
     ----------
+    coefficients : tuple of float
+        theta*; its length d is the dimension.
     bounding : str
         ``mallows`` or ``clip``: how the gradient is bounded in x.
     clip : float, optional
@@ -55,15 +57,14 @@ class BoundedRegression(Problem):
         theta*, G and S of the rows, filled in with the digest.
     """
 
-    if TYPE_CHECKING:  # declared by the subclasses: the order of settings is that of cells
-        coefficients: tuple[float, ...]
-        bounding: Literal["mallows", "clip"]
-        clip: float | None
-        file: str | None
-        target: str | None
-        features: tuple[str, ...] | None
-        sha256: str | None
-        moments: str | None
+    coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (1.0,) * 5
+    bounding: Literal["mallows", "clip"] = "mallows"
+    clip: Annotated[float, Field(ge=1e-3, le=1e6)] | None = None
+    file: Annotated[str, Setting(stored=False)] | None = None
+    target: Annotated[str, Setting(stored=False)] | None = None
+    features: Annotated[tuple[str, ...], Setting(stored=False)] | None = None
+    sha256: str | None = None
+    moments: Annotated[str, Setting(stored=False)] | None = None
 
     @model_validator(mode="after")
     def check_clip(self) -> Self:
@@ -101,8 +102,9 @@ class BoundedRegression(Problem):
         return None if self.moments is None else Fit.of_text(self.moments)
 
     def rows(self) -> Rows:
-        assert self.file is not None and self.target is not None and self.sha256 is not None
-        return load_rows(self.file, self.target, self.features, self.sha256)
+        assert self.file is not None and self.target is not None
+        check_digest(self.file, self.sha256)
+        return read_rows(self.file, self.target, self.features)
 
     @abstractmethod
     def fit_of(self, rows: Rows) -> Fit:
