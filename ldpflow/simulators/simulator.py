@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from ldpflow.columns import Column
@@ -47,11 +46,6 @@ class Cell:
     def columns(self) -> dict[str, Any]:
         """Key columns of the cell's rows."""
         return {"n": self.n, "method": self.method.kind, **self.method.setting_values(), "level": self.level}
-
-
-def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
-    """Group consecutive cells by n and method."""
-    return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
 
 
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:

@@ -29,9 +29,7 @@ ROTATED = [(t + t // 3) % 3 for t in range(8)]
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     """Kernels run as plain Python."""
-    monkeypatch.setattr(
-        "ldpflow.simulators.finite_sum_kernel.finite_sum_kernel", uncompiled.finite_sum_kernel
-    )
+    monkeypatch.setattr("ldpflow.simulators.finite_sum.finite_sum_kernel", uncompiled.finite_sum_kernel)
 
 
 def turned_order(order, state, epoch, count):

@@ -14,7 +14,6 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.quantile import MixturePart, Quantile
 from ldpflow.numerics import distributions
 from ldpflow.simulators import one_pass as running
-from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.simulator import Cell
 from tests import draws
@@ -73,9 +72,9 @@ def test_records_have_the_law(name):
 def test_a_gamma_table_is_kept_and_a_damaged_one_made_again(folder, monkeypatch):
     made = []
     monkeypatch.setattr(
-        distributions, "gamma_table", lambda shape: np.array([made.append(shape) or shape] * 9)
+        distributions, "compute_gamma_table", lambda shape: np.array([made.append(shape) or shape] * 9)
     )
-    load = one_pass_kernel.gamma_table.__wrapped__
+    load = distributions.gamma_table.__wrapped__
     assert load(2.5).tolist() == load(2.5).tolist() == [2.5] * 9 and made == [2.5]
     (file,) = (folder / "kernels").glob("gamma-*.bin")
     content = bytearray(file.read_bytes())
