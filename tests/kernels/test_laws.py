@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.variance import SelfNormalization
+from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.column_law import column_law
@@ -83,7 +83,9 @@ def test_a_gamma_table_is_kept_and_a_damaged_one_made_again(folder, monkeypatch)
     assert load(2.5).tolist() == [2.5] * 9 and made == [2.5, 2.5]
 
 
-@pytest.mark.parametrize("sampling", ["data", "private_bit", "private_bit_32"])
+@pytest.mark.parametrize(
+    "sampling", ["data", "private_bit", pytest.param("private_bit_32", marks=pytest.mark.thorough)]
+)
 def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, sampling):
     """Scale, c and theta0 times a, at equal streams: iterates, sums and limits times a, bit for bit."""
     unit, states = 1 / 8, {}
@@ -101,8 +103,8 @@ def test_a_power_of_two_as_unit_scales_every_bit(monkeypatch, sampling):
         problem = Quantile(tau=0.9, location=0.5 * a, scale=2.0 * a)
         mechanism = RandomizedResponse(sampling=sampling)
         path = OnePass(problem, mechanism, LdpSgd(c=1.5 * a, theta0=0.25 * a))
-        record = path.run(SEED, range(8), path.needs([Cell(3000, SelfNormalization(), 0.9)]))
-        return record, SelfNormalization().intervals(record, 3000, [0.9])
+        record = path.run(SEED, range(8), path.needs([Cell(3000, BatchMeans(), 0.9)]))
+        return record, BatchMeans().intervals(record, 3000, [0.9])
 
     (one, plain), (other, scaled) = run(1.0), run(unit)
     assert (other.iterates == unit * one.iterates).all()

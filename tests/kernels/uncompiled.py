@@ -66,6 +66,12 @@ def finite_sum_kernel(problem, algorithm, settings, **others):
     return kernel_of(finite_sum.run_lanes, case, {3: "problem", 4: "settings"})
 
 
+def use(monkeypatch):
+    """Run the kernels of sweeps as plain Python until the end of a test."""
+    for module, kernel in ((one_pass, one_pass_kernel), (finite_sum, finite_sum_kernel)):
+        monkeypatch.setattr(module, kernel.__name__, kernel)
+
+
 def run_path(*arguments, **options):
     """As :func:`ldpflow.simulators.one_pass.run_path`."""
     with mock.patch.object(one_pass, "one_pass_kernel", one_pass_kernel):
