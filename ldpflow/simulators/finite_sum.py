@@ -373,7 +373,7 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    # Written into `run`, where LLVM sees that no two of their arrays overlap.
+    # Written into `run_lanes`, where LLVM sees that no two of their arrays overlap.
     for name in ("recursion", "add_gradient"):
         values[name] = KernelPart(values[name], inlining="written")
     case = problem_case(problem).with_values(values)

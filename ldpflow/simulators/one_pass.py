@@ -651,10 +651,10 @@ def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
 
 def table_of(variate: Variate) -> Array:
     """Table of a variate's sampler, empty if it takes one number."""
-    from ldpflow.numerics.distributions import gamma_table
-
     law = variate.law
     if variate.name == "gamma":
+        from ldpflow.numerics.distributions import gamma_table
+
         return gamma_table(variate.parameter)
     if law is None or not is_tabulated(variate):
         return np.empty(0)

@@ -63,11 +63,6 @@ class Request:
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
 
-    @property
-    def sums(self) -> Sequence[str]:
-        """Names of the running sums."""
-        return ()
-
 
 @dataclass(frozen=True)
 class Cost:
