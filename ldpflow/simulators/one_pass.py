@@ -740,7 +740,8 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         "THIRD_DERIVATIVE": third,
         "expansion": getattr(distributions, f"expansion_{law}"),
         "recursion": KernelPart(private_bit.recursion, inlining="written"),
-        "walk": private_bit.walk,
+        # Inlined with all that it calls: a step takes so little time that calls would show.
+        "walk": KernelPart(private_bit.walk, inlining="inlined"),
         "anchor": private_bit.anchor,
         "stride": private_bit.stride,
         "judge": private_bit.judge,

@@ -23,6 +23,8 @@ METHODS = (BlockBootstrap(B=20), BatchMeans(), SelfNormalization(), Oracle())
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     uncompiled.use(monkeypatch)
+    with np.errstate(all="ignore"):  # as compiled, without warnings of overflow
+        yield
 
 
 def cells(*ns, methods=METHODS, level=0.9):
