@@ -19,8 +19,7 @@ from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE, lane_states
 from ldpflow.simulators.finite_sum import draw_records, run_erm
-from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.simulators.one_pass_kernel import kernel_case
+from ldpflow.simulators.one_pass import OnePass, kernel_case, run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 

@@ -35,14 +35,14 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
 
     stamp(folder, "batch", time.time())
     simulator = import_module("ldpflow.simulators.one_pass")
-    load = simulator.kernel_of
+    load = simulator.one_pass_kernel
 
     def stamped_load(*arguments, **options):  # type: ignore[no-untyped-def]
         function = load(*arguments, **options)
         stamp(folder, "kernel", time.time())
         return function
 
-    with mock.patch.object(simulator, "kernel_of", stamped_load):
+    with mock.patch.object(simulator, "one_pass_kernel", stamped_load):
         result = ray_executor.run_task(batch)
     stamp(folder, "peak", peak_megabytes())
     return result

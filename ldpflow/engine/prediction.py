@@ -14,10 +14,9 @@ from ldpflow.components.intervals.record import PathRecord, Record
 from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
-from ldpflow.simulators import finite_sum_kernel, one_pass_kernel
 from ldpflow.simulators.counts import Counts
-from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
-from ldpflow.simulators.one_pass import OnePass, count_of, run_path
+from ldpflow.simulators.finite_sum import FiniteSum, draw_records, finite_sum_kernel, risk, run_erm
+from ldpflow.simulators.one_pass import OnePass, count_of, one_pass_kernel, run_path
 from ldpflow.simulators.rows import rows_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_runs
 
@@ -27,12 +26,12 @@ def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
     if isinstance(simulator, Counts):
         return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
     if isinstance(simulator, OnePass):
-        kernel = one_pass_kernel.one_pass_kernel(simulator, tuple(request.sums))
+        kernel = one_pass_kernel(simulator, tuple(request.sums))
         if not simulator.algorithm.depends_on_horizon():
             return kernel
     elif isinstance(simulator, FiniteSum):
         settings = simulator.setting_order()
-        kernel = finite_sum_kernel.finite_sum_kernel(simulator.problem, simulator.algorithm, settings)
+        kernel = finite_sum_kernel(simulator.problem, simulator.algorithm, settings)
     else:
         return simulator.key
     return kernel, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)

@@ -16,8 +16,10 @@ rounded once, so that every machine has equal tables.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 
 from ldpflow.numerics import constants
 from ldpflow.numerics.elementary import U64, bits_of, exp, expm1, float_of, fma, jit, log, polynomial
+from ldpflow.numerics.kernels import cache_folder, read_private, write_private
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import fill_bits, unit
 from ldpflow.numerics.streams import PLANE
@@ -338,8 +341,21 @@ ORDER = 12  # of the Taylor polynomial: a cell's half width is 1/33 of its dista
 DEGREE = WIDTHS["gamma"] - 1
 
 
+@lru_cache(maxsize=16)
 def gamma_table(shape: float) -> NDArray[np.float64]:
-    """Table for :func:`fill_octic`, flat; some seconds of mpmath."""
+    """Table for :func:`fill_octic`, flat, stored in the kernel cache since it takes seconds to compute."""
+    source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    name = hashlib.sha256(f"{shape.hex()}/{source}".encode()).hexdigest()[:40]
+    file = cache_folder() / f"gamma-{name}.bin"
+    content = read_private(file)
+    if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
+        return np.frombuffer(content[32:], dtype=np.float64)
+    table = compute_gamma_table(shape)
+    write_private(file, hashlib.sha256(table.tobytes()).digest() + table.tobytes())
+    return table
+
+
+def compute_gamma_table(shape: float) -> NDArray[np.float64]:
     table = np.empty((2 * HALF, DEGREE + 1))
     with constants.workdps(DIGITS):
         k = mpf(shape)

@@ -30,9 +30,78 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpflow.errors import InputError, LdpflowError
-from ldpflow.numerics.specialise import Case, Imported, Specialised, Substitution, specialise
+from ldpflow.numerics.specialise import Case, Imported, Layout, Specialised, Substitution, specialise
+from ldpflow.settings import Parameters
+
+
+def layout_of(parameters: Parameters) -> Layout:
+    layout = []
+    place = 0
+    for name, value in parameters.items():
+        length = len(value) if isinstance(value, tuple) else None
+        layout.append((name, place, length))
+        place += 1 if length is None else length
+    return tuple(layout)
+
+
+def size_of(layout: Layout) -> int:
+    return sum(1 if length is None else length for _, _, length in layout)
+
+
+def flat(parameters: Parameters) -> NDArray[np.float64]:
+    values: list[float] = []
+    for value in parameters.values():
+        values.extend(value if isinstance(value, tuple) else (value,))
+    return np.array(values, dtype=np.float64)
+
+
+PARAMETERS = {
+    "gradient": ("g", "theta", "data", "at", "lane", "problem"),
+    "randomise": ("g", "noise", "at", "lane", "mechanism", "counts"),
+    "recursion": ("users", "noises", "problem", "mechanism", "settings", "record"),
+    "sample": ("base", "shape"),
+}
+"""Parameters of kernel functions after ``kernel``, which is optional."""
+
+BY_NAME = ("problem", "mechanism", "settings")
+"""Parameters with fixed names: their attributes become places in the flat array."""
+
+
+def kernel_function(component: type, name: str) -> Any:
+    """Find a kernel function in the module of a class or base class; None if there is none."""
+    for ancestor in component.__mro__:
+        function = getattr(sys.modules[ancestor.__module__], name, None)
+        if function is not None:
+            return function
+    return None
+
+
+def part_of(component: object, name: str, required: bool = True) -> Any:
+    """Kernel function of a component, see :func:`kernel_function`. An error if it is required and missing."""
+    kind = type(component)
+    function = kernel_function(kind, name)
+    if function is None and required:
+        file = getattr(sys.modules[kind.__module__], "__file__", kind.__module__)
+        raise LdpflowError(f"{file} lacks the kernel function {name} of {kind.__name__}")
+    return function
+
+
+def check_parameters(function: Any, name: str) -> None:
+    """Refuse a kernel function whose parameters are not those of :data:`PARAMETERS`, naming its file."""
+    found = list(inspect.signature(function).parameters)
+    given = found[1:] if found[:1] == ["kernel"] else found
+    wanted = PARAMETERS[name]
+    by_name = [w for w in wanted if w in BY_NAME]
+    if len(given) == len(wanted) and all(given[wanted.index(w)] == w for w in by_name):
+        return
+    hint = f"{' and '.join(f'`{w}`' for w in by_name)} by this name." if by_name else ""
+    raise InputError(
+        f"{Path(function.__code__.co_filename).name}: {name}", f"({', '.join(found)})",
+        f"the parameters ({', '.join(('kernel', *wanted))}), kernel where it is used", hint,
+    )  # fmt: skip
 
 
 def cache_location() -> Path:

@@ -12,14 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
-from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compile_kernel
+from ldpflow.numerics.kernels import compile_kernel, flat, layout_of, part_of
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
-from ldpflow.simulators.one_pass import OnePass, data_parameters, data_states, noise_states
-from ldpflow.simulators.one_pass_kernel import kernel_case, noise_variates
+from ldpflow.simulators.one_pass import (
+    OnePass,
+    data_parameters,
+    data_states,
+    kernel_case,
+    noise_states,
+    noise_variates,
+)
 
 Floats = NDArray[np.float64]
 

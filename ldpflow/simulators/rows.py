@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from ldpflow.components.intervals.record import Record, TruthRefused
 from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics.streams import LANES
-from ldpflow.simulators.simulator import Cell, Simulator, methods_of
+from ldpflow.simulators.simulator import Cell, Simulator
 from ldpflow.store.schema import schema_of
 
 TURN = threading.Lock()
@@ -76,6 +77,11 @@ def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBat
         pa.array([columns.get(field.name) for columns in per_cell], type=field.type) for field in fields
     ]
     return pa.RecordBatch.from_arrays(values, schema=pa.schema(fields))
+
+
+def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
+    """Group consecutive cells by n and method."""
+    return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
 
 
 def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) -> pa.Table:

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from ldpflow.columns import Column
@@ -49,11 +48,6 @@ class Cell:
         return {"n": self.n, "method": self.method.kind, **self.method.setting_values(), "level": self.level}
 
 
-def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]]:
-    """Group consecutive cells by n and method."""
-    return [(key, list(group)) for key, group in groupby(cells, key=lambda cell: (cell.n, cell.method))]
-
-
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
     """Group cells by replicates per row. Each group has its own batches."""
     found: dict[int, tuple[Cell, ...]] = {}
@@ -68,11 +62,6 @@ class Request:
 
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
-
-    @property
-    def sums(self) -> Sequence[str]:
-        """Names of the running sums."""
-        return ()
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from ldpflow.columns import Column
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants, fill_normal, register_array
-from ldpflow.numerics.kernel_functions import flat, layout_of, part_of
-from ldpflow.numerics.kernels import compile_kernel
+from ldpflow.numerics.kernels import compile_kernel, flat, layout_of, part_of
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
 from ldpflow.simulators.rows import run_kernel

@@ -30,7 +30,7 @@ from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.documents import read_text
 from ldpflow.errors import InputError
-from ldpflow.numerics.kernel_functions import check_parameters, kernel_function
+from ldpflow.numerics.kernels import check_parameters, kernel_function
 from ldpflow.settings import Settings
 from ldpflow.study.entry import GROUPS
 

@@ -49,7 +49,7 @@ from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import constants
 from ldpflow.numerics.constants import normal_quantile
 from ldpflow.numerics.distributions import TABLE_SAMPLERS
-from ldpflow.numerics.kernel_functions import part_of
+from ldpflow.numerics.kernels import part_of
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE, lane_states
@@ -57,8 +57,7 @@ from ldpflow.practice.audit.bundled import audit_mechanism
 from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Parameters, Settings
 from ldpflow.simulators.counts import Counts
-from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.simulators.one_pass_kernel import table_of
+from ldpflow.simulators.one_pass import OnePass, run_path, table_of
 from ldpflow.simulators.rows import fault_in
 from ldpflow.simulators.rows import rows_of as build_rows
 from ldpflow.simulators.simulator import Cell

@@ -28,10 +28,7 @@ ROTATED = [(t + t // 3) % 3 for t in range(8)]
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
-    """Kernels run as plain Python."""
-    monkeypatch.setattr(
-        "ldpflow.simulators.finite_sum_kernel.finite_sum_kernel", uncompiled.finite_sum_kernel
-    )
+    uncompiled.use(monkeypatch)
 
 
 def turned_order(order, state, epoch, count):
@@ -241,7 +238,11 @@ def test_dp_nsgd_is_the_literal_algorithm(problem, noise):
     assert np.allclose(record.chosen[:, 2], w[tau - 1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: p.kind)
+@pytest.mark.parametrize(
+    "problem",
+    [PROBLEMS[0], *(pytest.param(p, marks=pytest.mark.thorough) for p in PROBLEMS[1:])],
+    ids=lambda p: p.kind,
+)
 def test_risk_and_its_gradient(problem):
     n, d = 40, problem.dimension
     records = draw_records(problem, 1, n, range(LANES))

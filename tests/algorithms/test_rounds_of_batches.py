@@ -20,6 +20,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from ldpflow.study.study import tables_of
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import cells as oracle
 
 N = (100, 203)
@@ -53,7 +54,8 @@ def test_every_n_is_split_into_its_rounds():
     assert len({simulator.key for simulator in found.values()}) == 4
 
 
-def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds():
+def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(monkeypatch):
+    uncompiled.use(monkeypatch)
     plans = Study.from_mapping(STUDY).plans()
     for plan in plans:
         simulator = plan.simulator
@@ -95,7 +97,8 @@ def test_without_rounds_settings_and_law_are_as_before():
     assert set(description(simulator)["limit_law"]) == {"variances", "users_per_step"}
 
 
-def test_a_run_and_its_summary(tmp_path):
+def test_a_run_and_its_summary(tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     study = Study.from_mapping(STUDY)
     run_study(study, tmp_path / "run", engine="serial")
     summary = RunStore(tmp_path / "run").read_summary().to_pylist()

@@ -9,7 +9,6 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.simulators import one_pass_kernel
 from ldpflow.simulators.approach import approach, linear_approach
 from ldpflow.testing import checks
 from ldpflow.testing.checks import Wrong, declared_steps
@@ -26,7 +25,7 @@ DECLARATION = '''    def step_constant(self):
 @pytest.fixture(autouse=True)
 def plain_kernels(monkeypatch):
     """Some hundred steps take less time than compiling."""
-    monkeypatch.setattr(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel)
+    uncompiled.use(monkeypatch)
     monkeypatch.setattr(checks, "STEPS", 300)
 
 

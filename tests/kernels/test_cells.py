@@ -77,7 +77,9 @@ def test_reports_drawn_from_their_law_are_the_literal_recursion(taus, settings, 
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 199]], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["lognormal", "gamma", "mixture", "empirical"])
+@pytest.mark.parametrize(
+    "name", ["lognormal", "empirical", pytest.param("mixture", marks=pytest.mark.thorough)]
+)
 def test_laws_of_one_quantile_are_laws_of_several(name):
     one = test_laws.PROBLEMS[name]
     settings = ("law", "location", "scale", "shape", "components", "law_table")
@@ -93,6 +95,7 @@ def test_laws_of_one_quantile_are_laws_of_several(name):
     assert problem.truth() == tuple(problem.data_law().quantile(tau) for tau in problem.taus)
 
 
+@pytest.mark.thorough
 def test_averages_on_a_column_have_the_asymptotic_covariance():
     """Covariance of 800 averages of 20,000 users. An entry has a standard error of 5% at most."""
     problem = Quantiles(taus=(0.25, 0.5, 0.8), law="empirical", law_table=test_laws.TABLE)

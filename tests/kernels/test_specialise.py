@@ -13,7 +13,7 @@ import pytest
 
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics import kernels
-from ldpflow.numerics.kernel_functions import flat, layout_of, size_of
+from ldpflow.numerics.kernels import flat, layout_of, size_of
 from ldpflow.numerics.specialise import Case, specialise
 
 FACTOR = 3

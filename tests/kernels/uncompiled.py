@@ -10,10 +10,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from ldpflow.numerics.specialise import KernelPart
-from ldpflow.simulators import finite_sum_kernel as finite
-from ldpflow.simulators import one_pass as running
-from ldpflow.simulators import one_pass_kernel as assembly
-from ldpflow.simulators import one_pass_kernel as one_pass
+from ldpflow.simulators import finite_sum, one_pass
 
 
 def uncompiled(case):
@@ -58,18 +55,24 @@ def kernel_of(entry, case, places):
 
 
 def one_pass_kernel(path, sums, perturbed=False):
-    """In the place of :func:`ldpflow.simulators.one_pass_kernel.one_pass_kernel`."""
-    case = assembly.kernel_case(path, sums, perturbed)
-    return kernel_of(one_pass.run, case, {2: "problem", 3: "mechanism", 4: "settings"})
+    """In the place of :func:`ldpflow.simulators.one_pass.one_pass_kernel`."""
+    case = one_pass.kernel_case(path, sums, perturbed)
+    return kernel_of(one_pass.run_lanes, case, {2: "problem", 3: "mechanism", 4: "settings"})
 
 
 def finite_sum_kernel(problem, algorithm, settings, **others):
-    """In the place of :func:`ldpflow.simulators.finite_sum_kernel.finite_sum_kernel`."""
-    case = finite.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
-    return kernel_of(finite.run, case, {3: "problem", 4: "settings"})
+    """In the place of :func:`ldpflow.simulators.finite_sum.finite_sum_kernel`."""
+    case = finite_sum.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
+    return kernel_of(finite_sum.run_lanes, case, {3: "problem", 4: "settings"})
+
+
+def use(monkeypatch):
+    """Run the kernels of sweeps as plain Python until the end of a test."""
+    for module, kernel in ((one_pass, one_pass_kernel), (finite_sum, finite_sum_kernel)):
+        monkeypatch.setattr(module, kernel.__name__, kernel)
 
 
 def run_path(*arguments, **options):
     """As :func:`ldpflow.simulators.one_pass.run_path`."""
-    with mock.patch.object(assembly, "one_pass_kernel", one_pass_kernel):
-        return running.run_path(*arguments, **options)
+    with mock.patch.object(one_pass, "one_pass_kernel", one_pass_kernel):
+        return one_pass.run_path(*arguments, **options)

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from ldpflow.components.problems.column_law import column_law
-from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges
+from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
 from ldpflow.numerics.streams import PLANE
-from ldpflow.simulators.one_pass_kernel import gamma_table
 from tests.oracles import column_law as literal
 from tests.random.test_samplers import ALPHA, PLANES, raw, state
 

@@ -22,6 +22,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study
 from tests import draws
+from tests.kernels import uncompiled
 from tests.oracles import gaussian_sgd
 
 QUADRATIC = OnePass(
@@ -105,7 +106,8 @@ def test_a_study_of_trajectories_and_its_summary(tmp_path):
         assert found == pytest.approx(literal, rel=1e-12)
 
 
-def test_projected_paths_have_the_third_theorems_line(tmp_path):
+def test_projected_paths_have_the_third_theorems_line(tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     projected = {
         **STUDY,
         "algorithm": {**STUDY["algorithm"], "radius": [1.0, 5.0]},

@@ -10,7 +10,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.errors import InputError
-from ldpflow.simulators import one_pass_kernel
+from ldpflow.simulators import one_pass
 from ldpflow.simulators.approach import linear_approach
 from ldpflow.study import Study
 from tests.kernels import uncompiled
@@ -79,7 +79,7 @@ def test_other_problems_have_none():
 def test_relaxation_times_and_units_follow_the_coordinate():
     once, twice = (study(c=[[1.0, 1.0, f]], theta0=[[-1.0, 0.0, 1.0]]).simulators()[0] for f in (1.0, 2.0))
     method = lf.TranscriptRegression(degree=1)
-    with mock.patch.object(one_pass_kernel, "one_pass_kernel", uncompiled.one_pass_kernel):
+    with mock.patch.object(one_pass, "one_pass_kernel", uncompiled.one_pass_kernel):
         record = lf.simulate(twice, 1, range(2), [100], [method])
     found = method.intervals(record, 100, [0.9]).diagnosis["relaxation_times"]
     other = method.intervals(replace(record, source=once), 100, [0.9]).diagnosis["relaxation_times"]

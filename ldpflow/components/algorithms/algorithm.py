@@ -67,7 +67,7 @@ class Algorithm(BaseAlgorithm):
     """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
     :meth:`step_exponent` and :meth:`step_constant` declare its step sizes. The module that defines an
-    algorithm also holds its kernel function ``recursion`` (see ldpflow.simulators.one_pass_kernel).
+    algorithm also holds its kernel function ``recursion`` (see ldpflow.simulators.one_pass).
     """
 
     family: ClassVar[str] = "one_pass"

@@ -63,7 +63,7 @@ class DpGd(FiniteSumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """Noisy gradient descent of LANES replicates (see simulators.finite_sum_kernel).
+    """Noisy gradient descent of LANES replicates (see simulators.finite_sum).
 
     A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
     gradient take the places of mhat_t and m_t.

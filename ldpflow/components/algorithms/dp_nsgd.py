@@ -107,7 +107,7 @@ class DpNsgd(MomentumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """DP-NSGD of LANES replicates (see simulators.finite_sum_kernel)."""
+    """DP-NSGD of LANES replicates (see simulators.finite_sum)."""
     batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
     alpha, eta, deviation = settings.alpha, settings.eta, settings.deviation
     rows, targets, base = records

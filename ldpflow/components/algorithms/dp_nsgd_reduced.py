@@ -153,7 +153,7 @@ class DpNsgdReduced(MomentumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """Sensitivity-reduced DP-NSGD of LANES replicates (see simulators.finite_sum_kernel)."""
+    """Sensitivity-reduced DP-NSGD of LANES replicates (see simulators.finite_sum)."""
     batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
     alpha, eta, cross = settings.alpha, settings.eta, settings.cross
     early, late, small = settings.early, settings.late, settings.small

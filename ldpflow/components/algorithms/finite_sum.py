@@ -115,7 +115,7 @@ class RunPlan(Schedule):
 class FiniteSumAlgorithm(BaseAlgorithm):
     """An algorithm that visits a fixed data set for many epochs, private by itself.
 
-    Its kernel function ``recursion`` (see ldpflow.simulators.finite_sum_kernel) stands in its module.
+    Its kernel function ``recursion`` (see ldpflow.simulators.finite_sum) stands in its module.
 
     Parameters
     ----------

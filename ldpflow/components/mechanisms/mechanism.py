@@ -74,7 +74,7 @@ class Mechanism(Settings):
     """A randomiser A with E[A(g) | X] = g.
 
     The module that defines a mechanism also holds its kernel function ``randomise(g, noise, at, lane,
-    mechanism, counts)``, which changes g in place (see ldpflow.simulators.one_pass_kernel).
+    mechanism, counts)``, which changes g in place (see ldpflow.simulators.one_pass).
     """
 
     group: ClassVar[str] = "mechanism"

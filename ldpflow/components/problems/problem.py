@@ -108,7 +108,7 @@ class Problem(BaseProblem):
 
     The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
     problem)``, plain Python that is compiled with an algorithm's recursion (see
-    ldpflow.simulators.one_pass_kernel).
+    ldpflow.simulators.one_pass).
     """
 
     @property

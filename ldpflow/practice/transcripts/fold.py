@@ -30,8 +30,7 @@ from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
 from ldpflow.settings import canonical_json
-from ldpflow.simulators import one_pass_kernel
-from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.one_pass import OnePass, add_iterate
 
 Floats = NDArray[np.float64]
 
@@ -277,6 +276,6 @@ def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
         "ORDERED": ordered,
         "STATE": d * LANES,
         **running_sums.parts(names, d),
-        "add_iterate": KernelPart(one_pass_kernel.add_iterate, inlining="written"),
+        "add_iterate": KernelPart(add_iterate, inlining="written"),
     }
     return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)
