@@ -390,7 +390,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     file = tmp_path / "which.toml"
     file.write_text(STUDY.replace(n=2000).to_toml())
     compare = ["plan", str(file), "--tau", "0.9", "--epsilon", "0.5", "--compare"]
-    assert main([*compare, "--rounds-max", "3", "--range", "-6.3", "9.7"]) == 0
+    assert main([*compare, "--rounds-max", "3", "--range", "-6.3", "9.7", "--verbose"]) == 0
     printed = capsys.readouterr().out
     for word in ("haar (k = ", "rounds (T = 5)", "coverage", "n too small", "rounds > 3"):
         assert word in printed
