@@ -237,11 +237,10 @@ def comparison_sheet(found: Plan) -> Sheet:
     ]
     others = {text_of_cautions(row) for row in found.rows if not row["best"]}
     notes = [text for text in found.cautions if text not in others]
-    left = [f"{len(every) - len(shown)} more designs"] if len(every) > len(shown) else []
-    left += [f"cautions on others: {count}"] if (count := len(found.cautions) - len(notes)) else []
-    legend = "Every number is that of the interval in its design, simulated. *: the design to take."
-    more = "".join(f"{part}, " for part in left)
-    notes = [f"{legend} {more}more columns: --verbose, or --format csv.", *notes]
+    left = {"designs": len(every) - len(shown), "cautions": len(found.cautions) - len(notes)}
+    counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
+    legend = "Every number is that of the interval in its design, simulated. *: the design to take. Not shown"
+    notes = [f"{legend}{f': {counts}' if counts else ''}, further columns (--verbose, --format csv).", *notes]
     order = ("liars shift", "bits", "rounds")
     return Sheet(rows or found.rows, whole.settings, columns, first_to_go=order, notes=notes)
 
