@@ -460,6 +460,8 @@ def test_a_grid_of_values_beyond_a_standard_error_takes_no_path(tmp_path):
     assert marked["sgd"] and marked["rounds"] and not marked["haar"]
     assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
     assert any("values lie 1 apart" in text for text in found.cautions)
+    scaled = compare(file, taus=(0.5,), n=200_000, epsilon=2, range=None, replicates=50, transform="sqrt")
+    assert {row["atoms"] for row in scaled.rows} == {True}, "on every scale"
     fewer = compare(file, taus=(0.5,), n=2000, epsilon=2, range=(0.0, 512.0), replicates=200)
     assert not any(row["atoms"] for row in fewer.rows)
 

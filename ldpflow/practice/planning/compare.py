@@ -168,32 +168,8 @@ def compare_designs(
     -------
     list of (dict, Forecast)
         Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
-        are those of its interval. Keys of a row:
-
-        * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
-          them), messages (reports that a user sends), epsilon (of a user, for all answers together);
-        * quantile (of the law), atoms (whether many records share a value near it), pilot, pilot_values;
-        * interval: ``TR`` or ``TR3`` of LDP-SGD, as a plan recommends; ``fieller`` of rounds; ``outer`` of
-          histograms; None, and no number, for a path for which none is recommended;
-        * bins (k of a histogram, or None), rounds, bits (sent by a user), needs (to be known beforehand);
-        * state_bytes: what a collector keeps to make the intervals of all quantiles;
-        * half_width: median of half the simulated lengths, an undefined interval being infinitely long;
-        * wanted: half width, if one is wanted; half_width_bound: at n, of the least possible variance;
-        * n_needed, interval_needed: fewest users to ask for the wanted half width, and the interval to use
-          then; None if 10^12 are not enough;
-        * epsilon_needed: smallest budget up to 12, exact to 1.2%, with which n users reach it, or None;
-        * efficiency: S/(n MSE f^2) of the estimate, simulated; 1 is the best possible;
-        * efficiency_formula: S/V from the asymptotic variance V (of the average, for LDP-SGD);
-        * coverage, coverage_mcse: of the interval, simulated, undefined ones being misses;
-        * state: whether it holds its level within .03, by the rule of :func:`ldpflow.results.arena.judge`;
-        * best: whether the design of the row is the one to take (see :func:`choose_design`), and rank: its
-          place among those that hold their level, or None;
-        * liars_shift: bias from the share ``liars`` of adversarial users, unit of the data;
-        * median_error: median of the absolute errors over the bound's standard error, .674 for normal
-          errors at the bound;
-        * lost: share of estimates farther from the truth than five of the bound's standard errors;
-        * range_end, undefined: shares of intervals that end at the range, and that are undefined;
-        * cautions: in words, separated by semicolons.
+        are those of its interval. Its keys are on the page of plans (docs/pilot_to_plan.md), and ``pilot``
+        and ``pilot_values``.
     """
     if len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "each level once")
@@ -339,6 +315,7 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     if local := shuffled_budget(epsilon, min(row["users"] for row in designs[best])):
         again = [f.simulate(n, local, 500, 5) for row, f in pairs if row["best"]]
         widths = ", ".join(round_text(one.half_width(), 3) for one in again if one is not None)
+        widths += " under the normal law" if "worst_law" in first else ""
         found.append(
             "with a trusted shuffler that puts users in a secret random order, "
             f"{best} with epsilon {local:g} on each device is ({epsilon:g}, {DELTA:g})-DP "

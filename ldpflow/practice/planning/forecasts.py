@@ -28,7 +28,7 @@ from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.column_law import ColumnLaw, Records
+from ldpflow.components.problems.column_law import Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import QuantileProblem, Quantiles
 from ldpflow.components.problems.transform import inverse, slope
@@ -118,9 +118,8 @@ class Target:
 
     @property
     def grid(self) -> float:
-        """Distance of the values of a rounded column, 0 without rounding or on another scale."""
-        rounded = isinstance(self.law.table, ColumnLaw) and self.source.transform is None
-        return self.law.table.spacing * self.law.scale if rounded else 0.0  # type: ignore[union-attr]
+        """Distance of the values of a rounded column, 0 without rounding."""
+        return self.source.spacing(self.law)
 
     @cached_property
     def counted_law(self) -> Law:

@@ -341,8 +341,8 @@ def plan_comparison(
     points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
 ) -> Plan:
     found, advice = [], []
+    source, own = settings.get("source"), settings | given.comparison
     for point in points:
-        source, own = settings.get("source"), settings | given.comparison
         if isinstance(source, Guess):
             pairs = compare_under_laws(source, *point[1:], **own)
         else:

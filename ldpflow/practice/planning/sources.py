@@ -122,6 +122,10 @@ class Source:
         """Values near the quantile that many records share."""
         return []
 
+    def spacing(self, law: Law) -> float:
+        """Distance of the values of a rounded column, 0 without rounding."""
+        return law.table.spacing * law.scale if isinstance(law.table, ColumnLaw) else 0.0
+
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
         """Law from which the counts of a histogram are drawn."""
         return law
@@ -287,6 +291,9 @@ class Pilot(OwnSteps):
     @cached_property
     def values(self) -> Floats:
         return jittered_values(self.read, self.jitter)
+
+    def spacing(self, law: Law) -> float:
+        return law_of_column(self.read, self.jitter).spacing  # in the unit of the values on every scale
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
