@@ -68,8 +68,8 @@ USERS: tuple[int, ...] = tuple(
 )
 """Numbers of users that are searched for the fewest that are enough, 100 a decade: exact to 2.3%."""
 
-CORRECTIONS = 2
-CLOSE = 0.01
+
+CHECKING = 400  # replicates with the users that a search found
 
 T = TypeVar("T", int, float)
 Row = dict[str, Any]
@@ -499,7 +499,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     width = 0.0 if budget is not None or bins is None else bins.width(row["n"], EPSILONS[-1])
     if 0.5 * width > half_width:
         cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
-    found = forecast.simulate(needed, epsilon, min(replicates, 2 * forecast.searched), seed + 2)
+    found = forecast.simulate(needed, epsilon, min(replicates, CHECKING), seed + 2)
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
@@ -516,19 +516,14 @@ def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int,
     if not isinstance(forecast, SgdForecast):
         guess = row["n"] * (length_of(row, forecast) / half_width) ** 2
         return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed), guess)
-    users = forecast.expected_users(epsilon, half_width)
-    for _ in range(CORRECTIONS):
-        found = None if users is None else forecast.simulate(users, epsilon, count, seed)
-        if users is None or found is None:
-            break
-        ratio = found.half_width() / half_width
-        corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
-        if abs(ratio - 1.0) < CLOSE or corrected > MOST_USERS:
-            break
-        if corrected < users and forecast.interval(corrected, epsilon) is None:
-            break  # too few for the method
-        users = corrected
-    return users
+    users = forecast.expected_users(epsilon, half_width / row_ratio(row, forecast))
+    found = None if users is None else forecast.simulate(users, epsilon, count, seed)
+    if users is None or found is None:
+        return users
+    ratio = found.half_width() / half_width
+    corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
+    too_few = corrected < users and forecast.interval(corrected, epsilon) is None  # for the method
+    return users if too_few or corrected > MOST_USERS else corrected
 
 
 def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> float | None:
@@ -540,18 +535,25 @@ def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int
     guess = 2.0 * math.asinh(0.5 / math.sqrt(square)) if square > 0.0 else EPSILONS[-1]
     if not isinstance(forecast, SgdForecast):
         return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed), guess)
-    ratio, chosen = 1.0, None
-    for _ in range(CORRECTIONS + 1):
+    ratio, chosen = row_ratio(row, forecast), None
+    for _ in range(2):
         wanted = half_width / ratio
         chosen = first_of(EPSILONS, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w, guess)  # type: ignore[misc]
         found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
         if chosen is None or found is None:
             break
         measured = found.half_width() / forecast.expected_half_width(n, chosen)
-        if not math.isfinite(measured) or abs(measured / ratio - 1.0) < CLOSE:
+        if not math.isfinite(measured):
             break
         ratio = measured
     return chosen
+
+
+def row_ratio(row: Row, forecast: SgdForecast) -> float:
+    """Simulated over expected half width of a row, 1 if it has none."""
+    expected = forecast.expected_half_width(row["n"], row["epsilon"])
+    known = row["half_width"] is not None and math.isfinite(expected)
+    return row["half_width"] / expected if known else 1.0
 
 
 def length_of(row: Row, forecast: Forecast) -> float:

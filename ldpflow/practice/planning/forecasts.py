@@ -290,7 +290,7 @@ class SgdForecast(Forecast):
     of_pilot = ("c", "theta0")
     splits_users = True
     batches = 1
-    searched = 150
+    searched = 300
     dimension = 1
     coordinate = 0  # of the quantile, in theta
 
@@ -496,6 +496,7 @@ class RoundsForecast(Forecast):
     name = "rounds"
     default = "fieller"
     splits_users = True
+    batches = 2
 
     def __init__(self, target: Target, ends: tuple[float, float]) -> None:
         super().__init__(target)
