@@ -183,18 +183,13 @@ def test_steps_on_a_scale(pilot, tmp_path, scale):
         ("edges", {"edges": (0, 1), "transform": "sqrt"}),
         ("edges", {"edges": (0, 2, 2)}),
         ("edges", {"edges": (5,)}),
+        ("scale_guess", {"transform": "sqrt", "scale_guess": 1.0, "compare": True}),
     ],
 )
 def test_scales_refused(pilot, field, given):
     with pytest.raises(InputError) as caught:
         lf.plan(pilot=pilot, column="session_s", tau=0.5, epsilon=1, n=1000, **given)
     assert caught.value.field == field
-
-
-@pytest.mark.slow
-def test_numbers_of_many_users_are_those_of_other_code(tmp_path, pilot):
-    plan = compare(pilot, 50_000, (0.5, 0.9), epsilon=1, replicates=2000)
-    check_numbers(plan, column_law(column()), ["sgd", "cells", "haar", "tree"], tmp_path, 300)
 
 
 # --- the best design ------------------------------------------------------------------------------

@@ -589,6 +589,8 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
     edges = () if given.edges is None else tuple(map(float, list_of(given.edges)))
     if given.edges is not None and given.transform is not None:
         raise InputError("edges", list(edges), "nothing where `transform` is given")
+    if given.scale_guess is not None and (edges or given.transform):
+        raise InputError("scale_guess", given.scale_guess, "nothing where `transform` or `edges` is given")
     if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers")
     return Pilot(
