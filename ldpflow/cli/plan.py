@@ -344,7 +344,7 @@ HELPS = {
 }
 """What the help of a flag says that no option of :class:`PlanOptions` does."""
 
-DEFAULTS = dict.fromkeys(("check", "verbose", "public", "force"), False)
+DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
 DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
 WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
 

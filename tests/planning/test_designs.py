@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ldpflow as lf
+from ldpflow.cli.plan import comparison_sheet, protocol_sheet
 from ldpflow.components.intervals.counts import Inversion
 from ldpflow.components.problems import column_law as column_law_module
 from ldpflow.components.problems.column_law import column_law
@@ -222,6 +224,24 @@ def test_the_best_design_holds_its_level_and_is_the_shortest(plan):
         ratio = (row["half_width"] or np.inf) / row["half_width_bound"]
         worst[row["protocol"]] = max(worst[row["protocol"]], ratio)
     assert best == {min(worst, key=worst.get)}
+
+
+def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    sheet = comparison_sheet(plan)
+    sheet.show()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 40 and max(map(len, lines)) <= 80
+    assert [line.split()[1:3] for line in lines if " * " in line] == [["cells", "*"]] * 2
+    ranks = {row["protocol"]: row["rank"] for row in plan.rows}
+    assert {row["protocol"] for row in sheet.rows} == {
+        name for name, rank in ranks.items() if (rank or 9) <= 5
+    }
+    assert sorted(filter(None, ranks.values())) == list(range(1, 1 + len([r for r in ranks.values() if r])))
+    assert sum(text.startswith("sgd, ") for text in sheet.notes) == 0, "cautions of the best design alone"
+    assert protocol_sheet(plan, None).rows is plan.rows
+    lost = replace(plan, rows=[row | {"rank": None, "best": False} for row in plan.rows])
+    assert comparison_sheet(lost).rows == lost.rows
 
 
 def row_of(half_width, state=HOLDS, wanted=None, **settings):

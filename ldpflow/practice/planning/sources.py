@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, takewhile
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ class Source:
 
     transform: Transform = None  # scale of its laws, steps and starts
 
-    def scales(self, ends: tuple[float, float]) -> dict[str, Self]:
+    def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
         """The source on further scales for the bins of histograms on a public range, by name."""
         return {}
 
@@ -581,7 +581,8 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
         assert given.bounds is not None
         if len(given.bounds) != 2:
             raise InputError("bounds", list(given.bounds), "two numbers")
-        return Guess(*map(float, given.bounds))
+        lower, upper = map(float, given.bounds)
+        return Guess(lower, upper)
     if given.missing not in (None, "drop"):
         raise InputError("missing", given.missing, "drop, or nothing")
     if given.transform not in (None, "log1p", "log", "sqrt"):
