@@ -58,9 +58,7 @@ AGREES = 0.05  # a half width this close to a simulation with other seeds needs 
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
-EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10 ** (-i / 200), 3) for i in range(477)))[
-    ::-1
-]
+EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
 """Budgets that are searched for the smallest one that is enough, 200 a decade up to 12: exact to 1.2%."""
 
 USERS: tuple[int, ...] = tuple(
@@ -99,7 +97,13 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
         if problem.ties is not None:
             raise InputError("problem.ties", problem.ties, "a smooth law, to compare protocols")
         points += [(law, taus, *point) for point in product(epsilons, study.n, study.level)]
-    return points, public_facts(parts, given) | {"steps": steps_of(parts)}
+    protocols = [found["protocol"] for found in parts if isinstance(found.get("protocol"), Protocol)]
+    if given.ends is None and not protocols:
+        hint = "It is known before any report: values outside are moved to its ends."
+        raise InputError("range", None, "the public range of the values, two numbers", hint)
+    guesses = [given.scale_guess, *(getattr(protocol, "scale_guess", None) for protocol in protocols)]
+    scale = next((guess for guess in guesses if guess is not None), None)
+    return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
 
 
 def source_points(
@@ -113,19 +117,6 @@ def source_points(
     points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
     ends = given.ends or source.ends
     return points, {"ends": ends, "scale": given.scale_guess, "source": source, "liars": LIARS}
-
-
-def public_facts(parts: list[dict[str, Any]], given: PlanOptions) -> dict[str, Any]:
-    """Range and guessed scale, from the study's protocols if not given."""
-    protocols = [found["protocol"] for found in parts if isinstance(found.get("protocol"), Protocol)]
-    ends, scale = given.ends, given.scale_guess
-    if ends is None and not protocols:
-        hint = "It is known before any report: values outside are moved to its ends."
-        raise InputError("range", None, "the public range of the values, two numbers", hint)
-    if scale is None:
-        guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
-        scale = next((guess for guess in guesses if guess is not None), None)
-    return {"ends": ends or protocols[0].ends, "scale": scale}
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
@@ -251,15 +242,6 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
     }
 
 
-def length_ratio(row: Row) -> float:
-    """Half width over the wanted one, or over that of the least possible variance."""
-    return (
-        math.inf
-        if row["half_width"] is None
-        else row["half_width"] / (row["wanted"] or row["half_width_bound"])
-    )
-
-
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
     """Mark the rows of the best design. Say why it is the best, and what would change that.
 
@@ -331,7 +313,11 @@ def rank_designs(designs: Mapping[str, list[Row]], fits: Callable[[Row], bool]) 
         measured = row["state"] == HOLDS and row["half_width"] and row["range_end"] <= 0.5
         return fits(row) and measured and (row["interval"] == "outer" or not row["atoms"])
 
-    found = {name: max(map(length_ratio, rows)) for name, rows in designs.items() if all(map(suits, rows))}
+    found = {
+        name: max(row["half_width"] / (row["wanted"] or row["half_width_bound"]) for row in rows)
+        for name, rows in designs.items()
+        if all(map(suits, rows))
+    }
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
