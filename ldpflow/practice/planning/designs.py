@@ -44,12 +44,21 @@ class Design:
     of_pilot: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, parts: Mapping[str, Settings], *facts: Any, taus: Sequence[float] = ()) -> Design:
+    def of(
+        cls,
+        parts: Mapping[str, Settings],
+        n: int,
+        level: float,
+        *,
+        reports: int = 1,
+        of_pilot: tuple[str, ...] = (),
+        taus: Sequence[float] = (),
+    ) -> Design:
         """Design from components by table; ``taus``: levels for which it serves, if not the problem's own."""
         tables = {name: table_of(part) for name, part in parts.items()}
         if taus:
             tables["problem"]["tau"] = list(taus)
-        return cls(tables, *facts)
+        return cls(tables, n, level, reports, of_pilot)
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""

@@ -389,7 +389,7 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
     of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
-    return Design.of(row.simulator.parts() | method, row.n, row.level, 1, of_pilot)
+    return Design.of(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
