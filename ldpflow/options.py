@@ -197,6 +197,13 @@ class PlanOptions:
         "Number that stands for no value, such as -1 or 9999: left out. There may be several."
     )
     jitter: float | None = plan_option("Width of the noise that users add to their value.")
+    transform: str | None = plan_option(
+        "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
+    )
+    edges: Sequence[float] | None = plan_option(
+        "Increasing numbers between which the scale is linear, in the place of `transform`.",
+        ("a finite number", math.isfinite),
+    )
     bounds: Sequence[float] | None = plan_option("Public bounds of the values.")
     tau: float | Sequence[float] | None = plan_option("Level of the quantile. *", INSIDE)
     epsilon: float | Sequence[float] | None = plan_option("Privacy budget. *", POSITIVE)
@@ -288,7 +295,7 @@ class PlanOptions:
 
 
 AXES = ("tau", "epsilon", "n", "level")
-OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter")
+OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter", "transform", "edges")
 OF_A_COMPARISON = (
     "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers", "replicates"
 )  # fmt: skip

@@ -28,7 +28,7 @@ FORMER_NAMES = {
 }
 """Further names of flags by command: accepted, not shown."""
 
-LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width")}
+LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width", "--edges")}
 """Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
 
 

@@ -34,6 +34,9 @@ ORACLE = (
 )
 
 
+MOST_DESIGNS = 5
+"""Best designs of a comparison that a terminal shows without --verbose."""
+
 LEGEND = (
     "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
     "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses. "
@@ -165,6 +168,11 @@ def half_width_text(row: Row) -> str:
     return f"{text} ({source}: {low} .. {high})"
 
 
+def worst_text(row: Row) -> str:
+    text = round_text(row["half_width"], 3)
+    return text if row["half_width_low"] is None else f"{text} (from {round_text(row['half_width_low'], 3)})"
+
+
 def bias_text(row: Row) -> str:
     return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
 
@@ -216,6 +224,27 @@ def coverage_text(row: Row) -> str:
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
+def comparison_sheet(found: Plan) -> Sheet:
+    """The best designs with their main columns, for a terminal; the advice is printed before."""
+    from ldpflow.practice.planning.plans import text_of_cautions
+
+    rows = [row for row in found.rows if row["rank"] is not None and row["rank"] <= MOST_DESIGNS]
+    shown, every = ({row["protocol"] for row in each} for each in (rows or found.rows, found.rows))
+    whole = protocol_sheet(found, None)
+    short = ("rounds", "bits", "half width", "coverage", "n for it", "ε for it", "liars shift")
+    columns = [
+        column for column in whole.results if column[0] in short or (not rows and column[0] == "level")
+    ]
+    others = {text_of_cautions(row) for row in found.rows if not row["best"]}
+    notes = [text for text in found.cautions if text not in others]
+    left = {"designs": len(every) - len(shown), "cautions": len(found.cautions) - len(notes)}
+    counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
+    legend = "Every number is that of the interval in its design, simulated. *: the design to take. Not shown"
+    notes = [f"{legend}{f': {counts}' if counts else ''}, further columns (--verbose, --format csv).", *notes]
+    order = ("liars shift", "bits", "rounds")
+    return Sheet(rows or found.rows, whole.settings, columns, first_to_go=order, notes=notes)
+
+
 def protocol_sheet(found: Plan, response: float | None) -> Sheet:
     rows = found.rows
     settings = list(map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)))
@@ -227,7 +256,7 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
         ("users", lambda row: f"{row['users']:,}"),
         ("ε a user", lambda row: f"{row['epsilon']:g}"),
         ("interval", lambda row: row["interval"] or "-"),
-        number("half width", "half_width", 3),
+        ("half width", worst_text) if "worst_law" in rows[0] else number("half width", "half_width", 3),
         (
             "coverage",
             lambda row: "-" if row["coverage"] is None else with_error(row["coverage"], row["coverage_mcse"]),
@@ -246,7 +275,7 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
     asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
-    notes = [LEGEND, asked, *found.advice, *found.cautions]
+    notes = [LEGEND, asked, *found.cautions]
     return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
 
 
@@ -273,6 +302,8 @@ FLAGS = {
     "missing": (PILOT, str | None, "drop"),
     "missing_value": (PILOT, list[float] | None, "X"),
     "jitter": (PILOT, float | None, None),
+    "transform": (PILOT, str | None, "SCALE"),
+    "edges": (PILOT, Axis, "X"),
     "bounds": (PILOT, Pair, "LOW HIGH"),
     "length": (GOAL, float | None, None),
     "half_width": (GOAL, Axis, "X"),
@@ -282,6 +313,7 @@ FLAGS = {
     "target_mcse": (GOAL, float | None, None),
     "compare": (COMPARISON, bool, None),
     "range": (COMPARISON, Pair, "L U"),
+    "verbose": (COMPARISON, bool, None),
     "rounds_max": (COMPARISON, int | None, None),
     **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
     **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
@@ -299,6 +331,7 @@ FLAGS = {
 
 HELPS = {
     "half_width": "A unit may follow: 2s.",
+    "verbose": "Table: all designs, columns and cautions, as the other formats have.",
     "target_mcse": "Monte Carlo SE of coverage wanted: replicates.",
     "output": "Write the design as a study file; one for each quantile if each has users of its own.",
     "protocol": "Design of a comparison to write; the best one by default.",
@@ -311,9 +344,8 @@ HELPS = {
 }
 """What the help of a flag says that no option of :class:`PlanOptions` does."""
 
-DEFAULTS = {
-    "check": False, "public": False, "force": False, "engine": Engine.auto, "format": Format.table,
-}  # fmt: skip
+DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
+DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
 WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
 
 
@@ -361,8 +393,10 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
+    if given["verbose"] and not given["compare"]:
+        raise InputError("verbose", True, "nothing without `compare`")
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
-    axes = [name for name in ("tau", "epsilon", "n", "level", "half_width") if given[name]]
+    axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = given["pilot"] is not None or given["bounds"] is not None
     target_mcse, response_rate = given["target_mcse"], given["response_rate"]
@@ -373,9 +407,13 @@ def plan(
     for text in found.cautions if numbers_alone else ():
         typer.echo(text, err=True)
     if given["compare"]:
-        if form is Format.table and own:
-            print_lines(source_lines(found))
-        protocol_sheet(found, response_rate).show(form)
+        sheet = protocol_sheet(found, response_rate)
+        if form is Format.table:
+            print_lines([*(source_lines(found) if own else ()), *found.advice])
+            sheet = sheet if given["verbose"] else comparison_sheet(found)
+        else:
+            sheet = replace(sheet, notes=[*found.advice, *sheet.notes])
+        sheet.show(form)
         write_design(found, given, units)
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}

@@ -66,7 +66,8 @@ SETTINGS = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
     [
         ("--column", ("--column", "spent")), ("--missing", ("--missing", "keep")),
         ("--tau", ("--tau", "0.999")), ("STUDY", ("--bounds", "0", "1")),
-        ("--half-width", ("--length", "4", "--half-width", "2")),
+        ("--half-width", ("--length", "4", "--half-width", "2")), ("--verbose", ("--verbose",)),
+        ("--transform", ("--transform", "exp")), ("--edges", ("--edges", "1", "0")),
     ],
 )  # fmt: skip
 def test_flags_refused(ldpflow, pilot, field, flags):

@@ -110,7 +110,7 @@ def test_a_comparison_is_blank_where_plain_plan_is(ldpflow, study, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     file = study(n=2000, c=0.01, tau=0.9)
     plain = ldpflow("plan", file)
-    shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6.3", "9.7")
+    shown = ldpflow("plan", file, "--compare", "--check", "--range", "-6.3", "9.7", "--verbose")
     assert plain.code == 1 and shown.code == 0
     assert compared(shown)["sgd"][-3:] == ["-", "-", "-"]
     assert "sgd, tau 0.9, epsilon 1, n 2,000: not arrived" in shown.out
@@ -260,6 +260,7 @@ def test_nothing_is_computed_from_undeclared_steps(ldpflow, study, monkeypatch):
     (row,) = plan.rows
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}
     assert not plan.check(), "no method is recommended"
-    shown = ldpflow("plan", study(n=2000), "--compare", "--range", "-6", "9", "--half-width", "1")
+    asked = ("--compare", "--range", "-6", "9", "--half-width", "1", "--verbose")
+    shown = ldpflow("plan", study(n=2000), *asked)
     assert compared(shown)["sgd"][-6:] == ["-", "-", "1", "none", "none", "-"]
     assert "ldp_sgd does not declare steps" in shown.out

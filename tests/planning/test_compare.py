@@ -225,9 +225,9 @@ def test_several_quantiles(medians):
 
 
 def test_first_value_that_is_enough():
-    for first in (1, 2, 57, 100):
-        assert first_of(range(1, 101), lambda value, first=first: value >= first) == first
-    assert first_of(range(1, 101), lambda value: value > 100) is None
+    for first, guess in itertools.product((1, 2, 57, 100), (-1, 1, 50, 57, 60, 100, math.inf)):
+        assert first_of(range(1, 101), lambda value, first=first: value >= first, guess) == first
+    assert first_of(range(1, 101), lambda value: value > 100) is None is first_of([], bool)
 
 
 def test_smallest_budget_gives_the_half_width():
@@ -390,7 +390,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     file = tmp_path / "which.toml"
     file.write_text(STUDY.replace(n=2000).to_toml())
     compare = ["plan", str(file), "--tau", "0.9", "--epsilon", "0.5", "--compare"]
-    assert main([*compare, "--rounds-max", "3", "--range", "-6.3", "9.7"]) == 0
+    assert main([*compare, "--rounds-max", "3", "--range", "-6.3", "9.7", "--verbose"]) == 0
     printed = capsys.readouterr().out
     for word in ("haar (k = ", "rounds (T = 5)", "coverage", "n too small", "rounds > 3"):
         assert word in printed

@@ -16,7 +16,7 @@ order: it has equal bits on every machine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.standard_laws import StandardLaw
-from ldpflow.components.problems.tables import FIELDS, DataColumn, file_stamp, read_column
+from ldpflow.components.problems.tables import FIELDS, DataColumn, check_digest, read_column
 from ldpflow.components.problems.transform import Transform, forward
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
@@ -348,19 +348,25 @@ FEWEST_BEYOND = 20  # values that must lie beyond a quantile, on the side with f
 LAW_FROM = 50  # values beyond a quantile that determine its density well enough for a verdict
 
 
-def load_column(file: str, column: str | None = None, **options: Any) -> DataColumn:
-    """Read a column of enough values once per state of its file, with the options of :func:`read_column`."""
-    return read_once(file_stamp(file), file, column, **options)
+def load_column(
+    file: str, column: str | None = None, sha256: str | None = None, **options: Any
+) -> DataColumn:
+    """Read a column of enough values once per content of its file, with the options of :func:`read_column`.
+
+    A file that does not have the digest ``sha256``, if one is given, or that changes meanwhile is refused.
+    """
+    return read_once(check_digest(file, sha256, options.get("fields", FIELDS)[0]), file, column, **options)
 
 
 @lru_cache(maxsize=2)
-def read_once(stamp: tuple[int, int], file: str, column: str | None, **options: Any) -> DataColumn:
+def read_once(digest: str, file: str, column: str | None, **options: Any) -> DataColumn:
     found = read_column(file, column, **options)
+    of_file, of_column = options.get("fields", FIELDS)
+    check_digest(file, digest, of_file)
     if len(found.values) < SMALLEST:
-        field = options.get("fields", FIELDS)[1]
         hint = f"It has {len(found.values):,}."
-        raise InputError(field, found.name, f"at least {SMALLEST} values", hint)
-    return found
+        raise InputError(of_column, found.name, f"at least {SMALLEST} values", hint)
+    return replace(found, sha256=digest)
 
 
 def jittered_values(column: DataColumn, jitter: float | None) -> NDArray[np.float64]:

@@ -27,7 +27,6 @@ from ldpflow.components.problems.column_law import (
 from ldpflow.components.problems.laws import Component, Law, Variate
 from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
 from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
-from ldpflow.components.problems.tables import check_digest
 from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
@@ -223,17 +222,15 @@ class QuantileProblem(Problem):
             return
         if self.file is None:
             raise ValueError("law = 'empirical' needs file, a Parquet or CSV file, and column")
-        found = load_column(
-            self.file, self.column, drop=self.missing == "drop", count_column=self.count_column
-        )
-        digest = check_digest(self.file, self.sha256)
+        options = {"drop": self.missing == "drop", "count_column": self.count_column}
+        found = load_column(self.file, self.column, self.sha256, **options)
         if self.ties is None:
             for tau in self.levels():
                 check_level(found, self.jitter, tau, f"problem.{self.level_setting}")
             self._column_law = law_of_column(found, self.jitter, self.own_scale())
         else:
             self._column_law = Records.of_column(found, self.jitter, self.own_scale())
-        self.__dict__.update(column=found.name, sha256=digest, law_table=self._column_law.text())
+        self.__dict__.update(column=found.name, sha256=found.sha256, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
         """Settings with the digest of the file, without its name."""

@@ -66,20 +66,11 @@ def check_data_file(file: str, field: str = FIELDS[0]) -> None:
         raise InputError(field, file, f"at most {LARGEST_BYTES:,} bytes", hint)
 
 
-def digest_of(file: str) -> str:
+def digest_of(file: str, field: str = FIELDS[0]) -> str:
     """SHA-256 of the file's bytes."""
-    check_data_file(file)
+    check_data_file(file, field)
     with open(file, "rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
-
-
-def file_stamp(file: str) -> tuple[int, int]:
-    """Time of change and size of a file, or zeros if it cannot be read."""
-    try:
-        status = os.stat(file)
-    except (OSError, ValueError):
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
 
 
 class Unusable(Exception):
@@ -251,6 +242,7 @@ class DataColumn:
     name: str
     values: NDArray[np.float64]
     dropped: int
+    sha256: str | None = None  # of the file's bytes
 
 
 def read_column(
@@ -357,11 +349,11 @@ def identify_file(
     return digest, len(feature_names(UserTable(file), target, features, most))
 
 
-def check_digest(file: str, sha256: str | None) -> str:
+def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:
     """Digest of a file, refused if it differs from a given ``sha256``."""
-    digest = digest_of(file)
+    digest = digest_of(file, field)
     if sha256 not in (None, digest):
-        raise InputError("problem.file", file, f"the file with SHA-256 {sha256}", "It has changed.")
+        raise InputError(field, file, f"the file with SHA-256 {sha256}", "It has changed.")
     return digest
 
 

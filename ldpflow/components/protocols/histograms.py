@@ -193,10 +193,13 @@ def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> 
     return SignDesign(chances, truths, lie if protocol.raises_cdf() else -lie, squares)
 
 
+@lru_cache(maxsize=16)
 def sylvester(size: int) -> Array:
     from scipy.linalg import hadamard
 
-    return np.asarray(hadamard(size, dtype=np.float64))
+    found = np.asarray(hadamard(size, dtype=np.float64))
+    found.setflags(write=False)  # all callers share it
+    return found
 
 
 def level_signs(k: int, level: int) -> Array:

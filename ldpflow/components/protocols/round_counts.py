@@ -11,6 +11,7 @@ The last step is a local logistic fit to the randomised bits, and Fieller's inte
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class LawComponents(NamedTuple):
     end: float  # largest value of the empirical law
 
 
+@lru_cache(maxsize=16)
 def population_of(law: Law) -> LawComponents:
     """Arrays of a law for the compiled distribution function."""
     parts = Mixture(law.components).parts() if law.components else [(1.0, law)]

@@ -9,6 +9,7 @@ user, so its expected length is corrected by few simulations.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -28,6 +29,7 @@ from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
 from ldpflow.options import MOST_USERS, PlanOptions
 from ldpflow.practice.planning.forecasts import (
+    DECIDING,
     ROUNDS,
     CellsForecast,
     Forecast,
@@ -38,7 +40,7 @@ from ldpflow.practice.planning.forecasts import (
     SplitBudgetForecast,
     Target,
 )
-from ldpflow.practice.planning.sources import OwnSteps
+from ldpflow.practice.planning.sources import Guess, OwnSteps, mirrored
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
 
@@ -49,7 +51,6 @@ SHORT = 0.03  # coverage below the level at which an interval still holds it
 LEAST_SHIFT = 0.25
 """Half a step of the values' grid, in standard errors, that a row mentions. Above 1 it is no design."""
 
-DECIDING = 6  # batches of replicates after which it may stay undecided
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
 DELTA = 1e-6  # of the guarantee with a shuffler
@@ -57,16 +58,16 @@ AGREES = 0.05  # a half width this close to a simulation with other seeds needs 
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
-EPSILONS: tuple[float, ...] = tuple(round(0.05 + 0.001 * i, 3) for i in range(11951))
-"""Budgets that are searched for the smallest one that is enough: .05, .051, .. 12."""
+EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
+"""Budgets that are searched for the smallest one that is enough, 200 a decade up to 12: exact to 1.2%."""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
 )
 """Numbers of users that are searched for the fewest that are enough, 100 a decade: exact to 2.3%."""
 
-CORRECTIONS = 2
-CLOSE = 0.01
+
+CHECKING = 400  # replicates with the users that a search found
 
 T = TypeVar("T", int, float)
 Row = dict[str, Any]
@@ -96,7 +97,13 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
         if problem.ties is not None:
             raise InputError("problem.ties", problem.ties, "a smooth law, to compare protocols")
         points += [(law, taus, *point) for point in product(epsilons, study.n, study.level)]
-    return points, public_facts(parts, given) | {"steps": steps_of(parts)}
+    protocols = [found["protocol"] for found in parts if isinstance(found.get("protocol"), Protocol)]
+    if given.ends is None and not protocols:
+        hint = "It is known before any report: values outside are moved to its ends."
+        raise InputError("range", None, "the public range of the values, two numbers", hint)
+    guesses = [given.scale_guess, *(getattr(protocol, "scale_guess", None) for protocol in protocols)]
+    scale = next((guess for guess in guesses if guess is not None), None)
+    return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
 
 
 def source_points(
@@ -110,19 +117,6 @@ def source_points(
     points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
     ends = given.ends or source.ends
     return points, {"ends": ends, "scale": given.scale_guess, "source": source, "liars": LIARS}
-
-
-def public_facts(parts: list[dict[str, Any]], given: PlanOptions) -> dict[str, Any]:
-    """Range and guessed scale, from the study's protocols if not given."""
-    protocols = [found["protocol"] for found in parts if isinstance(found.get("protocol"), Protocol)]
-    ends, scale = given.ends, given.scale_guess
-    if ends is None and not protocols:
-        hint = "It is known before any report: values outside are moved to its ends."
-        raise InputError("range", None, "the public range of the values, two numbers", hint)
-    if scale is None:
-        guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
-        scale = next((guess for guess in guesses if guess is not None), None)
-    return {"ends": ends or protocols[0].ends, "scale": scale}
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
@@ -146,7 +140,7 @@ def compare_designs(
     half_width: float | Sequence[float] | None = None,
     rounds_max: int | None = None,
     bits_max: float | None = None,
-    replicates: int = 2000,
+    replicates: int = 1000,
     seed: int = 1,
     **target_settings: Any,
 ) -> list[Pair]:
@@ -165,50 +159,87 @@ def compare_designs(
     -------
     list of (dict, Forecast)
         Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
-        are those of its interval. Keys of a row:
-
-        * protocol, tau, level, n (users asked), users (who answer about this quantile), answers (of each of
-          them), messages (reports that a user sends), epsilon (of a user, for all answers together);
-        * quantile (of the law), atoms (whether many records share a value near it), pilot, pilot_values;
-        * interval: ``TR`` or ``TR3`` of LDP-SGD, as a plan recommends; ``fieller`` of rounds; ``outer`` of
-          histograms; None, and no number, for a path for which none is recommended;
-        * bins (k of a histogram, or None), rounds, bits (sent by a user), needs (to be known beforehand);
-        * state_bytes: what a collector keeps to make the intervals of all quantiles;
-        * half_width: median of half the simulated lengths, an undefined interval being infinitely long;
-        * wanted: half width, if one is wanted; half_width_bound: at n, of the least possible variance;
-        * n_needed, interval_needed: fewest users to ask for the wanted half width, and the interval to use
-          then; None if 10^12 are not enough;
-        * epsilon_needed: smallest budget in steps of .001 up to 12 with which n users reach it, or None;
-        * efficiency: S/(n MSE f^2) of the estimate, simulated; 1 is the best possible;
-        * efficiency_formula: S/V from the asymptotic variance V (of the average, for LDP-SGD);
-        * coverage, coverage_mcse: of the interval, simulated, undefined ones being misses;
-        * state: whether it holds its level within .03, by the rule of :func:`ldpflow.results.arena.judge`;
-        * best: whether the design of the row is the one to take (see :func:`choose_design`);
-        * liars_shift: bias from the share ``liars`` of adversarial users, unit of the data;
-        * median_error: median of the absolute errors over the bound's standard error, .674 for normal
-          errors at the bound;
-        * lost: share of estimates farther from the truth than five of the bound's standard errors;
-        * range_end, undefined: shares of intervals that end at the range, and that are undefined;
-        * cautions: in words, separated by semicolons.
+        are those of its interval. Its keys are on the page of plans (docs/pilot_to_plan.md), and ``pilot``
+        and ``pilot_values``.
     """
     if len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "each level once")
     wanted: list[Any] = list(half_width) if isinstance(half_width, Sequence) else [half_width] * len(taus)
     if len(wanted) != len(taus):
         raise InputError("half_width", wanted, f"one number, or one for each of the {len(taus)} quantiles")
-    found: list[Pair] = []
-    for tau, goal in sorted(zip(taus, wanted, strict=True)):
-        target = Target(law, tau, level, tuple(sorted(taus)), **target_settings)
-        pairs = []
-        for forecast in make_forecasts(target, ends, scale, steps):
-            row = predict_row(forecast, n, epsilon, replicates, seed, goal)
+    goals = dict(zip(taus, wanted, strict=True))
+    targets = [Target(law, tau, level, tuple(sorted(taus)), **target_settings) for tau in sorted(taus)]
+    pairs: list[Pair] = []
+    # The quantiles of a design one after the other, since they share its simulations.
+    for design in zip(*(make_forecasts(target, ends, scale, steps) for target in targets), strict=True):
+        for forecast in design:
+            row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             limits = {"rounds": rounds_max, "bits": bits_max}
             beyond = [f"{name} > {most:g}" for name, most in limits.items() if most and row[name] > most]
             row |= {"allowed": not beyond, "cautions": "; ".join(row["cautions"] + beyond)}
             pairs.append((row, forecast))
-        # Fewest users first, rows that cannot reach the half width last. By half width if none is wanted.
-        found += sorted(pairs, key=lambda p: (p[0]["n_needed"] or math.inf, p[0]["half_width"] or math.inf))
-    return found
+
+    return sorted(pairs, key=users_then_length)
+
+
+def users_then_length(pair: Pair) -> tuple[float, float, float]:
+    """Key that sorts rows by quantile, and those that cannot reach the half width last."""
+    row = pair[0]
+    return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
+
+
+def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **settings: Any) -> list[Pair]:
+    """Compare designs within public bounds: every row is that of the worst of some laws.
+
+    A mirrored law has the mirrored quantiles of the law itself, and the shares who answer change places. The
+    row is that of the law ``worst_law`` with the longest intervals, and ``half_width_low`` is the smallest
+    half width. Coverage and state are the worst of any law, users and budget needed are enough for all, and
+    the quantile is that of the normal law.
+    """
+    found: dict[tuple[str, float], dict[str, Pair]] = {}
+    for name, (law, upper) in guess.laws().items():
+        levels = {mirrored(tau) if upper else tau: tau for tau in taus}
+        if upper and list(levels) == list(taus):
+            continue  # the median, which has equal results from both bounds
+        ends = [settings.get(f"answer_{end}", 1.0) for end in ("below", "above")]
+        answers = dict(zip(("answer_below", "answer_above"), ends[::-1] if upper else ends, strict=True))
+        own = settings | answers | {"source": replace(guess, drawn=law)}
+        for row, forecast in compare_designs(law, list(levels), *point, **own):
+            found.setdefault((row["protocol"], levels[row["tau"]]), {})[name] = row, forecast
+    pairs = []
+    for (_, tau), by_law in found.items():
+        normal, forecast = by_law["normal"]
+        own_facts = {"tau": tau, "quantile": normal["quantile"], "allowed": normal["allowed"]}
+        pairs.append((worst_row({name: row for name, (row, _) in by_law.items()}) | own_facts, forecast))
+    return sorted(pairs, key=users_then_length)
+
+
+def worst_row(by_law: Mapping[str, Row]) -> Row:
+    """Row of the worst law of one design, see :func:`compare_under_laws`."""
+    rows = list(by_law.values())
+    worst_law = max(by_law, key=lambda name: by_law[name]["half_width"] or math.inf)
+    known = by_law[worst_law]["half_width"] is not None
+    least = min(rows, key=lambda row: -1.0 if row["coverage"] is None else row["coverage"])
+
+    def largest(name: str) -> Any:
+        values = [row[name] for row in rows]
+        return None if None in values else max(values)
+
+    states = [row["state"] for row in rows]
+    lost = [name for name, row in by_law.items() if row["state"] != HOLDS]
+    texts = [by_law["normal"]["cautions"]]
+    if worst_law != "normal" and (text := by_law[worst_law]["cautions"]):
+        texts.append(f"{worst_law}: {text}")
+    if lost:
+        texts.append(f"not shown to hold its level: {', '.join(lost)}")
+    return by_law[worst_law] | {
+        "half_width_low": min(row["half_width"] for row in rows) if known else None,
+        "worst_law": worst_law,
+        "state": next((state for state in (None, FAILS, UNDECIDED) if state in states), HOLDS),
+        **{name: least[name] for name in ("coverage", "coverage_mcse")},
+        **{name: largest(name) for name in ("range_end", "undefined", "n_needed", "epsilon_needed")},
+        "cautions": "; ".join(filter(None, texts)),
+    }
 
 
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
@@ -224,14 +255,16 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
         designs.setdefault(forecast.name, []).append(row)
     ranked = rank_designs(designs, lambda row: row["allowed"])
     best = next(iter(ranked), None)
+    places = {name: place for place, name in enumerate(ranked, 1)}
     for row, _ in pairs:
-        row["best"] = row["protocol"] == best
+        row |= {"best": row["protocol"] == best, "rank": places.get(row["protocol"])}
     first = pairs[0][0]
     epsilon, n, level = first["epsilon"], first["n"], first["level"]
     taus = ", ".join(f"{row['tau']:g}" for row in designs[first["protocol"]])
     head = f"tau {taus}, epsilon {epsilon:g}, n {n:,}"
     if best is None:
-        return [f"{head}: no design is recommended, since none is shown to hold level {level:g} {RULE}"]
+        text = f"none is shown to hold level {level:g} {RULE} with most intervals inside the range"
+        return [f"{head}: no design is recommended, since {text}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
     why = f"It alone holds level {level:g} {RULE}, with a"
@@ -264,6 +297,7 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     if local := shuffled_budget(epsilon, min(row["users"] for row in designs[best])):
         again = [f.simulate(n, local, 500, 5) for row, f in pairs if row["best"]]
         widths = ", ".join(round_text(one.half_width(), 3) for one in again if one is not None)
+        widths += " under the normal law" if "worst_law" in first else ""
         found.append(
             "with a trusted shuffler that puts users in a secret random order, "
             f"{best} with epsilon {local:g} on each device is ({epsilon:g}, {DELTA:g})-DP "
@@ -292,14 +326,12 @@ def describe_design(name: str, designs: Mapping[str, list[Row]]) -> str:
 
 
 def shuffled_budget(epsilon: float, users: int) -> float | None:
-    """Largest of EPSILONS above epsilon whose shuffled reports are (epsilon, DELTA)-DP, or None.
+    """Largest budget above epsilon whose shuffled reports are (epsilon, DELTA)-DP, to .001, or None.
 
     By the theorem of :func:`ldpflow.numerics.accounting.shuffled_guarantee`.
     """
-    most = largest_local_epsilon(users, DELTA)
-    larger = [local for local in EPSILONS[::-1] if epsilon < local <= most]
-    if not larger:
-        return None
+    most = min(largest_local_epsilon(users, DELTA), EPSILONS[-1])
+    larger = [k / 1000 for k in range(math.floor(most * 1000), math.floor(epsilon * 1000), -1)]
     return first_of(larger, lambda local: shuffled_guarantee(local, 0.0, users, DELTA)[0] <= epsilon)
 
 
@@ -317,17 +349,18 @@ def make_forecasts(
             yield CellsForecast(target, steps)
     if ends is None:
         return
-    yield RoundsForecast(target, ends)
-    one_shot = [kind for kind in PROTOCOLS.values() if issubclass(kind, OneShot)]
-    for kind in one_shot:
-        yield OneShotForecast(target, kind.model_validate({"range": ends, "scale_guess": scale}))
-    if not isinstance(target.source, OwnSteps):
-        return
-    for name, source in target.source.scales(ends).items():
-        on_scale = replace(target, source=source, law=source.law)
-        low, high = forward(source.transform, ends).tolist()
-        for kind in one_shot:
-            yield OneShotForecast(on_scale, kind.model_validate({"range": (low, high)}), name)
+    source = target.source
+    on_scale = [("", target, scale)]
+    for name, other in source.scales(ends).items():
+        on_scale.append((name, replace(target, source=other, law=other.law), None))
+    for name, one, guess in on_scale:
+        low, high = forward(one.source.transform, ends, "range").tolist()
+        if one is target:
+            yield RoundsForecast(target, (low, high))
+        for kind in PROTOCOLS.values():
+            if issubclass(kind, OneShot):
+                template = kind.model_validate({"range": (low, high), "scale_guess": guess})
+                yield OneShotForecast(one, template, name)
 
 
 def predict_row(
@@ -435,8 +468,8 @@ def level_state(level: float, coverage: float, replicates: int) -> str:
 def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> None:
     """Add the users and the budget that a half width needs, and cautions about them."""
     epsilon, cautions = row["epsilon"], row["cautions"]
-    needed = find_users(forecast, epsilon, half_width, replicates, seed + 1)
-    budget = find_budget(forecast, row["n"], half_width, replicates, seed + 3)
+    needed = find_users(row, forecast, half_width, replicates, seed + 1)
+    budget = find_budget(row, forecast, half_width, replicates, seed + 3)
     interval = None if needed is None else forecast.interval(needed, epsilon)
     row |= {"n_needed": needed, "interval_needed": interval, "epsilon_needed": budget}
     bins = forecast if isinstance(forecast, OneShotForecast) else None
@@ -452,7 +485,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     width = 0.0 if budget is not None or bins is None else bins.width(row["n"], EPSILONS[-1])
     if 0.5 * width > half_width:
         cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
-    found = forecast.simulate(needed, epsilon, min(replicates, 4 * forecast.searched), seed + 2)
+    found = forecast.simulate(needed, epsilon, min(replicates, CHECKING), seed + 2)
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
@@ -463,45 +496,56 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
         cautions.append(f"with n = {needed:,} the interval covers {covered:.3f}")
 
 
-def find_users(
-    forecast: Forecast, epsilon: float, half_width: float, replicates: int, seed: int
-) -> int | None:
+def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> int | None:
     """Fewest users to ask; None beyond 10^12, or if no interval is recommended at any number."""
-    count = min(replicates, forecast.searched)
+    epsilon, count = row["epsilon"], min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
-        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed))
-    users = forecast.expected_users(epsilon, half_width)
-    for _ in range(CORRECTIONS):
-        found = None if users is None else forecast.simulate(users, epsilon, count, seed)
-        if users is None or found is None:
-            break
-        ratio = found.half_width() / half_width
-        corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
-        if abs(ratio - 1.0) < CLOSE or corrected > MOST_USERS:
-            break
-        if corrected < users and forecast.interval(corrected, epsilon) is None:
-            break  # too few for the method
-        users = corrected
-    return users
+        guess = row["n"] * (length_of(row, forecast) / half_width) ** 2
+        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed), guess)
+    users = forecast.expected_users(epsilon, half_width / row_ratio(row, forecast))
+    found = None if users is None else forecast.simulate(users, epsilon, count, seed)
+    if users is None or found is None:
+        return users
+    ratio = found.half_width() / half_width
+    corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
+    too_few = corrected < users and forecast.interval(corrected, epsilon) is None  # for the method
+    return users if too_few or corrected > MOST_USERS else corrected
 
 
-def find_budget(forecast: Forecast, n: int, half_width: float, replicates: int, seed: int) -> float | None:
+def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> float | None:
     """Smallest of EPSILONS with which n users are enough, or None."""
-    count = min(replicates, forecast.searched)
+    n, count = row["n"], min(replicates, forecast.searched)
+    # A half width is about proportional to the root of the variance of a bit.
+    share = row["tau"] * (1.0 - row["tau"])
+    square = (half_width / length_of(row, forecast)) ** 2 * bit_variance(row["tau"], row["epsilon"]) - share
+    guess = 2.0 * math.asinh(0.5 / math.sqrt(square)) if square > 0.0 else EPSILONS[-1]
     if not isinstance(forecast, SgdForecast):
-        return first_of(EPSILONS, lambda epsilon: reaches(forecast, n, epsilon, half_width, count, seed))
-    ratio, chosen = 1.0, None
-    for _ in range(CORRECTIONS + 1):
+        return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed), guess)
+    ratio, chosen = row_ratio(row, forecast), None
+    for _ in range(2):
         wanted = half_width / ratio
-        chosen = first_of(EPSILONS, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w)  # type: ignore[misc]
+        chosen = first_of(EPSILONS, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w, guess)  # type: ignore[misc]
         found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
         if chosen is None or found is None:
             break
         measured = found.half_width() / forecast.expected_half_width(n, chosen)
-        if not math.isfinite(measured) or abs(measured / ratio - 1.0) < CLOSE:
+        if not math.isfinite(measured):
             break
         ratio = measured
     return chosen
+
+
+def row_ratio(row: Row, forecast: SgdForecast) -> float:
+    """Simulated over expected half width of a row, 1 if it has none."""
+    expected = forecast.expected_half_width(row["n"], row["epsilon"])
+    known = row["half_width"] is not None and math.isfinite(expected)
+    return row["half_width"] / expected if known else 1.0
+
+
+def length_of(row: Row, forecast: Forecast) -> float:
+    """Half width of a row, from which a search starts."""
+    expected = forecast.target.z * forecast.standard_error(row["n"], row["epsilon"])
+    return float(row["half_width"] or expected)
 
 
 def reaches(
@@ -510,18 +554,28 @@ def reaches(
     """Whether half of the simulated half widths, and two standard errors more, are at most that wanted.
 
     Half widths of histograms are multiples of half a bin: without the margin, other replicates could have
-    another median.
+    another median. A fifth of the replicates decides where its share is four standard errors away.
     """
-    found = forecast.simulate(n, epsilon, replicates, seed)
-    return found is not None and found.share_within(half_width) >= 0.5 + 1.0 / math.sqrt(replicates)
+    least = 0.5 + 1.0 / math.sqrt(replicates)
+    share = 0.0
+    for count in (-(-replicates // 5), replicates):
+        found = forecast.simulate(n, epsilon, count, seed)
+        share = 0.0 if found is None else found.share_within(half_width)
+        if found is None or abs(share - least) > 2.0 / math.sqrt(count):
+            break
+    return share >= least
 
 
-def first_of(values: Sequence[T], enough: Callable[[T], bool]) -> T | None:
-    """Smallest of ascending values that is enough, by bisection; None if the largest is not."""
+def first_of(values: Sequence[T], enough: Callable[[T], bool], guess: float = math.inf) -> T | None:
+    """Smallest of ascending values that is enough, from a guess; None if the largest is not."""
     low, high = -1, len(values) - 1
-    if not enough(values[high]):
+    if not values or not enough(values[high]):
         return None
+    at, step = min(bisect_left(values, guess), high - 1), 4
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(values[middle]) else (middle, high)
+        below = enough(values[at])
+        low, high = (low, at) if below else (at, high)
+        step *= 4
+        # Away from the guess in growing steps until it is bracketed, then by bisection.
+        at = max(at - step, (low + high) // 2) if below else min(at + step, (low + high) // 2)
     return values[high]

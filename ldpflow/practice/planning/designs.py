@@ -33,23 +33,32 @@ Tables = Mapping[str, Mapping[str, Any]]
 class Design:
     """Tables of a study file for one collection, whose settings are lists, and the users who answer.
 
-    ``reports``: of each user in all collections together.
+    ``reports``: of each user in all collections together. ``of_pilot``: settings that are functions of a
+    pilot, if the law is a pilot's.
     """
 
     tables: Tables = field(repr=False)  # with the values of a pilot
     n: int
     level: float
     reports: int = 1
+    of_pilot: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, parts: Mapping[str, Settings], n: int, level: float, taus: Sequence[float] = (), reports: int = 1
+        cls,
+        parts: Mapping[str, Settings],
+        n: int,
+        level: float,
+        *,
+        reports: int = 1,
+        of_pilot: tuple[str, ...] = (),
+        taus: Sequence[float] = (),
     ) -> Design:
         """Design from components by table; ``taus``: levels for which it serves, if not the problem's own."""
         tables = {name: table_of(part) for name, part in parts.items()}
         if taus:
             tables["problem"]["tau"] = list(taus)
-        return cls(tables, n, level, reports)
+        return cls(tables, n, level, reports, of_pilot)
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
@@ -69,10 +78,9 @@ class Design:
         if public:
             tables["problem"] = {name: problem[name] for name in PUBLIC if name in problem} | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
-        of_pilot = ["c", "theta0"] if "algorithm" in tables else ["edges"] if "edges" in problem else []
-        if problem.get("law") == ["empirical"] and of_pilot:
-            comments.append(f"Functions of the pilot that every user receives: {', '.join(of_pilot)}.")
-            if "edges" in problem:
+        if problem.get("law") == ["empirical"] and self.of_pilot:
+            comments.append(f"Functions of the pilot that every user receives: {', '.join(self.of_pilot)}.")
+            if "edges" in self.of_pilot:
                 comments.append("The edges are quantiles of the pilot; some are values of its records.")
         if public:
             comments.append("The law of the values is left out: sweep cannot simulate this file.")

@@ -28,12 +28,13 @@ from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.cells import Cells
 from ldpflow.components.mechanisms.deployed_response import DeployedResponse
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.column_law import ColumnLaw, Records
+from ldpflow.components.problems.column_law import Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import QuantileProblem, Quantiles
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.components.protocols import OneShot, Protocol
 from ldpflow.components.protocols.collections import (
+    Histograms,
     edge_cdf,
     line_quantile,
     run_one_shot,
@@ -43,7 +44,7 @@ from ldpflow.components.protocols.collections import (
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.numerics import constants
 from ldpflow.numerics.running_sums import RUNNING_SUMS
-from ldpflow.numerics.streams import LANES, counter_keys
+from ldpflow.numerics.streams import LANES, address_digests
 from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, users_with_method
 from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
@@ -61,6 +62,7 @@ from ldpflow.simulators.simulator import Cell
 
 Floats = NDArray[np.float64]
 
+DECIDING = 6  # batches of replicates after which a coverage may stay undecided
 MOST_STEPS = 2 * 10**9  # of a simulation of LDP-SGD, over all replicates: some seconds
 ROUNDS = 5  # of thresholds
 FEWEST = 100  # replicates that a median length needs
@@ -116,9 +118,8 @@ class Target:
 
     @property
     def grid(self) -> float:
-        """Distance of the values of a rounded column, 0 without rounding or on another scale."""
-        rounded = isinstance(self.law.table, ColumnLaw) and self.source.transform is None
-        return self.law.table.spacing * self.law.scale if rounded else 0.0  # type: ignore[union-attr]
+        """Distance of the values of a rounded column, 0 without rounding."""
+        return self.source.spacing(self.law)
 
     @cached_property
     def counted_law(self) -> Law:
@@ -188,9 +189,10 @@ class Forecast(ABC):
     needs = "range"
     default = "outer"
     splits_users = False  # between the quantiles
+    of_pilot: tuple[str, ...] = ()  # settings of its design that are functions of a pilot
     serves_all = False  # one collection for all quantiles, whose problem is ``quantile``
     batches = 4  # largest multiple of the replicates that makes the RMSE precise
-    searched = 500  # replicates of a search: a median length needs fewer than a coverage
+    searched = 200  # replicates of a search: a median length needs fewer than a coverage
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -253,7 +255,8 @@ class Forecast(ABC):
             return None
         parts = {"problem": self.problem, **self.parts(n, epsilon), "method": self.method(name)}
         taus = t.together if self.serves_all else ()
-        return Design.of(parts, self.users(n), t.level, taus, self.messages())
+        facts: dict[str, Any] = {"reports": self.messages(), "of_pilot": self.of_pilot, "taus": taus}
+        return Design.of(parts, self.users(n), t.level, **facts)
 
     @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
@@ -285,9 +288,10 @@ class SgdForecast(Forecast):
 
     name = "sgd"
     needs = "start, step"
+    of_pilot = ("c", "theta0")
     splits_users = True
     batches = 1
-    searched = 150
+    searched = 300
     dimension = 1
     coordinate = 0  # of the quantile, in theta
 
@@ -493,6 +497,7 @@ class RoundsForecast(Forecast):
     name = "rounds"
     default = "fieller"
     splits_users = True
+    batches = 2
 
     def __init__(self, target: Target, ends: tuple[float, float]) -> None:
         super().__init__(target)
@@ -535,6 +540,7 @@ class OneShotForecast(Forecast):
         super().__init__(target)
         self.template = template
         self.name = f"{template.kind}_{scale}" if scale else template.kind
+        self.of_pilot = ("edges",) if scale == "mass" else ()
 
     @cached_property
     def problem(self) -> QuantileProblem:
@@ -576,7 +582,7 @@ class OneShotForecast(Forecast):
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)
-        run = run_one_shot(protocol, t.counted_law, t.tau, n, keys_of(protocol, n, replicates, seed))
+        run = shared_run(protocol, t.counted_law, t.together[0], n, replicates, seed)
         return take_limits(t, run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
@@ -620,10 +626,16 @@ def path_intervals(
         return np.concatenate([*found, *pool.map(compute, others)], axis=2)
 
 
+@lru_cache(maxsize=DECIDING)  # the quantiles of a design share its batches
+def shared_run(protocol: OneShot, law: Law, tau: float, n: int, replicates: int, seed: int) -> Histograms:
+    """Replicates of a protocol without liars, for which ``tau`` is any level."""
+    return run_one_shot(protocol, law, tau, n, keys_of(protocol, n, replicates, seed))
+
+
 def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[np.uint64]:
     key = f"forecast/{protocol.model_dump_json()}/n={n}"
-    words = [counter_keys(seed, "reports", key, replicate) for replicate in range(replicates)]
-    return np.array(words, dtype=np.uint64)
+    digests = b"".join(address_digests(seed, "reports", key, range(replicates)))
+    return np.frombuffer(digests, dtype="<u4").reshape(-1, 8)[:, :2].astype(np.uint64)
 
 
 def take_limits(target: Target, limits: Intervals) -> Simulated:

@@ -176,13 +176,14 @@ def users_with_method(
     z = constants.normal_quantile(0.5 + level / 2)
 
     def first_of(counts: Sequence[int]) -> tuple[int, str] | None:
-        cases = [path(count) for count in counts]
-        for count, case, arrival in zip(counts, cases, predict_arrivals(cases), strict=True):
-            oracle = z * arrival.standard_error
-            name = method(arrival, case) if oracle <= half_width else None  # none is shorter than the oracle
-            length = None if name is None else expected_interval(arrival, name)
-            if name is not None and length is not None and length.length * oracle <= half_width:
-                return count, name
+        for start in range(0, len(counts), BETWEEN):  # some at once: paths with equal steps are one run
+            cases = [path(count) for count in counts[start : start + BETWEEN]]
+            for case, arrival in zip(cases, predict_arrivals(cases), strict=True):
+                oracle = z * arrival.standard_error
+                name = method(arrival, case) if oracle <= half_width else None  # no method is shorter
+                length = None if name is None else expected_interval(arrival, name)
+                if name is not None and length is not None and length.length * oracle <= half_width:
+                    return counts[start + cases.index(case)], name
         return None
 
     factors = [2.0 ** (k / PER_DOUBLING) for k in range(DOUBLINGS * PER_DOUBLING + 1)]

@@ -22,6 +22,7 @@ from ldpflow.practice.planning.compare import (
     Point,
     choose_design,
     compare_designs,
+    compare_under_laws,
     source_points,
     study_points,
 )
@@ -29,7 +30,7 @@ from ldpflow.practice.planning.designs import Design, write_files
 from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import source_of
+from ldpflow.practice.planning.sources import Guess, OwnSteps, source_of
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -340,18 +341,27 @@ def plan_comparison(
     points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
 ) -> Plan:
     found, advice = [], []
+    source, own = settings.get("source"), settings | given.comparison
     for point in points:
-        pairs = compare_designs(*point, **settings | given.comparison)
+        if isinstance(source, Guess):
+            pairs = compare_under_laws(source, *point[1:], **own)
+        else:
+            pairs = compare_designs(*point, **own)
         advice += choose_design(pairs)
         found += pairs
+    if isinstance(source, Guess):
+        advice.append(f"every row is that of its worst law of these: {', '.join(source.laws())}")
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
     rows = [row for row, _ in found]
-    text = "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}"
-    of_rows = [text.format_map(row) for row in rows if row["cautions"]]
+    of_rows = [text_of_cautions(row) for row in rows if row["cautions"]]
     designs = [forecast.design(row["n"], row["epsilon"]) for row, forecast in found]
     both = list(dict.fromkeys([*cautions, *of_rows]))
     return Plan(rows, both, refused=False, designs=designs, advice=advice)
+
+
+def text_of_cautions(row: Mapping[str, Any]) -> str:
+    return "{protocol}, tau {tau:g}, epsilon {epsilon:g}, n {n:,}: {cautions}".format_map(row)
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
@@ -378,7 +388,8 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 
 def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
-    return Design.of(row.simulator.parts() | method, row.n, row.level)
+    of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
+    return Design.of(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:

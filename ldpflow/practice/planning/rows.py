@@ -15,7 +15,10 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.options import PlanOptions
@@ -92,6 +95,12 @@ class PlanRow:
     @property
     def z(self) -> float:
         return constants.normal_quantile(0.5 + self.level / 2)
+
+    @cached_property
+    def slope(self) -> float:
+        """Length in the unit of rows of a short one on the scale of the path."""
+        problem = self.simulator.parts()["problem"]
+        return float(np.ravel(slope(problem.own_scale(), problem.truth()))[self.coordinate])
 
     @cached_property
     def law(self) -> LimitLaw | None:
@@ -193,8 +202,8 @@ def source_rows(source: OwnSteps, axes: Mapping[str, Sequence[Any]]) -> list[Pla
         case = approach(path, n)
         assert case is not None
         settings = {
-            "quantile": case.law.quantile(tau),
-            "sparsity": 1.0 / case.law.density_at_quantile(tau),
+            "quantile": float(inverse(source.transform, case.law.quantile(tau))),
+            "sparsity": source.sparsity(case),
             **source.columns(),
             "tau": tau,
             "epsilon": epsilon,
@@ -240,7 +249,8 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
     if half_width is not None:
         needed = math.ceil((row.z / half_width) ** 2 * variance) * each
         if row.simulator.horizon is None and row.case is not None:
-            found = users_with_method(row.case_at, row.source.method, half_width, row.level, needed)
+            on_scale = half_width / row.slope
+            found = users_with_method(row.case_at, row.source.method, on_scale, row.level, needed)
             row.n_with_method, row.method_needed = found or (None, None)
         if not row.refused:
             row.n_needed = max(needed, each)
@@ -341,7 +351,7 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     if better is None and row.method is None:
         better = "no interval is recommended: ask more users, or take a larger epsilon"
     elif better is None and row.method is not None:
-        better = f"use {with_length(arrival, case, row.method, row.level)}"
+        better = f"use {with_length(row, arrival, case, row.method)}"
     fewest = row.source.feasible(case)
     if row.n >= fewest:
         return f"{better}."
@@ -370,7 +380,7 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     if units is not None:
         c, theta0 = rule.c / units.scale, units.back(rule.theta0)
         in_units = f" (in the study's units c = {c:.2g}, theta0 = {theta0:.2g})"
-    average, use = with_it.coverage(row.level), with_length(with_it, cases[0], methods[0], row.level)
+    average, use = with_it.coverage(row.level), with_length(row, with_it, cases[0], methods[0])
     less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
         f"better steps and start for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
@@ -398,16 +408,16 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
     return f"{text}: {row.method} covers in all{kept}; {worst}. A pilot of 200 values says more."
 
 
-def with_length(arrival: Arrival, case: Approach, method: str, level: float) -> str:
+def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> str:
     """A method, its expected coverage and length: far from the limit TR's is that of its expected fit."""
-    found = expected_interval(arrival, method)
+    found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
     share = f" {found.coverage:.2f}" if level == 0.9 else ""
     length = found.length * 2 * constants.normal_quantile(0.5 + level / 2) * arrival.standard_error
     if arrival.sd_ratio > NEAR:
         length = own_fit(case, method, level).length if method == "TR" else math.nan
-    return f"{method}{share}" + (f" at length {length:.2g}" if math.isfinite(length) else "")
+    return f"{method}{share}" + (f" at length {length * row.slope:.2g}" if math.isfinite(length) else "")
 
 
 def upwards(n: float) -> str:

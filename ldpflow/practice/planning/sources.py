@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, takewhile
-from typing import Any, NamedTuple, Self
+from itertools import accumulate, pairwise, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ from ldpflow.components.problems.column_law import (
 )
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import MixturePart, Quantile
-from ldpflow.components.problems.tables import DataColumn, digest_of, read_column
-from ldpflow.components.problems.transform import Transform, forward
+from ldpflow.components.problems.tables import DataColumn, read_column
+from ldpflow.components.problems.transform import Transform, forward, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
@@ -114,13 +114,17 @@ class Source:
 
     transform: Transform = None  # scale of its laws, steps and starts
 
-    def scales(self, ends: tuple[float, float]) -> dict[str, Self]:
+    def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
         """The source on further scales for the bins of histograms on a public range, by name."""
         return {}
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
         """Values near the quantile that many records share."""
         return []
+
+    def spacing(self, law: Law) -> float:
+        """Distance of the values of a rounded column, 0 without rounding."""
+        return law.table.spacing * law.scale if isinstance(law.table, ColumnLaw) else 0.0
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
         """Law from which the counts of a histogram are drawn."""
@@ -168,8 +172,12 @@ class OwnSteps(Source, ABC):
         """Path under every law that the source allows for."""
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        found = [1.0 / path.law.density_at_quantile(path.tau) for path in self.tried(case)]
-        return percentile_range(found, self.share)
+        return percentile_range(list(map(self.sparsity, self.tried(case))), self.share)
+
+    def sparsity(self, case: Approach) -> float:
+        """1/f in the unit of the values."""
+        scale = float(slope(self.transform, case.law.quantile(case.tau)))
+        return scale / case.law.density_at_quantile(case.tau)
 
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
         """Arrival under the law itself, the verdict, and the worst arrival allowed for."""
@@ -229,7 +237,7 @@ class Pilot(OwnSteps):
         if len(values) < SMALLEST:
             hint = f"It has {len(values):,}."
             raise InputError("column", found.name, f"at least {SMALLEST} values", hint)
-        return DataColumn(found.name, values, found.dropped + len(found.values) - len(values))
+        return replace(found, values=values, dropped=found.dropped + len(found.values) - len(values))
 
     @property
     def name(self) -> str:
@@ -245,7 +253,7 @@ class Pilot(OwnSteps):
             tau=tau,
             law="empirical",
             file=self.source if whole_file else None,
-            sha256=digest_of(self.source) if whole_file else None,
+            sha256=self.read.sha256 if whole_file else None,
             column=self.read.name,
             count_column=self.count_column,
             missing="drop" if self.drop else None,
@@ -257,6 +265,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def table(self) -> ColumnLaw:
+        forward(self.transform, self.values, "transform")  # refused as an option of a plan
         return law_of_column(self.read, self.jitter, self.transform)
 
     @property
@@ -266,12 +275,13 @@ class Pilot(OwnSteps):
     def scales(self, ends: tuple[float, float]) -> dict[str, Pilot]:
         """Further scales for the bins of histograms.
 
-        ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0.
+        ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0
+        that are not on this scale.
         """
         inner = np.quantile(self.values, np.arange(1, EQUAL_PARTS) / EQUAL_PARTS)
         edges = np.unique([*ends, *inner[(ends[0] < inner) & (inner < ends[1])]])
         found: dict[str, Transform] = {"mass": tuple(edges.tolist())}
-        if min(*ends, *self.values) >= 0.0:
+        if min(*ends, *self.values) >= 0.0 and self.transform != "log1p":
             found["log"] = "log1p"
         return {name: replace(self, transform=transform) for name, transform in found.items()}
 
@@ -281,6 +291,9 @@ class Pilot(OwnSteps):
     @cached_property
     def values(self) -> Floats:
         return jittered_values(self.read, self.jitter)
+
+    def spacing(self, law: Law) -> float:
+        return law_of_column(self.read, self.jitter).spacing  # in the unit of the values on every scale
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -446,6 +459,7 @@ class Guess(OwnSteps):
 
     lower: float
     upper: float
+    drawn: Law | None = None  # of the values that a comparison simulates, the normal one by default
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
@@ -460,7 +474,7 @@ class Guess(OwnSteps):
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
     def problem(self, tau: float) -> Quantile:
-        return problem_of(self.law, tau)
+        return problem_of(self.drawn or self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
@@ -472,22 +486,26 @@ class Guess(OwnSteps):
         theta0 = self.lower + (self.upper - self.lower) * share
         return design(self.law, tau, n)._replace(theta0=theta0)
 
-    def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
-        """The path under a normal law and skewed ones that start at a bound: at the upper one, mirrored."""
+    def laws(self) -> dict[str, tuple[Law, bool]]:
+        """A normal law and skewed ones that start at a bound; whether it is the upper one, by a mirror."""
         width = self.upper - self.lower
         skewed = {
             "exponential": Law("exponential", self.lower, width / 8),
             "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
         }
-        theta0 = self.lower + self.upper - case.theta0
-        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
-        found = {"normal": (case, self.law)}
+        found = {"normal": (self.law, False)}
         for name, law in skewed.items():
-            found[f"{name} from the lower bound"] = case, law
-            found[f"{name} from the upper bound"] = mirror, law
+            found[f"{name} from the lower bound"] = law, False
+            found[f"{name} from the upper bound"] = law, True
+        return found
+
+    def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
+        """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
+        theta0 = self.lower + self.upper - case.theta0
+        mirror = replace(case, tau=mirrored(case.tau), theta0=theta0)
         return {
-            name: replace(path, law=replace(law, scale=law.scale * factor))
-            for name, (path, law) in found.items()
+            name: replace(mirror if upper else case, law=replace(law, scale=law.scale * factor))
+            for name, (law, upper) in self.laws().items()
         }
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
@@ -536,6 +554,10 @@ class Guess(OwnSteps):
         return min(kept), max(kept)
 
 
+def mirrored(tau: float) -> float:
+    return round(1.0 - tau, 12)
+
+
 def problem_of(law: Law, tau: float) -> Quantile:
     def settings_of(law: Law) -> dict[str, Any]:
         names = ("location", "scale", "df", "shape")
@@ -559,9 +581,19 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
         assert given.bounds is not None
         if len(given.bounds) != 2:
             raise InputError("bounds", list(given.bounds), "two numbers")
-        return Guess(*map(float, given.bounds))
+        lower, upper = map(float, given.bounds)
+        return Guess(lower, upper)
     if given.missing not in (None, "drop"):
         raise InputError("missing", given.missing, "drop, or nothing")
+    if given.transform not in (None, "log1p", "log", "sqrt"):
+        raise InputError("transform", given.transform, "log1p, log or sqrt")
+    edges = () if given.edges is None else tuple(map(float, list_of(given.edges)))
+    if given.edges is not None and given.transform is not None:
+        raise InputError("edges", list(edges), "nothing where `transform` is given")
+    if given.scale_guess is not None and (edges or given.transform):
+        raise InputError("scale_guess", given.scale_guess, "nothing where `transform` or `edges` is given")
+    if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
+        raise InputError("edges", list(edges), "two or more increasing numbers")
     return Pilot(
         os.fspath(given.pilot) if isinstance(given.pilot, os.PathLike) else given.pilot,
         given.column,
@@ -570,5 +602,6 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
         given.jitter,
         given.seed,
         given.count_column,
-        compared=given.compare,
+        edges or given.transform,
+        given.compare,
     )
