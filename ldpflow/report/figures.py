@@ -177,7 +177,10 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
     elif name == "bias":
         rows = one_per_estimate(rows, x)
-    rank_series(rows, results.method_settings)
+    if renamed := own or name == "protocols":
+        rank_series(rows, results.method_settings)
+    of_run = {row["series_rank"]: (row["series"], row["method"]) for row in results.rows}
+    of_run |= {row["series_rank"]: (row["series"], row["method"]) for row in rows}
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
     colour = asked.color or [n for n in (["n"] if own else []) + ["series"] if n not in placed]
@@ -214,6 +217,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
+        known=[] if renamed or colour != ["series"] else [of_run[rank] for rank in sorted(of_run)],
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked,
