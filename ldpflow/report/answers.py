@@ -199,7 +199,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
             none = UNDECIDED if setting.undecided else "none holds its level"
             down.setdefault(label, {})[setting.keys["n"]] = {
                 "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-                "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
+                "numbers": f"coverage {entry.coverage:.3f}, length {entry.length:.2f}",
                 "kind": "good" if setting.best else "open" if setting.undecided else "bad",
             }
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]

@@ -27,7 +27,7 @@ from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, distinct, measured, present_last
-from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of
+from ldpflow.results.arena import TOLERANCE, UNDECIDED, ArenaSetting, judge, settings_of, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -51,6 +51,10 @@ def diagnostics(results: Results) -> list[Summary]:
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
+STATES = {UNDECIDED: "unclear"}
+"""Shorter words for states in the table of all cells."""
+
+
 def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, Any]:
     """All cells as texts. Its rows are what a page filters and counts by method."""
     best = {id(setting.best.row) for setting in choices if setting.best is not None}
@@ -67,7 +71,7 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
             *(short(row[name]) for name in settings),
             row["series"],
             measured(row, "coverage"),
-            judge(row) + (", recommended" if id(row) in best else ""),
+            STATES.get(judge(row), judge(row)) + (", recommended" if id(row) in best else ""),
             *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
             *(measured(row, name) for name in ("bias", "empirical_se")),
             measured(row, "relative_error_model_se", 100),
@@ -165,7 +169,8 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         least=f"{least(results):,}",
         tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
-        diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
+        words=words(results),
+        barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
         failures=failures(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
@@ -178,6 +183,23 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         reload=RELOAD_SECONDS if live else 0,
     )
     return insert_notes(html, notes) if notes.strip() else html
+
+
+def words(results: Results) -> list[tuple[str, str]]:
+    """The glossary: words of measures, settings of the study, diagnostics that are shown."""
+    found: dict[str, str] = dict(CAPTIONS["words"])
+    if not results.rows:
+        found = {name: found[name] for name in ("n", "ε", "replicate", "MCSE")}
+    groups = ("problem", "mechanism", "algorithm", "protocol", "method")
+    tables = [table for group in groups for table in entries(results.design.study, group)]
+    for name in dict.fromkeys((*results.varying(), *(name for table in tables for name in table))):
+        column = results.names[name]
+        meaning = (column.meaning or column.title).removesuffix("; null elsewhere")
+        if meaning and column.label not in found:
+            found[f"{column.symbol} ({name})" if column.symbol else name] = meaning
+    found |= {summary.name: summary.meaning for summary in diagnostics(results)}
+    found = {word: text[:1].upper() + text[1:].replace("`", "") for word, text in found.items()}
+    return [(word, text if text.endswith(".") else f"{text}.") for word, text in found.items()]
 
 
 def picker(results: Results) -> list[dict[str, Any]]:
