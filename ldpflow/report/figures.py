@@ -156,6 +156,8 @@ MEASURES = {
     "standard-error": PlottedMeasure("relative_error_model_se", "model SE / empirical SE - 1", 0.0),
     "protocols": LENGTH._replace(shared="bound"),
 }
+PAIRED = ("coverage-difference", "length-ratio")
+"""Measures of pairs of methods."""
 CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
     files("ldpflow.report").joinpath("captions.toml").read_text(encoding="utf-8")
 )
@@ -231,7 +233,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
 def cells_of(results: Results, name: str) -> list[Row]:
     if name == "protocols":
         return default_rows(results)
-    if name in ("coverage-difference", "length-ratio"):
+    if name in PAIRED:
         others = [row for row in results.rows if row["series"] != results.baseline]
         return [row | results.contrasts.get(results.identity(row), {}) for row in others]
     return [dict(row) for row in results.rows if name != "relative-length" or row["method"] != "oracle"]

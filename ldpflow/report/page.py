@@ -22,7 +22,16 @@ from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.report.answers import MAX_TABLE_ROWS, choices, failures, findings, glance, least, ratio
+from ldpflow.report.answers import (
+    MAX_TABLE_ROWS,
+    choices,
+    count_bounded,
+    failures,
+    findings,
+    glance,
+    least,
+    ratio,
+)
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
@@ -90,8 +99,7 @@ def followed_table(results: Results) -> dict[str, Any]:
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
     ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
-    bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
-    above = sum(r["mean"] > r["theory_bound"] for r in bounded)
+    above, bounded = count_bounded(results)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
     head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
@@ -109,7 +117,7 @@ def followed_table(results: Results) -> dict[str, Any]:
         "head": head,
         "rows": rows,
         "left": len(ends) - len(rows),
-        "bounded": f"{len(bounded):,}" if bounded else "",
+        "bounded": f"{bounded:,}" if bounded else "",
         "above": f"{above:,}" if above else "",
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
         "meaning": [(stat, meanings[stat]) for stat in stats],
@@ -189,7 +197,7 @@ def words(results: Results) -> list[tuple[str, str]]:
     """The glossary: words of measures, settings of the study, diagnostics that are shown."""
     found: dict[str, str] = dict(CAPTIONS["words"])
     if not results.rows:
-        found = {name: found[name] for name in ("n", "ε", "replicate", "MCSE")}
+        found = {name: found[name] for name in ("n", "replicate", "MCSE")}
     groups = ("problem", "mechanism", "algorithm", "protocol", "method")
     tables = [table for group in groups for table in entries(results.design.study, group)]
     for name in dict.fromkeys((*results.varying(), *(name for table in tables for name in table))):
@@ -198,8 +206,7 @@ def words(results: Results) -> list[tuple[str, str]]:
         if meaning and column.label not in found:
             found[f"{column.symbol} ({name})" if column.symbol else name] = meaning
     found |= {summary.name: summary.meaning for summary in diagnostics(results)}
-    found = {word: text[:1].upper() + text[1:].replace("`", "") for word, text in found.items()}
-    return [(word, text if text.endswith(".") else f"{text}.") for word, text in found.items()]
+    return [(word, f"{text.replace('`', '').removesuffix('.')}.") for word, text in found.items()]
 
 
 def picker(results: Results) -> list[dict[str, Any]]:
@@ -277,7 +284,13 @@ def write_page(store: RunStore, text: str, file: str | None = None) -> str:
     return file
 
 
-def follow(run: str, file: str | None, on_page: Callable[[str, str], None], notes: str = "") -> Results:
+def follow(
+    run: str,
+    file: str | None,
+    on_page: Callable[[str, str], None],
+    notes: str = "",
+    baseline: str | None = None,
+) -> Results:
     """Write the page of a running sweep whenever its files change, until the sweep has ended.
 
     ``on_page`` is called with the place and the text of every page. Returns the results of the last one,
@@ -292,7 +305,7 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None], note
             started = time.monotonic()
             state = fingerprint(store)
             if state != seen and (found := latest(run)) is not None:
-                seen, results = state, found
+                seen, results = state, found.with_baseline(baseline)
                 text = report_html(results, live=results.running, notes=notes)
                 on_page(write_page(store, text, file), text)
                 if not results.running:

@@ -36,6 +36,7 @@ from ldpflow.report.figures import (
     CAPTIONS,
     CURVES,
     MEASURES,
+    PAIRED,
     PLAIN,
     Asked,
     Curves,
@@ -414,6 +415,7 @@ DRAWN: dict[str, Callable[..., Any]] = {
     **{"choice": choice, "explanation": explanation, "zip": zip_plot},
     **{"paper": compare_with_published, "rates": rates, "risk": risk},
 }
+__all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
     **{name: Figure(drawn, **CAPTIONS[name]) for name, drawn in DRAWN.items()},
     **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
