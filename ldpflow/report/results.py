@@ -225,7 +225,7 @@ class Results:
 
     @cached_property
     def baseline(self) -> str:
-        """Series that others are compared with: in most settings, and of these the one that holds most often."""
+        """Series that others are compared with: of those in most settings the one that holds most often."""
         if self.versus:
             return self.versus
         usable = [row for row in self.rows if not why_barred(row)] or self.rows
