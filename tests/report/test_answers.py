@@ -157,8 +157,7 @@ def test_the_parts_of_every_bar_add_up(results: Results) -> None:
 
 
 def test_paired_differences_are_those_of_compare(run: Path, results: Results) -> None:
-    results = dataclasses.replace(results)
-    vars(results)["baseline"] = "SN"
+    results = results.with_baseline("SN")
     keys = ("tau", "epsilon", "n", "method", "beta")
     table = lf.open_run(run).compare("method", "SN").to_pylist()
     expected = {tuple(row[key] for key in keys): row for row in table}
@@ -168,6 +167,18 @@ def test_paired_differences_are_those_of_compare(run: Path, results: Results) ->
         found = results.contrasts[results.identity(row)]
         for name in ("coverage_difference", "coverage_difference_mcse"):
             assert found[f"paired_{name}"] == expected[tuple(row[key] for key in keys)][name]
+
+
+def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Path) -> None:
+    assert results.with_baseline(None) is results
+    for name, series in (("BB", "BB, β = 0.6"), ("BB beta=0.75", "BB, β = 0.75"), ("BB, β = 0.95",) * 2):
+        assert results.with_baseline(name).baseline == series
+    chart = lf.open_run(run).plot("coverage-difference", baseline="BM")
+    assert "paired difference to BM" in str(chart.to_dict()["spec"])
+    for refused in (lambda: results.with_baseline("BN"), lambda: lf.open_run(run).plot("zip", baseline="BM")):
+        with pytest.raises(InputError, match="^baseline: "):
+            refused()
+    assert main(["plot", str(run), "length-ratio", "--baseline", "BN", "-o", str(tmp_path / "a.svg")]) == 2
 
 
 def test_notes_stand_under_their_headings_and_run_no_script(results: Results) -> None:

@@ -46,6 +46,23 @@ def test_coverage_is_the_summarys(results: Results) -> None:
     assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
 
 
+def test_a_method_has_one_colour_and_symbol_in_all_figures(results: Results) -> None:
+    """Figures lack some methods: SN has no standard error, the baseline no difference to itself."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for name in ("coverage", "length", "standard-error", "coverage-difference", "choice"):
+        for layer in FIGURES[name].chart(results).to_dict()["spec"]["layer"]:
+            for channel, encoded in layer["encoding"].items():
+                scale = (
+                    (encoded.get("scale") or {}) if channel in ("color", "stroke", "fill", "shape") else {}
+                )
+                kind = "shape" if channel == "shape" else "colour"
+                for series, look in zip(scale.get("domain", ()), scale.get("range", ()), strict=True):
+                    found.setdefault((series, kind), set()).add(look)
+    assert len(found) == 2 * 6 and all(len(looks) == 1 for looks in found.values())
+    shapes = [*(looks for (_, kind), looks in found.items() if kind == "shape")]
+    assert len(set.union(*shapes)) == 6
+
+
 @pytest.mark.parametrize("figure", ["coverage", "length"])
 def test_ticks_are_labelled_with_the_values_themselves(results: Results, figure: str) -> None:
     drawn = FORMATS[".svg"](FIGURES[figure].chart(results, "beta").to_json())
@@ -111,6 +128,8 @@ def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
         covering = sum(line["kind"] == "covers" for line in drawn)
         assert covering / len(drawn) == pytest.approx(row["coverage"])
         assert [line["rank"] for line in drawn] == sorted(line["rank"] for line in drawn)
+        ends = np.abs([[line["lower"], line["upper"]] for line in drawn])
+        assert ends.max() <= 3 * np.quantile(ends, 0.9) * (1 + 1e-4)  # one long interval flattens no others
 
 
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
@@ -258,6 +277,7 @@ def test_a_report_without_intervals(
     for said in (
         "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
         "Distance to the optimum", "Excess loss", "All 64 means that theory bounds", "last_exc",
+        "None of 64 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
     ):  # fmt: skip
         assert said in shell
     assert shell.count('role="img"') == 2
