@@ -3,7 +3,7 @@
 A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
 ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
 statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
-lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with :data:`PICK` are the
+lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with ``@`` are the
 factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
 page keeps the worst panels.
 
@@ -109,6 +109,7 @@ def style_chart(
             symbolStrokeWidth=2,
             symbolSize=70,
             labelLimit=320,
+            symbolLimit=0,  # all of them
             columns=3 if wrapped else alt.Undefined,
         ),
     )
@@ -150,7 +151,6 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 """Width and height of a panel by the number of columns; more columns have those of 4."""
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
-PICK = "@"
 LETTER = 6.5
 """Pixels of a letter of an axis title."""
 LEAST = {"width": 50, "height": 25}

@@ -372,7 +372,6 @@ function prepareContents() {
     link.textContent = section.querySelector("h2").textContent;
     contents.querySelector("nav").append(link);
   }
-  contents.open = window.innerWidth > 640;
 }
 
 prepareContents();

@@ -19,6 +19,7 @@ from ldpflow.report.answers import COVERAGE, findings
 from ldpflow.report.charts import (
     GREY,
     LABEL,
+    LETTER,
     MISSES,
     RULE,
     SHAPES,
@@ -124,7 +125,10 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
         f"{worst['gap']:+.3f} for {worst['series']}, {worst['panel']}; main cause: {worst['cause']}."
     )
     count = len({point.get("column", point["row"]) for point in points})
-    size = {"width": {1: 480, 2: 340}.get(count, 200), "height": max(15 * len(set(names)), 60)}
+    # Labels of rows stand beside them, turned.
+    longest = max(len(line) for point in points for line in point["row"][1].split(", "))
+    height = max(15 * len(set(names)), 60, round(LETTER * longest))
+    size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
     drawn = panels(points, layers, size)
