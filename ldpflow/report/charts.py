@@ -108,6 +108,7 @@ def style_chart(
             titleFontWeight=plain,
             symbolStrokeWidth=2,
             symbolSize=70,
+            symbolOpacity=1,
             labelLimit=320,
             symbolLimit=0,  # all of them
             columns=3 if wrapped else alt.Undefined,
@@ -506,10 +507,8 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         look = {"color": channel(alt.Color, title, keys, shades)}
         look["shape"] = channel(alt.Shape, title, keys, [drawn[key].shape for key in keys])
     else:
-        grey: dict[str, Any] = {"symbolOpacity": 1}
-        grey |= dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
-        square: dict[str, Any] = {"symbolType": "square", "symbolOpacity": 1}
-        look = {"color": channel(alt.Color, "series", names, shades, **square)}
+        grey: dict[str, Any] = dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
+        look = {"color": channel(alt.Color, "series", names, shades, symbolType="square")}
         look["shape"] = channel(alt.Shape, "part", parts, SHAPES[: len(parts)], **grey)
         look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS[: len(parts)], kind="O", **grey)
     if layout.theory:
