@@ -194,7 +194,7 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
-    for series in dict.fromkeys(row["series"] for row in results.rows):
+    for series in results.series:
         rows = [row for row in results.rows if row["series"] == series]
         states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
@@ -224,7 +224,7 @@ def ratio(value: float | None, of: float | None) -> float | None:
 
 def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
     """Recommended method of every setting, settings down and n across; None for a run of one method."""
-    if len({row["series"] for row in results.rows}) < 2:
+    if len(results.series) < 2:
         return None
     names = results.varying(without=("n",))
     across = sorted({setting.keys["n"] for setting in settings})

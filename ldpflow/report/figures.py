@@ -181,8 +181,6 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         rows = one_per_estimate(rows, x)
     if renamed := own or name == "protocols":
         rank_series(rows, results.method_settings)
-    of_run = {row["series_rank"]: (row["series"], row["method"]) for row in results.rows}
-    of_run |= {row["series_rank"]: (row["series"], row["method"]) for row in rows}
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
     colour = asked.color or [n for n in (["n"] if own else []) + ["series"] if n not in placed]
@@ -196,7 +194,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     for row in rows:
         series = results.names.settings(row, colour) or "all"
         families.setdefault(series, row["method"] if "series" in colour and not own else "")
-        point = {key: row[key] for key in ("method", "replicates", "failures", "n")} | place(row)
+        point = {key: row[key] for key in ("replicates", "failures")} | place(row)
         point |= {"series": series, "x": row[x], "y": row[what.column]}
         point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
@@ -209,6 +207,10 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared)
         points.append(point)
+    known: list[tuple[str, str]] = []
+    if colour == ["series"] and not renamed:
+        drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
+        known = [(drawn.get(series, series), method) for series, method in results.series.items()]
     axis, domain = what.axis, None
     if name == "coverage":
         low = min(min(point["low"], point["band_low"]) for point in points)
@@ -219,7 +221,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
-        known=[] if renamed or colour != ["series"] else [of_run[rank] for rank in sorted(of_run)],
+        known=known,
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked,

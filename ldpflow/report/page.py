@@ -390,7 +390,7 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     if len(results.values("beta")) > 1:
         figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
         wanted["design-beta"] = "beta"
-    if len({row["series"] for row in results.rows}) >= MANY:
+    if len(results.series) >= MANY:
         wanted["choice"] = "n"
     wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
     if any(row["stat"] == "tail_exc" for row in last_risks(results)):

@@ -100,8 +100,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
         points.append(point | {name: value for name, value in parts if abs(value) >= 5e-5})
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
-    names = [row["series"] for row in sorted(results.rows, key=lambda row: row["series_rank"])]
-    y = alt.Y("series:N", sort=list(dict.fromkeys(names)), title=None, axis=alt.Axis(labelLimit=130))
+    names = [*results.series]
+    y = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
     colour = alt.Color("part:N", scale=named_scale(shown), legend=alt.Legend(title=None))
@@ -127,7 +127,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     count = len({point.get("column", point["row"]) for point in points})
     # Labels of rows stand beside them, turned.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
-    height = max(15 * len(set(names)), 60, round(LETTER * longest))
+    height = max(15 * len(names), 60, round(LETTER * longest))
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
@@ -300,8 +300,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     if not settings:
         raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
-    series = {row["series_rank"]: (row["series"], row["method"]) for row in results.rows}
-    many = len(series) > len(SHAPES)  # then symbols alone do not tell
+    many = len(results.series) > len(SHAPES)  # then symbols alone do not tell
     points: list[Row] = []
     for setting in settings:
         with_name = [id(entry) for entry in (named(setting) if many else [setting.best])]
@@ -319,7 +318,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"full": FILLS[point["kind"]], "size": 130 if entry is setting.best else 45}
             points.append(point)
     undefined = len(results.rows) - len(points)
-    drawn = series_looks([series[rank] for rank in sorted(series)])
+    drawn = series_looks([*results.series.items()])
     key = {"legend": alt.Legend(title=None)}
     shades = named_scale({name: look.color for name, look in drawn.items()})
     shapes = named_scale({name: look.shape for name, look in drawn.items()})
@@ -366,7 +365,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
     figure = panels(points, layers, size, y=words)
-    return style_chart(figure, "Coverage against length", text, left_out=absent, wrapped=len(series) > 5)
+    return style_chart(
+        figure, "Coverage against length", text, left_out=absent, wrapped=len(results.series) > 5
+    )
 
 
 def named(setting: ArenaSetting) -> list[ArenaEntry]:

@@ -205,10 +205,15 @@ class Results:
         return meanings(stored.schema(stored.scan(damaged=self.damaged)))
 
     @cached_property
+    def series(self) -> dict[str, str]:
+        """Series of the run in the order of legends, each with its method."""
+        return {row["series"]: row["method"] for row in sorted(self.rows, key=lambda row: row["series_rank"])}
+
+    @cached_property
     def picked(self) -> dict[str, str]:
         """Factors that a page filters by, with their labels. ``series`` is a method with its settings."""
         names = dict.fromkeys((*self.varying(), *(self.path_varying if self.followed else ())))
-        several = {"series": "method"} if len({row["series"] for row in self.rows}) > 1 else {}
+        several = {"series": "method"} if len(self.series) > 1 else {}
         return {name: self.names.label(name) for name in names} | several
 
     def picks(self, row: Row) -> Row:
@@ -216,7 +221,7 @@ class Results:
         values = row | ({"series": self.label(row)} if "series" in row else {})
         found: Row = {f"@{n}": short(values[n]) for n in self.picked if values.get(n) is not None}
         misses = row.get("coverage_failures_as_misses")
-        return found if misses is None else found | {"below": round(row["level"] - misses, 4)}
+        return found if misses is None else found | {"below": round(row["level"] - misses, 3)}
 
     @cached_property
     def label(self) -> Callable[[Row], str]:
@@ -252,8 +257,7 @@ class Results:
                 comparison_label({"method": row["method"], **settings}, "method"),
             ):
                 return replace(self, versus=row["series"])
-        known = list(dict.fromkeys(row["series"] for row in self.rows))
-        raise InputError("baseline", name, f"one of {'; '.join(known)}", closest(name, known))
+        raise InputError("baseline", name, f"one of {'; '.join(self.series)}", closest(name, self.series))
 
     @cached_property
     def path_settings(self) -> list[str]:
