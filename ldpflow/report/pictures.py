@@ -210,7 +210,9 @@ def intervals(results: Results, row: Row) -> list[Row]:
     ranks = spread(range(count), MAX_INTERVALS)
     low, high = ((limits - cell.truth)[order[ranks]] for limits in (cell.lower, cell.upper))
     # One interval of any length would flatten all others.
-    reach = REACH * float(np.quantile(np.abs([low, high]), 0.9))
+    sizes = np.abs([low, high])
+    finite = sizes[np.isfinite(sizes)]
+    reach = REACH * float(np.quantile(finite, 0.9)) if len(finite) else 1.0
     kinds = np.where(low > 0, "lies too high", np.where(high < 0, "lies too low", "covers"))
     ends = np.clip([low, high], -reach, reach)
     return [

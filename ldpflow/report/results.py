@@ -257,7 +257,8 @@ class Results:
                 comparison_label({"method": row["method"], **settings}, "method"),
             ):
                 return replace(self, versus=row["series"])
-        raise InputError("baseline", name, f"one of {'; '.join(self.series)}", closest(name, self.series))
+        allowed = f"one of {'; '.join(self.series)}" if self.series else "nothing: no methods make intervals"
+        raise InputError("baseline", name, allowed, closest(name, self.series))
 
     @cached_property
     def path_settings(self) -> list[str]:
