@@ -463,7 +463,7 @@ class Look(NamedTuple):
 
     color: str
     shape: str
-    dash: list[float]
+    dash: list[int]
 
 
 def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:

@@ -321,10 +321,11 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             points.append(point)
     undefined = len(results.rows) - len(points)
     drawn = series_looks([*results.series.items()])
-    key = {"legend": alt.Legend(title=None)}
+    key = alt.Legend(title=None)
     shades = named_scale({name: look.color for name, look in drawn.items()})
     shapes = named_scale({name: look.shape for name, look in drawn.items()})
-    colour = alt.Stroke("method:N", scale=shades, **key)
+    colour = alt.Stroke("method:N", scale=shades, legend=key)
+    symbol = alt.Fill("method:N", scale=shades, legend=key), alt.Shape("method:N", scale=shapes, legend=key)
     lowest = min(point[name] for point in points for name in ("low", "level"))
     scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
     words = "coverage, failures as misses"
@@ -346,13 +347,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
         base.mark_point(opacity=1, strokeWidth=1.2).encode(
-            *(
-                x,
-                y,
-                colour,
-                alt.Fill("method:N", scale=shades, **key),
-                alt.Shape("method:N", scale=shapes, **key),
-            ),
+            *(x, y, colour, *symbol),
             fillOpacity=alt.FillOpacity("full:Q", scale=None),
             size=alt.Size("size:Q", scale=None),
             tooltip=tips,
