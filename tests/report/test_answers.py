@@ -262,15 +262,6 @@ def test_every_number_has_its_error_and_every_cause_is_in_the_table(results: Res
     assert {row[at] for row in table["rows"]} == {row["cause"] or "-" for row in results.explained.values()}
 
 
-def test_a_report_with_notes_as_typed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "notes.md").write_text("# At a glance\n\nOur words.\n")
-    file = tmp_path / "r.html"
-    assert main(["report", str(run), "--notes", str(tmp_path / "notes.md"), "-o", str(file)]) == 0
-    assert 'At a glance</h2><div class="notes"><p>Our words.</p>' in file.read_text()
-    assert main(["report", str(run), "--notes", str(tmp_path / "absent.md")]) == 2
-    assert "--notes" in capsys.readouterr().err
-
-
 def test_files_are_written_where_they_are(tmp_path):
     """A link still leads to its file, a pipe stays one, and a folder is no file."""
     page, link, pipe = tmp_path / "page.html", tmp_path / "link.html", tmp_path / "pipe"

@@ -264,13 +264,17 @@ def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
 def test_a_report_without_intervals(
     followed_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "a.html"
-    assert main(["report", str(followed_run), "-o", str(file)]) == 0
+    file, notes = tmp_path / "a.html", tmp_path / "notes.md"
+    notes.write_text("# Excess loss\n\nOur words.\n")
+    assert main(["report", str(followed_run), "-o", str(file), "--notes", str(notes)]) == 0
     assert "a.html: 8 followed paths" in capsys.readouterr().out
+    assert main(["report", str(followed_run), "--notes", str(tmp_path / "absent.md")]) == 2
+    assert "--notes" in capsys.readouterr().err
     shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
     for said in (
         "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
         "Distance to the optimum", "Excess loss", "All 64 means that theory bounds", "last_exc",
+        'Excess loss</h2><div class="notes"><p>Our words.</p>',
         "None of 64 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
     ):  # fmt: skip
         assert said in shell
