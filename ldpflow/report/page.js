@@ -254,7 +254,7 @@ function countCells() {
   if (!cells || document.getElementById("cells").dataset.left) return; // not all cells are on the page
   const heads = headsOf(cells);
   const column = (name) => heads.findIndex((head) => head.startsWith(name));
-  const [method, state, length, failed, replicates] = ["method", "level*", "length / oracle", "failed", "replicates"].map(column);
+  const [method, state, length, failed, replicates] = ["method", "state*", "length / oracle", "failed", "replicates"].map(column);
   const coverage = column("failures as misses") < 0 ? column("coverage") : column("failures as misses");
   const shown = shownCells();
   const span = (rows, at, digits) => {
@@ -283,7 +283,7 @@ function describe() {
   if (!chosen.size) return;
   const heads = headsOf(document.getElementById("cell-table"));
   const at = (name) => heads.findIndex((head) => head.startsWith(name));
-  const [method, state, cover] = [at("method"), at("level*"), at("failures as misses") < 0 ? at("coverage") : at("failures as misses")];
+  const [method, state, cover] = [at("method"), at("state*"), at("failures as misses") < 0 ? at("coverage") : at("failures as misses")];
   const barred = JSON.parse(cells.dataset.barred);
   const rows = shownCells().filter((row) => !barred.includes(row[method]));
   const groups = [...new Set(rows.map((row) => row[method]))].map((name) => [name, rows.filter((row) => row[method] === name)]);

@@ -71,7 +71,7 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     misses = ["coverage_failures_as_misses"] if any(row["failures"] for row in results.rows) else []
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "level*"]
+    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "state*"]
     head += ["failures as misses ± MCSE" for _ in misses]
     head += ["length ± MCSE", "length / oracle ± MCSE", "bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %"]
     head += ["main cause", "replicates", "failed", *checks]
