@@ -328,6 +328,7 @@ class Run:
         color: Names = None,
         width: float | str | None = None,
         height: float | str | None = None,
+        baseline: str | None = None,
     ) -> Any:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -344,6 +345,8 @@ class Run:
             color="method"``. The other factors get rows or columns too. Default: chosen by the design.
         width, height : float or str, optional
             Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
+        baseline : str, optional
+            Method that the paired figures compare with. Default: chosen by the results.
 
         Returns
         -------
@@ -361,20 +364,25 @@ class Run:
         >>> run.plot("coverage", rows="tau", cols="epsilon", width="170mm")  # doctest: +SKIP
         """
         require_extra("report", "altair", "vl_convert")
-        from ldpflow.report.pictures import figures_of
+        from ldpflow.report.pictures import PAIRED, figures_of
         from ldpflow.report.results import Results
 
         results = self.results if where is None else Results.load(self.store.address, where=where)
         figures = figures_of(results)
         if figure not in figures:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
+        if baseline is not None and figure not in PAIRED:
+            raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
         from ldpflow.report.charts import resize
 
-        chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
+        chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
         return resize(chart, width, height)
 
     def report(
-        self, file: str | os.PathLike[str] | None = None, notes: str | os.PathLike[str] | None = None
+        self,
+        file: str | os.PathLike[str] | None = None,
+        notes: str | os.PathLike[str] | None = None,
+        baseline: str | None = None,
     ) -> str:
         """Write a report, one HTML file that opens offline, and return its place.
 
@@ -384,6 +392,8 @@ class Run:
             Default: ``report.html`` in the run.
         notes : path, optional
             A Markdown file. Its prose stands under the report's headings of the same words.
+        baseline : str, optional
+            Method that the paired figures compare with. Default: chosen by the results.
 
         Raises
         ------
@@ -395,7 +405,8 @@ class Run:
         check_type("notes", notes, (str, os.PathLike, NoneType), "a path")
         from ldpflow.report.page import read_notes, report_html, write_page
 
-        text = report_html(self.results, notes="" if notes is None else read_notes(notes))
+        results = self.results.with_baseline(baseline)
+        text = report_html(results, notes="" if notes is None else read_notes(notes))
         return write_page(self.store, text, None if file is None else str(file))
 
     def replay(self, path: str | None = None, replicate: int = 0, last: int | None = None) -> Replay:

@@ -371,6 +371,14 @@ def trace(
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
 
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METHOD", help="Method that paired figures compare with.", show_default="chosen by results"
+    ),
+]
+
+
 def report(
     run: Run,
     output: Annotated[str | None, output_option("The HTML file.", "RUN/report.html")] = None,
@@ -384,6 +392,7 @@ def report(
         str | None,
         typer.Option(metavar="FILE", help="Markdown: prose for under the report's headings."),
     ] = None,
+    baseline: Baseline = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
 
@@ -404,10 +413,10 @@ def report(
     prose = "" if notes is None else page.read_notes(notes)
     if follow:
         typer.echo(f"following {run}: the page is written whenever rows have come; Ctrl-C stops")
-        results = page.follow(run, output, print_written, prose)
+        results = page.follow(run, output, print_written, prose, baseline)
         typer.echo(f"{results.store.root}: the sweep has ended")
         return
-    results = Results.load(run)
+    results = Results.load(run).with_baseline(baseline)
     text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
@@ -443,6 +452,7 @@ def plot(
         str | None, typer.Option(metavar="X", help="Of the whole figure: 85mm, 3.3in, or pixels.")
     ] = None,
     height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
+    baseline: Baseline = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -457,7 +467,7 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height)
+    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height, baseline=baseline)
     save(chart, output)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpflow.columns import round_text, short
+from ldpflow.columns import round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.report.figures import CURVES
 from ldpflow.report.results import CellIdentity, Results, Row, measured
 from ldpflow.results.arena import (
     FAILS,
@@ -26,6 +27,7 @@ from ldpflow.results.arena import (
     standings,
     why_barred,
 )
+from ldpflow.results.trajectories import last_rows
 
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
@@ -57,7 +59,7 @@ def findings(results: Results) -> Findings:
     """
     rows = [row for row in results.rows if not why_barred(row)] or results.rows
     if not rows:
-        return Findings([], [])
+        return Findings(followed_findings(results), [])
     groups: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["series_rank"]):
         groups.setdefault(row["series"], []).append(row)
@@ -102,6 +104,40 @@ def findings(results: Results) -> Findings:
     if not cells:
         cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
     return Findings([first, f"{second}."], cells)
+
+
+def count_bounded(results: Results) -> tuple[int, int]:
+    """Followed means that are above a proved bound, and all that have one."""
+    bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
+    return sum(r["mean"] > r["theory_bound"] for r in bounded), len(bounded)
+
+
+def followed_findings(results: Results) -> list[str]:
+    """Sentences on followed paths: whether proved bounds hold, which statistic is smallest and where."""
+    above, bounded = count_bounded(results)
+    found = [f"{above or 'None'} of {bounded:,} means lie above their proved bound."] if bounded else []
+    ends = [row for row in last_rows(results.followed) if row["mean"] is not None]
+    for name in ("distance", "excess-loss", "loss", "gradient-norm"):
+        curves = CURVES[name]
+        own = [row for row in ends if row["stat"] in curves.statistics]
+        if not own:
+            continue
+        least = min(own, key=lambda row: row["mean"])
+        words = [
+            f"the {curves.statistics[least['stat']]}",
+            results.names.settings(least, results.path_varying),
+        ]
+        text = f"Smallest {curves.axis} at the end: {with_error(least['mean'], least['mcse'])} "
+        text += f"({'; '.join(filter(None, words))})"
+        smallest: dict[str, Row] = {}
+        for row in sorted(own, key=lambda row: row["mean"]):
+            smallest.setdefault(row["path"], row)
+        counts = Counter(curves.statistics[row["stat"]] for row in smallest.values())
+        if len({row["stat"] for row in own}) > 1:
+            shares = join([f"the {stat} in {count:,}" for stat, count in counts.most_common()])
+            text += f". Smallest within a path, of {len(smallest):,} paths: {shares}"
+        return [*found, f"{text}."]
+    return found
 
 
 def where(results: Results, rows: Sequence[Row], chosen: Sequence[Row]) -> str:
@@ -158,7 +194,7 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
-    for series in dict.fromkeys(row["series"] for row in results.rows):
+    for series in results.series:
         rows = [row for row in results.rows if row["series"] == series]
         states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
@@ -188,7 +224,7 @@ def ratio(value: float | None, of: float | None) -> float | None:
 
 def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
     """Recommended method of every setting, settings down and n across; None for a run of one method."""
-    if len({row["series"] for row in results.rows}) < 2:
+    if len(results.series) < 2:
         return None
     names = results.varying(without=("n",))
     across = sorted({setting.keys["n"] for setting in settings})
@@ -199,7 +235,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
             none = UNDECIDED if setting.undecided else "none holds its level"
             down.setdefault(label, {})[setting.keys["n"]] = {
                 "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-                "numbers": f"{entry.coverage:.3f} at {entry.length:.2f}",
+                "numbers": f"coverage {entry.coverage:.3f}, length {entry.length:.2f}",
                 "kind": "good" if setting.best else "open" if setting.undecided else "bad",
             }
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]

@@ -3,7 +3,7 @@
 A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
 ``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
 statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
-lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with :data:`PICK` are the
+lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with ``@`` are the
 factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
 page keeps the worst panels.
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
@@ -108,7 +108,9 @@ def style_chart(
             titleFontWeight=plain,
             symbolStrokeWidth=2,
             symbolSize=70,
+            symbolOpacity=1,
             labelLimit=320,
+            symbolLimit=0,  # all of them
             columns=3 if wrapped else alt.Undefined,
         ),
     )
@@ -150,7 +152,6 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 """Width and height of a panel by the number of columns; more columns have those of 4."""
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
-PICK = "@"
 LETTER = 6.5
 """Pixels of a letter of an axis title."""
 LEAST = {"width": 50, "height": 25}
@@ -184,6 +185,8 @@ class Layout:
     series: Sequence[tuple[str, str]]
     """Series in the order of the legend, each with its family: series of one family share a colour, and
     series of one single family have a ramp of colours."""
+    known: Sequence[tuple[str, str]] = ()
+    """Series of the whole run, or none. A series has one colour, symbol and dash in all figures of a run."""
     log_x: bool = False
     log_y: bool = False
     ranked: bool = False
@@ -455,6 +458,28 @@ def log_marks(low: float, high: float) -> list[float]:
     return [low]
 
 
+class Look(NamedTuple):
+    """How a series is drawn."""
+
+    color: str
+    shape: str
+    dash: list[int]
+
+
+def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
+    """Colour, symbol and dash of each series, a name and a family: see :attr:`Layout.series`."""
+    families = [family for _, family in series]
+    if len(set(families)) == 1 and len(families) > 1:
+        shades = ramp(len(families))
+    else:
+        each = colours(families)
+        shades = [each[family] for family in families]
+    return {
+        name: Look(shades[i], SHAPES[i % len(SHAPES)], DASHES[families[:i].count(family) % len(DASHES)])
+        for i, (name, family) in enumerate(series)
+    }
+
+
 def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
     """Channels of colour, shape, dash and width.
 
@@ -464,41 +489,37 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
     names = [name for name, _ in layout.series]
     parts = list(dict.fromkeys(point["part"] for point in points if "part" in point))
     by_part = len(names) == 1 and len(parts) > 1
-    families = [family for _, family in layout.series]
-    if by_part or (len(set(families)) == 1 and len(names) > 1):
-        shades = ramp(len(parts if by_part else names))
-    else:
-        each = colours(families)
-        shades = [each[family] for family in families]
+    series = [(part, "") for part in parts] if by_part else layout.known or layout.series
+    drawn = series_looks(series)
+    keys = parts if by_part else names
 
     def channel(
         of: Any, name: str, domain: Sequence[str], values: Sequence[Any], kind: str = "N", **legend: Any
     ) -> Any:
-        shown = [values[i % len(values)] for i in range(len(domain))]
         key = alt.Legend(title=None, **legend) if len(domain) > 1 else None
         order: dict[str, Any] = {"sort": None} if kind == "O" else {}
-        return of(f"{name}:{kind}", scale=alt.Scale(domain=list(domain), range=shown), legend=key, **order)
+        scale = alt.Scale(domain=list(domain), range=list(values))
+        return of(f"{name}:{kind}", scale=scale, legend=key, **order)
 
+    shades = [drawn[key].color for key in keys]
     if by_part or len(parts) < 2:
-        title, domain = ("part", parts) if by_part else ("series", names)
-        look = {"color": channel(alt.Color, title, domain, shades)}
-        look["shape"] = channel(alt.Shape, title, domain, SHAPES)
+        title = "part" if by_part else "series"
+        look = {"color": channel(alt.Color, title, keys, shades)}
+        look["shape"] = channel(alt.Shape, title, keys, [drawn[key].shape for key in keys])
     else:
-        grey: dict[str, Any] = {"symbolOpacity": 1}
-        grey |= dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
-        square: dict[str, Any] = {"symbolType": "square", "symbolOpacity": 1}
-        look = {"color": channel(alt.Color, "series", names, shades, **square)}
-        look["shape"] = channel(alt.Shape, "part", parts, SHAPES, **grey)
-        look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS, kind="O", **grey)
+        grey: dict[str, Any] = dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
+        look = {"color": channel(alt.Color, "series", names, shades, symbolType="square")}
+        look["shape"] = channel(alt.Shape, "part", parts, SHAPES[: len(parts)], **grey)
+        look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS[: len(parts)], kind="O", **grey)
     if layout.theory:
         kinds: list[Any] = [SIMULATED, *layout.theory.values()]
         key = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
         look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=key)
     elif len(parts) < 2:
-        at = [families[:i].count(family) for i, family in enumerate(families)]
-        dashes = [DASHES[i % len(DASHES)] for i in at]
-        look["strokeDash"] = channel(alt.StrokeDash, "series", names, dashes)
+        # Backwards, since Vega merges legends of equal domains, and dashes cut the outlines of symbols.
+        scale = alt.Scale(domain=names[::-1], range=[drawn[name].dash for name in names[::-1]])
+        look["strokeDash"] = alt.StrokeDash("series:N", scale=scale, legend=None)
     return look
 
 

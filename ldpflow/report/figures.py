@@ -156,6 +156,8 @@ MEASURES = {
     "standard-error": PlottedMeasure("relative_error_model_se", "model SE / empirical SE - 1", 0.0),
     "protocols": LENGTH._replace(shared="bound"),
 }
+PAIRED = ("coverage-difference", "length-ratio")
+"""Measures of pairs of methods."""
 CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
     files("ldpflow.report").joinpath("captions.toml").read_text(encoding="utf-8")
 )
@@ -177,7 +179,8 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
     elif name == "bias":
         rows = one_per_estimate(rows, x)
-    rank_series(rows, results.method_settings)
+    if renamed := own or name == "protocols":
+        rank_series(rows, results.method_settings)
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
     colour = asked.color or [n for n in (["n"] if own else []) + ["series"] if n not in placed]
@@ -191,7 +194,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     for row in rows:
         series = results.names.settings(row, colour) or "all"
         families.setdefault(series, row["method"] if "series" in colour and not own else "")
-        point = {key: row[key] for key in ("method", "replicates", "failures", "n")} | place(row)
+        point = {key: row[key] for key in ("replicates", "failures")} | place(row)
         point |= {"series": series, "x": row[x], "y": row[what.column]}
         point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
@@ -204,6 +207,10 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared)
         points.append(point)
+    known: list[tuple[str, str]] = []
+    if colour == ["series"] and not renamed:
+        drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
+        known = [(drawn.get(series, series), method) for series, method in results.series.items()]
     axis, domain = what.axis, None
     if name == "coverage":
         low = min(min(point["low"], point["band_low"]) for point in points)
@@ -214,6 +221,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
+        known=known,
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked,
@@ -227,7 +235,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
 def cells_of(results: Results, name: str) -> list[Row]:
     if name == "protocols":
         return default_rows(results)
-    if name in ("coverage-difference", "length-ratio"):
+    if name in PAIRED:
         others = [row for row in results.rows if row["series"] != results.baseline]
         return [row | results.contrasts.get(results.identity(row), {}) for row in others]
     return [dict(row) for row in results.rows if name != "relative-length" or row["method"] != "oracle"]

@@ -19,13 +19,15 @@ function sortBy(table, column, button) {
   table.tBodies[0].append(...rows);
 }
 
+const glossary = new Map([...document.querySelectorAll("#words dt")].map((dt) => [textOf(dt).split(" (")[0], textOf(dt.nextElementSibling)]));
+
 function prepareTables() {
+  for (const th of document.querySelectorAll("thead th")) th.title = glossary.get(textOf(th).replace("*", "").split(" ± ")[0]) ?? "";
   for (const table of document.querySelectorAll("table.sortable")) {
     [...table.tHead.rows[0].cells].forEach((th, column) => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = th.textContent;
-      button.title = "sort";
       button.addEventListener("click", () => sortBy(table, column, button));
       th.replaceChildren(button);
     });
@@ -100,6 +102,13 @@ function fit(spec, width) {
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
   if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
+  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends of what is shown
+    for (const { field, legend, scale } of Object.values(encoding ?? {})) {
+      const present = new Set(fitted.data.values.map((row) => row[field]));
+      const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
+      if (legend && !legend.values && names.length) legend.values = names;
+    }
+  }
   const discrete = margin > 100; // names stand beside a panel: it may be narrower
   const { facet } = fitted;
   const distinct = (name) => new Set(fitted.data.values.map((row) => row[name]));
@@ -228,7 +237,15 @@ function filterTables() {
       for (const row of table.rows) row.cells[at].hidden = hidden;
     });
   }
+  for (const details of document.querySelectorAll("#which details, #failures details")) {
+    const count = details.querySelectorAll("tbody tr:not([hidden])").length;
+    const summary = details.querySelector("summary");
+    summary.textContent = summary.textContent.replace(/^[\d,]+/, count);
+    details.hidden = !count;
+  }
 }
+
+const shownCells = () => [...document.querySelectorAll("#cell-table tbody tr")].filter((row) => !row.hidden).map((row) => [...row.cells].map(textOf));
 
 // The table at a glance again, of the cells that are chosen.
 function countCells() {
@@ -237,9 +254,9 @@ function countCells() {
   if (!cells || document.getElementById("cells").dataset.left) return; // not all cells are on the page
   const heads = headsOf(cells);
   const column = (name) => heads.findIndex((head) => head.startsWith(name));
-  const [method, state, length, failed, replicates] = ["method", "level*", "length / oracle", "failed", "replicates"].map(column);
+  const [method, state, length, failed, replicates] = ["method", "state*", "length / oracle", "failed", "replicates"].map(column);
   const coverage = column("failures as misses") < 0 ? column("coverage") : column("failures as misses");
-  const shown = [...cells.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells].map(textOf));
+  const shown = shownCells();
   const span = (rows, at, digits) => {
     const values = rows.map((row) => parseFloat(row[at])).filter((value) => !Number.isNaN(value));
     const ends = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits));
@@ -249,11 +266,36 @@ function countCells() {
     const own = shown.filter((cell) => cell[method] === textOf(row.cells[0]));
     const count = (text) => own.filter((cell) => cell[state] === text).length;
     const total = (at) => own.reduce((sum, cell) => sum + Number(cell[at].replaceAll(",", "")), 0);
-    const texts = [own.length, span(own, coverage, 3), count("holds"), count("too few replicates to say"), count("fails"), own.filter((cell) => cell[state] === "holds, recommended").length, span(own, length, 2), total(failed) ? `${total(failed).toLocaleString("en")} (${(100 * total(failed) / total(replicates)).toFixed(1)}%)` : 0];
+    const texts = [own.length, span(own, coverage, 3), count("holds"), count("unclear"), count("fails"), own.filter((cell) => cell[state] === "holds, recommended").length, span(own, length, 2), total(failed) ? `${total(failed).toLocaleString("en")} (${(100 * total(failed) / total(replicates)).toFixed(1)}%)` : 0];
     texts[2] += texts[5];
     texts.forEach((text, at) => { row.cells[at + 1].textContent = text; });
     row.hidden = !own.length;
   }
+}
+
+// What holds and what fails among the chosen cells, in the place of the sentences on all of them.
+function describe() {
+  const place = document.getElementById("chosen");
+  const cells = document.getElementById("cells");
+  if (!place || !cells || cells.dataset.left) return;
+  place.hidden = !chosen.size;
+  for (const finding of document.querySelectorAll(".finding.whole")) finding.hidden = chosen.size > 0;
+  if (!chosen.size) return;
+  const heads = headsOf(document.getElementById("cell-table"));
+  const at = (name) => heads.findIndex((head) => head.startsWith(name));
+  const [method, state, cover] = [at("method"), at("state*"), at("failures as misses") < 0 ? at("coverage") : at("failures as misses")];
+  const barred = JSON.parse(cells.dataset.barred);
+  const rows = shownCells().filter((row) => !barred.includes(row[method]));
+  const groups = [...new Set(rows.map((row) => row[method]))].map((name) => [name, rows.filter((row) => row[method] === name)]);
+  const list = (word) => groups.map(([name, own]) => [name, own.filter((row) => row[state].startsWith(word)).length, own.length])
+    .filter(([, count]) => count).map(([name, count, all]) => `${name} in ${count} of ${all}`).join("; ") || "none";
+  const total = (name) => shownCells().reduce((sum, row) => sum + Number(row[at(name)].replaceAll(",", "")), 0).toLocaleString("en");
+  const open = rows.filter((row) => row[state] === "unclear").length;
+  const worst = rows.reduce((least, row) => (parseFloat(row[cover]) < parseFloat(least?.[cover] ?? 2) ? row : least), null);
+  const where = worst?.slice(0, method + 1).map((value, i) => (i === method ? value : `${heads[i]} = ${value}`)).reverse().join(", ");
+  place.textContent = `Of the ${rows.length} chosen cells that are judged, shown to hold the level: ${list("holds")}. Shown to fail: ${list("fails")}. Too few replicates to say: ${open}.`
+    + ` Intervals that are missing: ${total("failed")} of ${total("replicates")}.`
+    + (worst ? ` Lowest coverage: ${worst[cover]} (${where}).` : "");
 }
 
 function show() {
@@ -268,6 +310,7 @@ function show() {
   document.body.classList.toggle("picked", chosen.size > 0);
   filterTables();
   countRows();
+  describe();
 }
 
 function countRows() {
@@ -314,12 +357,24 @@ function readAgain(seconds) {
 function preparePrint() {
   let opened = [];
   window.addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("main details:not([open])")].filter((details) => !factors.includes(details) && !details.closest(".chart"));
+    opened = [...document.querySelectorAll("main details:not([open], #contents)")].filter((details) => !factors.includes(details) && !details.closest(".chart"));
     for (const details of opened) details.open = true;
   });
   window.addEventListener("afterprint", () => { for (const details of opened) details.open = false; });
 }
 
+function prepareContents() {
+  const contents = document.getElementById("contents");
+  if (!contents) return;
+  for (const section of document.querySelectorAll("main section[id]")) {
+    const link = document.createElement("a");
+    link.href = `#${section.id}`;
+    link.textContent = section.querySelector("h2").textContent;
+    contents.querySelector("nav").append(link);
+  }
+}
+
+prepareContents();
 prepareTheme();
 prepareTables();
 prepareFilters();

@@ -22,12 +22,21 @@ from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.report.answers import MAX_TABLE_ROWS, choices, failures, findings, glance, least, ratio
+from ldpflow.report.answers import (
+    MAX_TABLE_ROWS,
+    choices,
+    count_bounded,
+    failures,
+    findings,
+    glance,
+    least,
+    ratio,
+)
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, distinct, measured, present_last
-from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of
+from ldpflow.results.arena import TOLERANCE, UNDECIDED, ArenaSetting, judge, settings_of, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -51,6 +60,10 @@ def diagnostics(results: Results) -> list[Summary]:
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
+STATES = {UNDECIDED: "unclear"}
+"""Shorter words for states in the table of all cells."""
+
+
 def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, Any]:
     """All cells as texts. Its rows are what a page filters and counts by method."""
     best = {id(setting.best.row) for setting in choices if setting.best is not None}
@@ -58,7 +71,7 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     misses = ["coverage_failures_as_misses"] if any(row["failures"] for row in results.rows) else []
     shown = [summary.name for summary in diagnostics(results)]
     checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "level*"]
+    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "state*"]
     head += ["failures as misses ± MCSE" for _ in misses]
     head += ["length ± MCSE", "length / oracle ± MCSE", "bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %"]
     head += ["main cause", "replicates", "failed", *checks]
@@ -67,7 +80,7 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
             *(short(row[name]) for name in settings),
             row["series"],
             measured(row, "coverage"),
-            judge(row) + (", recommended" if id(row) in best else ""),
+            STATES.get(judge(row), judge(row)) + (", recommended" if id(row) in best else ""),
             *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
             *(measured(row, name) for name in ("bias", "empirical_se")),
             measured(row, "relative_error_model_se", 100),
@@ -86,8 +99,7 @@ def followed_table(results: Results) -> dict[str, Any]:
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
     ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
-    bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
-    above = sum(r["mean"] > r["theory_bound"] for r in bounded)
+    above, bounded = count_bounded(results)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
     head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
@@ -105,7 +117,7 @@ def followed_table(results: Results) -> dict[str, Any]:
         "head": head,
         "rows": rows,
         "left": len(ends) - len(rows),
-        "bounded": f"{len(bounded):,}" if bounded else "",
+        "bounded": f"{bounded:,}" if bounded else "",
         "above": f"{above:,}" if above else "",
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
         "meaning": [(stat, meanings[stat]) for stat in stats],
@@ -165,7 +177,8 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         least=f"{least(results):,}",
         tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
-        diagnostics=[(summary.name, summary.meaning) for summary in diagnostics(results)],
+        words=words(results),
+        barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
         failures=failures(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
@@ -178,6 +191,22 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         reload=RELOAD_SECONDS if live else 0,
     )
     return insert_notes(html, notes) if notes.strip() else html
+
+
+def words(results: Results) -> list[tuple[str, str]]:
+    """The glossary: words of measures, settings of the study, diagnostics that are shown."""
+    found: dict[str, str] = dict(CAPTIONS["words"])
+    if not results.rows:
+        found = {name: found[name] for name in ("n", "replicate", "MCSE")}
+    groups = ("problem", "mechanism", "algorithm", "protocol", "method")
+    tables = [table for group in groups for table in entries(results.design.study, group)]
+    for name in dict.fromkeys((*results.varying(), *(name for table in tables for name in table))):
+        column = results.names[name]
+        meaning = (column.meaning or column.title).removesuffix("; null elsewhere")
+        if meaning and column.label not in found:
+            found[f"{column.symbol} ({name})" if column.symbol else name] = meaning
+    found |= {summary.name: summary.meaning for summary in diagnostics(results)}
+    return [(word, f"{text.replace('`', '').removesuffix('.')}.") for word, text in found.items()]
 
 
 def picker(results: Results) -> list[dict[str, Any]]:
@@ -255,7 +284,13 @@ def write_page(store: RunStore, text: str, file: str | None = None) -> str:
     return file
 
 
-def follow(run: str, file: str | None, on_page: Callable[[str, str], None], notes: str = "") -> Results:
+def follow(
+    run: str,
+    file: str | None,
+    on_page: Callable[[str, str], None],
+    notes: str = "",
+    baseline: str | None = None,
+) -> Results:
     """Write the page of a running sweep whenever its files change, until the sweep has ended.
 
     ``on_page`` is called with the place and the text of every page. Returns the results of the last one,
@@ -270,7 +305,7 @@ def follow(run: str, file: str | None, on_page: Callable[[str, str], None], note
             started = time.monotonic()
             state = fingerprint(store)
             if state != seen and (found := latest(run)) is not None:
-                seen, results = state, found
+                seen, results = state, found.with_baseline(baseline)
                 text = report_html(results, live=results.running, notes=notes)
                 on_page(write_page(store, text, file), text)
                 if not results.running:
@@ -355,7 +390,7 @@ def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
     if len(results.values("beta")) > 1:
         figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
         wanted["design-beta"] = "beta"
-    if len({row["series"] for row in results.rows}) >= MANY:
+    if len(results.series) >= MANY:
         wanted["choice"] = "n"
     wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
     if any(row["stat"] == "tail_exc" for row in last_risks(results)):

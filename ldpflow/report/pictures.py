@@ -19,13 +19,16 @@ from ldpflow.report.answers import COVERAGE, findings
 from ldpflow.report.charts import (
     GREY,
     LABEL,
+    LETTER,
     MISSES,
     RULE,
+    SHAPES,
     Z95,
     clean,
     log_marks,
     named_scale,
     panels,
+    series_looks,
     spread,
     style_chart,
     y_title,
@@ -34,6 +37,7 @@ from ldpflow.report.figures import (
     CAPTIONS,
     CURVES,
     MEASURES,
+    PAIRED,
     PLAIN,
     Asked,
     Curves,
@@ -96,8 +100,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
         points.append(point | {name: value for name, value in parts if abs(value) >= 5e-5})
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
-    names = [row["series"] for row in sorted(results.rows, key=lambda row: row["series_rank"])]
-    y = alt.Y("series:N", sort=list(dict.fromkeys(names)), title=None, axis=alt.Axis(labelLimit=130))
+    names = [*results.series]
+    y = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
     colour = alt.Color("part:N", scale=named_scale(shown), legend=alt.Legend(title=None))
@@ -121,7 +125,10 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
         f"{worst['gap']:+.3f} for {worst['series']}, {worst['panel']}; main cause: {worst['cause']}."
     )
     count = len({point.get("column", point["row"]) for point in points})
-    size = {"width": {1: 480, 2: 340}.get(count, 200), "height": max(15 * len(set(names)), 60)}
+    # Labels of rows stand beside them, turned.
+    longest = max(len(line) for point in points for line in point["row"][1].split(", "))
+    height = max(15 * len(names), 60, round(LETTER * longest))
+    size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
     drawn = panels(points, layers, size)
@@ -131,6 +138,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
 # Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
 
 MAX_INTERVALS = 150
+REACH = 3.0
+"""A zip plot is cut at so many times the 90% quantile of the distances of limits from the truth."""
 
 
 def zip_plot(results: Results) -> Any:
@@ -198,14 +207,23 @@ def intervals(results: Results, row: Row) -> list[Row]:
     count = len(cell.ok)
     half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
     order = np.argsort(np.abs(cell.estimate - cell.truth) / half, kind="stable")
-    lines = []
-    for rank in spread(range(count), MAX_INTERVALS):
-        at = order[rank]
-        low, high = float(cell.lower[at] - cell.truth[at]), float(cell.upper[at] - cell.truth[at])
-        kind = "lies too high" if low > 0 else "lies too low" if high < 0 else "covers"
-        centile = clean(100 * (rank + 0.5) / count)
-        lines.append({"lower": clean(low), "upper": clean(high), "kind": kind, "rank": centile})
-    return lines
+    ranks = spread(range(count), MAX_INTERVALS)
+    low, high = ((limits - cell.truth)[order[ranks]] for limits in (cell.lower, cell.upper))
+    # One interval of any length would flatten all others.
+    sizes = np.abs([low, high])
+    finite = sizes[np.isfinite(sizes)]
+    reach = REACH * float(np.quantile(finite, 0.9)) if len(finite) else 1.0
+    kinds = np.where(low > 0, "lies too high", np.where(high < 0, "lies too low", "covers"))
+    ends = np.clip([low, high], -reach, reach)
+    return [
+        {
+            "lower": clean(lower),
+            "upper": clean(upper),
+            "kind": kind,
+            "rank": clean(100 * (rank + 0.5) / count),
+        }
+        for rank, lower, upper, kind in zip(ranks, *ends.tolist(), kinds.tolist(), strict=True)
+    ]
 
 
 # Published numbers
@@ -272,21 +290,22 @@ def compare_with_published(results: Results) -> Any:
 NAME = (0.4, 0.05)
 """Extent of a name in the figure: logarithm of length, and coverage."""
 
-VERDICTS = {"recommended": "#d55e00", HOLDS: "#0072b2", UNDECIDED: "#cc79a7", FAILS: GREY}
-"""Colours of the methods of a setting."""
+FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.35, FAILS: 0.0}
+"""How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
 
 
 def choice(results: Results, asked: Asked = PLAIN) -> Any:
     """Coverage against length of all methods, a panel per setting; names where no other is better."""
     if asked.color:
-        raise InputError("color", list(asked.color), "nothing: colours are the states of the methods")
+        raise InputError("color", list(asked.color), "nothing: colours are the methods")
     settings = [s for s in settings_of(results.rows) if any(math.isfinite(e.length) for e in s.entries)]
     if not settings:
         raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
+    many = len(results.series) > len(SHAPES)  # then symbols alone do not tell
     points: list[Row] = []
     for setting in settings:
-        with_name = [id(entry) for entry in named(setting)]
+        with_name = [id(entry) for entry in (named(setting) if many else [setting.best])]
         for entry in setting.entries:
             if not math.isfinite(entry.length):
                 continue
@@ -298,9 +317,15 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
             point["label"] = row["series"] if id(entry) in with_name else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
+            point |= {"full": FILLS[point["kind"]], "size": 130 if entry is setting.best else 45}
             points.append(point)
     undefined = len(results.rows) - len(points)
-    colour = alt.Color("kind:N", scale=named_scale(VERDICTS), legend=alt.Legend(title=None))
+    drawn = series_looks([*results.series.items()])
+    key = alt.Legend(title=None)
+    shades = named_scale({name: look.color for name, look in drawn.items()})
+    shapes = named_scale({name: look.shape for name, look in drawn.items()})
+    colour = alt.Stroke("method:N", scale=shades, legend=key)
+    symbol = alt.Fill("method:N", scale=shades, legend=key), alt.Shape("method:N", scale=shapes, legend=key)
     lowest = min(point[name] for point in points for name in ("low", "level"))
     scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
     words = "coverage, failures as misses"
@@ -315,13 +340,18 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
     )
     base = alt.Chart()
-    bars = base.mark_rule(strokeWidth=1.2).encode(color=colour)
+    bars = base.mark_rule(strokeWidth=1.2).encode(stroke=colour)
     tips = tooltips(method="", kind="", coverage=".4g", length=".4g")
     layers = [
         base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
-        base.mark_point(filled=True, size=45, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
+        base.mark_point(opacity=1, strokeWidth=1.2).encode(
+            *(x, y, colour, *symbol),
+            fillOpacity=alt.FillOpacity("full:Q", scale=None),
+            size=alt.Size("size:Q", scale=None),
+            tooltip=tips,
+        ),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]
     chosen = [f"{s.best.row['series']} at {place(dict(s.best.row))['panel']}" for s in settings if s.best]
@@ -331,8 +361,10 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     )
     absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
-    drawn = panels(points, layers, size, y=words)
-    return style_chart(drawn, "Coverage against length", text, left_out=absent)
+    figure = panels(points, layers, size, y=words)
+    return style_chart(
+        figure, "Coverage against length", text, left_out=absent, wrapped=len(results.series) > 5
+    )
 
 
 def named(setting: ArenaSetting) -> list[ArenaEntry]:
@@ -385,6 +417,7 @@ DRAWN: dict[str, Callable[..., Any]] = {
     **{"choice": choice, "explanation": explanation, "zip": zip_plot},
     **{"paper": compare_with_published, "rates": rates, "risk": risk},
 }
+__all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
     **{name: Figure(drawn, **CAPTIONS[name]) for name, drawn in DRAWN.items()},
     **{name: along_a_path(name, curves) for name, curves in CURVES.items()},

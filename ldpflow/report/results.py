@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,11 +16,13 @@ from ldpflow.errors import InputError, plain_line
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, known_columns
 from ldpflow.results.comparison import compare_cells
+from ldpflow.results.comparison import label as comparison_label
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
+from ldpflow.settings import closest
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
@@ -70,6 +72,8 @@ class Results:
     store: RunStore
     damaged: Damaged = "refuse"
     """Treatment of unusable parts. A list has the parts left out."""
+    versus: str = ""
+    """Series that a person wants the others compared with; by default chosen by the results."""
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], from_parts: bool = False, where: str | None = None) -> Results:
@@ -201,10 +205,15 @@ class Results:
         return meanings(stored.schema(stored.scan(damaged=self.damaged)))
 
     @cached_property
+    def series(self) -> dict[str, str]:
+        """Series of the run in the order of legends, each with its method."""
+        return {row["series"]: row["method"] for row in sorted(self.rows, key=lambda row: row["series_rank"])}
+
+    @cached_property
     def picked(self) -> dict[str, str]:
         """Factors that a page filters by, with their labels. ``series`` is a method with its settings."""
         names = dict.fromkeys((*self.varying(), *(self.path_varying if self.followed else ())))
-        several = {"series": "method"} if len({row["series"] for row in self.rows}) > 1 else {}
+        several = {"series": "method"} if len(self.series) > 1 else {}
         return {name: self.names.label(name) for name in names} | several
 
     def picks(self, row: Row) -> Row:
@@ -212,7 +221,7 @@ class Results:
         values = row | ({"series": self.label(row)} if "series" in row else {})
         found: Row = {f"@{n}": short(values[n]) for n in self.picked if values.get(n) is not None}
         misses = row.get("coverage_failures_as_misses")
-        return found if misses is None else found | {"below": round(row["level"] - misses, 4)}
+        return found if misses is None else found | {"below": round(row["level"] - misses, 3)}
 
     @cached_property
     def label(self) -> Callable[[Row], str]:
@@ -222,11 +231,34 @@ class Results:
     @cached_property
     def baseline(self) -> str:
         """Series that others are compared with: of those in most settings the one that holds most often."""
+        if self.versus:
+            return self.versus
         usable = [row for row in self.rows if not why_barred(row)] or self.rows
-        held: dict[str, list[bool]] = {}
+        groups: dict[str, list[Row]] = {}
         for row in usable:
-            held.setdefault(row["series"], []).append(judge(row) == HOLDS)
-        return max(held, key=lambda name: (len(held[name]), sum(held[name])), default="")
+            groups.setdefault(row["series"], []).append(row)
+
+        def rank(name: str) -> tuple[int, int, float]:
+            rows = groups[name]
+            held = sum(judge(row) == HOLDS for row in rows)
+            return len(rows), held, sum(row["coverage_failures_as_misses"] for row in rows)
+
+        return max(groups, key=rank, default="")
+
+    def with_baseline(self, name: str | None) -> Results:
+        """These results with methods compared with the named one; a name as ``ldpflow compare`` prints it."""
+        if name is None:
+            return self
+        for row in sorted(self.rows, key=lambda row: row["series_rank"]):
+            settings = {setting: row[setting] for setting in self.method_settings}
+            if name in (
+                row["series"],
+                row["method"],
+                comparison_label({"method": row["method"], **settings}, "method"),
+            ):
+                return replace(self, versus=row["series"])
+        allowed = f"one of {'; '.join(self.series)}" if self.series else "nothing: no methods make intervals"
+        raise InputError("baseline", name, allowed, closest(name, self.series))
 
     @cached_property
     def path_settings(self) -> list[str]:

@@ -14,7 +14,7 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.answers import diverged_counts, failures, findings, glance, why_failed
-from ldpflow.report.charts import drawn_size, log_marks, resize, write_file
+from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import cell_table, insert_notes, report_html
 from ldpflow.report.pictures import FIGURES, parts_of
@@ -157,8 +157,7 @@ def test_the_parts_of_every_bar_add_up(results: Results) -> None:
 
 
 def test_paired_differences_are_those_of_compare(run: Path, results: Results) -> None:
-    results = dataclasses.replace(results)
-    vars(results)["baseline"] = "SN"
+    results = results.with_baseline("SN")
     keys = ("tau", "epsilon", "n", "method", "beta")
     table = lf.open_run(run).compare("method", "SN").to_pylist()
     expected = {tuple(row[key] for key in keys): row for row in table}
@@ -168,6 +167,18 @@ def test_paired_differences_are_those_of_compare(run: Path, results: Results) ->
         found = results.contrasts[results.identity(row)]
         for name in ("coverage_difference", "coverage_difference_mcse"):
             assert found[f"paired_{name}"] == expected[tuple(row[key] for key in keys)][name]
+
+
+def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Path) -> None:
+    assert results.with_baseline(None) is results
+    for name, series in (("BB", "BB, β = 0.6"), ("BB beta=0.75", "BB, β = 0.75"), ("BB, β = 0.95",) * 2):
+        assert results.with_baseline(name).baseline == series
+    chart = lf.open_run(run).plot("coverage-difference", baseline="BM")
+    assert "paired difference to BM" in str(chart.to_dict()["spec"])
+    for refused in (lambda: results.with_baseline("BN"), lambda: lf.open_run(run).plot("zip", baseline="BM")):
+        with pytest.raises(InputError, match="^baseline: "):
+            refused()
+    assert main(["plot", str(run), "length-ratio", "--baseline", "BN", "-o", str(tmp_path / "a.svg")]) == 2
 
 
 def test_notes_stand_under_their_headings_and_run_no_script(results: Results) -> None:
@@ -222,9 +233,10 @@ def test_files_have_the_size_that_a_paper_asks_for(
 
 
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:
-    chart = resize(FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n"), "68mm")
-    title = chart.spec.layer[-1].encoding.x._kwds["title"]
-    assert title == ["ε", "(privacy", "budget)"] and 50 <= chart.spec.width < 75
+    chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
+    chart.spec.width = 60
+    wrap_titles(chart.spec)
+    assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
         marks = log_marks(low, high)
         assert len(marks) >= 4 and 0.99 * low <= marks[0] < marks[-1] <= 1.01 * high
@@ -248,15 +260,6 @@ def test_every_number_has_its_error_and_every_cause_is_in_the_table(results: Res
         assert all("±" in row[at] or row[at] == "-" for row in table["rows"])
     at = table["head"].index("main cause")
     assert {row[at] for row in table["rows"]} == {row["cause"] or "-" for row in results.explained.values()}
-
-
-def test_a_report_with_notes_as_typed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "notes.md").write_text("# At a glance\n\nOur words.\n")
-    file = tmp_path / "r.html"
-    assert main(["report", str(run), "--notes", str(tmp_path / "notes.md"), "-o", str(file)]) == 0
-    assert 'At a glance</h2><div class="notes"><p>Our words.</p>' in file.read_text()
-    assert main(["report", str(run), "--notes", str(tmp_path / "absent.md")]) == 2
-    assert "--notes" in capsys.readouterr().err
 
 
 def test_files_are_written_where_they_are(tmp_path):

@@ -70,7 +70,9 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         content = "return getComputedStyle(document.querySelector('{}'), '::before').content"
         # In a narrow window each row names its columns, and nothing is beyond the edge.
         hidden = "return [...document.querySelectorAll('#which td, #failures td, #cell-table td')].filter("
-        hidden += "td => td.getBoundingClientRect().right > innerWidth).length"
+        hidden += (
+            "td => td.scrollWidth > td.clientWidth || td.getBoundingClientRect().right > innerWidth).length"
+        )
         label = page.execute_script(content.format("#which td"))
         assert (label != "none") == (width == 390) and (width > 390 or page.execute_script(hidden) == 0)
 
@@ -86,6 +88,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert "ε = 1" in words and "ε = 0.5" not in words
         assert page.find_element(By.ID, "picked").text == "24 of 48 cells"
         assert "Over all settings" in page.execute_script(content.format("#failures p"))
+        assert page.find_element(By.ID, "chosen").text.startswith("Of the 20 chosen cells that are judged")
         glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
         assert {cell.text for cell in glance} == {"4"}
 
@@ -117,7 +120,7 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
     drawn = "return document.querySelectorAll('#length .supplement svg.marks').length"
     WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == 2)
     closed = "return [...document.querySelectorAll('main details:not([open])')]"
-    closed += ".filter(d => !d.closest('form, .chart')).length"
+    closed += ".filter(d => !d.closest('form, .chart, #contents')).length"
     for event, is_open in (("afterprint", False), ("beforeprint", True), ("afterprint", False)):
         page.execute_script(f"window.dispatchEvent(new Event('{event}'))")
         count = page.execute_script(closed)

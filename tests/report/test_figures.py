@@ -37,13 +37,21 @@ def values(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return list(spec["data"]["values"])
 
 
-def test_coverage_is_the_summarys(results: Results) -> None:
-    spec = FIGURES["coverage"].chart(results).to_dict()
-    data = [row for row in values(spec) if row.get("series") == "SN"]
-    expected = {round(r["coverage"], 6) for r in results.rows if r["method"] == "SN"}
-    assert {round(row["y"], 6) for row in data} == expected
-    panels = {", ".join(sorted(row["panel"].split(", "))) for row in data}
-    assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
+def test_a_method_has_one_colour_and_symbol_in_all_figures(results: Results) -> None:
+    """Figures lack some methods: SN has no standard error, the baseline no difference to itself."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for name in ("coverage", "length", "standard-error", "coverage-difference", "choice"):
+        for layer in FIGURES[name].chart(results).to_dict()["spec"]["layer"]:
+            for channel, encoded in layer["encoding"].items():
+                scale = (
+                    (encoded.get("scale") or {}) if channel in ("color", "stroke", "fill", "shape") else {}
+                )
+                kind = "shape" if channel == "shape" else "colour"
+                for series, look in zip(scale.get("domain", ()), scale.get("range", ()), strict=True):
+                    found.setdefault((series, kind), set()).add(look)
+    assert len(found) == 2 * 6 and all(len(looks) == 1 for looks in found.values())
+    shapes = [*(looks for (_, kind), looks in found.items() if kind == "shape")]
+    assert len(set.union(*shapes)) == 6
 
 
 @pytest.mark.parametrize("figure", ["coverage", "length"])
@@ -65,9 +73,12 @@ def with_n(results: Results, users: Sequence[int]) -> Results:
 def test_every_mean_has_its_monte_carlo_interval(results: Results, name: str) -> None:
     what = MEASURES[name]
     drawn = values(FIGURES[name].chart(results).to_dict())
-    assert drawn and all(row["low"] <= row["y"] <= row["high"] for row in drawn)
-    rows = [row for row in cells_of(results, name) if name != "coverage" and row.get(what.column) is not None]
-    halves = [1.959964 * row[what.error] for row in rows]
+    assert all(row["low"] <= row["y"] <= row["high"] for row in drawn)
+    rows = [row for row in cells_of(results, name) if row.get(what.column) is not None]
+    assert {row["y"] for row in drawn} == {float(f"{row[what.column]:.6g}") for row in rows}
+    panels = {", ".join(sorted(row["panel"].split(", "))) for row in drawn}
+    assert panels == {f"ε = {epsilon}, τ = {tau}" for tau in (0.5, 0.9) for epsilon in (0.5, 1)}
+    halves = [1.959964 * row[what.error] for row in rows if name != "coverage"]
     for row in drawn if halves else []:
         assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
 
@@ -111,6 +122,8 @@ def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
         covering = sum(line["kind"] == "covers" for line in drawn)
         assert covering / len(drawn) == pytest.approx(row["coverage"])
         assert [line["rank"] for line in drawn] == sorted(line["rank"] for line in drawn)
+        ends = np.abs([[line["lower"], line["upper"]] for line in drawn])
+        assert ends.max() <= 3 * np.quantile(ends, 0.9) * (1 + 1e-4)  # one long interval flattens no others
 
 
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
@@ -251,13 +264,18 @@ def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
 def test_a_report_without_intervals(
     followed_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "a.html"
-    assert main(["report", str(followed_run), "-o", str(file)]) == 0
+    file, notes = tmp_path / "a.html", tmp_path / "notes.md"
+    notes.write_text("# Excess loss\n\nOur words.\n")
+    assert main(["report", str(followed_run), "-o", str(file), "--notes", str(notes)]) == 0
     assert "a.html: 8 followed paths" in capsys.readouterr().out
+    assert main(["report", str(followed_run), "--notes", str(tmp_path / "absent.md")]) == 2
+    assert "--notes" in capsys.readouterr().err
     shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
     for said in (
         "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
         "Distance to the optimum", "Excess loss", "All 64 means that theory bounds", "last_exc",
+        'Excess loss</h2><div class="notes"><p>Our words.</p>',
+        "None of 64 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
     ):  # fmt: skip
         assert said in shell
     assert shell.count('role="img"') == 2

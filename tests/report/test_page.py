@@ -30,9 +30,12 @@ def test_a_report_is_one_file_that_names_everything(results: Results, page_text:
         "protects no data", "ldpflow sweep", "connect-src 'none'", "numpy", "MCSE", "Seed",
     ):  # fmt: skip
         assert said in page_text
-    assert not re.search(r"(src|href)=\"(?!data:)", shell)
+    assert not re.search(r"(src|href)=\"(?!data:|#)", shell)
     assert shell.count('role="img"') == shell.count("aria-label=") - 1 >= 7  # and that of the picker
     assert f"{sum(r['failures'] for r in results.rows):,} of" in shell
+    # The glossary has the settings, and the words of the tables' heads.
+    words = set(re.findall(r"<dt>(.*?)</dt>", shell.partition('id="words"')[2].partition("</section>")[0]))
+    assert {"τ (tau)", "ε", "β (beta)", "MCSE", "emp. SE", "SE error", "main cause", "shape", "cell"} <= words
     text = page_text.partition('id="figure-data">')[2].partition("<")[0]
     figures = json.loads(text, parse_constant=pytest.fail)
     assert all(len(figure["description"]) > 60 for figure in figures.values()) and len(figures) >= 7

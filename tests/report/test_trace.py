@@ -21,19 +21,14 @@ def test_rows_are_those_of_single_runs() -> None:
     study = Study.from_mapping(ONE)
     rows = trace(study, 10, 2000, 20, replicate=3)
     grid = log_grid(10, 2000, 20)
-    assert sorted(set(rows["n"].to_pylist())) == grid
+    assert sorted(set(rows["n"].to_pylist())) == grid and (grid[0], grid[-1]) == (10, 2000)
+    assert 350 < len(log_grid(10, 1_000_000, 400)) <= 400
     path = study.plans()[0].simulator
     for n in (grid[4], grid[-1]):
         cells = tuple(Cell(n, method, 0.9) for method in study.method_settings)
         alone = simulate(Batch(path, study.seed, 3, 4, cells)).rows.sort_by("method")
         here = [row for row in rows.to_pylist() if row["n"] == n]
         assert repr(here) == repr(alone.to_pylist())
-
-
-def test_log_spaced() -> None:
-    grid = log_grid(10, 1_000_000, 400)
-    assert (grid[0], grid[-1]) == (10, 1_000_000)
-    assert 350 < len(grid) <= 400
 
 
 @pytest.mark.parametrize(
