@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
+from textwrap import wrap
 from typing import Annotated, NoReturn, TextIO
 
 import typer
@@ -191,8 +193,19 @@ def directory_exists() -> bool:
 
 def print_error(message: str, code: int) -> int:
     """Print a message without what a terminal would obey, and return the exit code."""
-    print(f"ldpflow: {plain_text(message)}", file=sys.stderr)
+    print_wrapped(f"ldpflow: {plain_text(message)}")
     return code
+
+
+def print_wrapped(text: str) -> None:
+    """Print a text on standard error; a terminal breaks its lines between words."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        broken = (
+            wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+        )
+        text = "\n".join("\n".join(lines) for lines in broken)
+    print(text, file=sys.stderr)
 
 
 def print_warning(
@@ -205,4 +218,4 @@ def print_warning(
 ) -> None:
     """Print a warning on one line; of other packages only warnings for users."""
     if issubclass(category, UserWarning):
-        print(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}", file=sys.stderr)
+        print_wrapped(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}")

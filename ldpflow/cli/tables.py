@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -21,6 +21,9 @@ from rich.text import Text
 from ldpflow.cli.flags import Format
 from ldpflow.columns import no_formula, round_text, short, with_error
 from ldpflow.errors import plain_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Any], str]]
@@ -101,7 +104,8 @@ class Sheet:
     def show_worst(self) -> None:
         notes, console, count = self.below(self.legend, self.constants), Console(), WORST
         if console.is_terminal:
-            used = sum(-(-len(note) // console.width) for note in notes) + len(self.methods) + 6
+            # Seven: three lines of headings, two lines between, the line that a sweep ends with, prompt.
+            used = sum(-(-len(note) // console.width) for note in notes) + len(self.methods) + 7
             count = min(WORST, max(LEAST_WORST, console.height - used))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
@@ -240,6 +244,19 @@ def setting(name: str) -> Shown:
     """Column of a setting, in which 1000 is 1e3, as 10000 is 1e4."""
     thousands = range(1000, 10_000, 100)
     return name, lambda row: f"{row[name] / 1000:g}e3" if row[name] in thousands else short(row[name])
+
+
+def column_sheet(table: pa.Table, names: Mapping[str, str]) -> Sheet:
+    """Sheet of columns by title. A measure has its MCSE with it, if that is not a column of its own."""
+    settings: list[Shown] = []
+    results: list[Shown] = []
+    for title, name in names.items():
+        error = f"{name.removesuffix('_mean')}_mcse"
+        if error in table.column_names and error not in names.values():
+            results.append(estimate(title, name, error))
+        else:
+            (results or settings).append((title, setting(name)[1]))
+    return Sheet(table.to_pylist(), settings, results)
 
 
 def number(title: str, name: str, digits: int) -> Shown:

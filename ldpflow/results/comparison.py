@@ -28,6 +28,11 @@ FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "de
 """Columns that follow from others, unless they are settings of the path. Epsilon is left out only if
 mechanisms are compared."""
 
+SHORT = (
+    "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs"
+)  # fmt: skip
+"""Columns of the short view of a comparison, after the settings that differ."""
+
 
 @dataclass(frozen=True)
 class Contrast:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -44,7 +45,8 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     try:
         return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
     except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise InputError("where", text, FORM) from None
+        hint = "Equality is ==, with two signs." if re.search(r"\w\s*=\s*[\w'\"]", text) else ""
+        raise InputError("where", text, FORM, hint) from None
 
 
 def columns_named(where: str | None) -> list[str]:
@@ -140,8 +142,11 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
     named, other = (left, right) if isinstance(left, ast.Name) else (right, left)
     if not isinstance(named, ast.Name):
         raise TypeError
-    name, value = named.id, ast.literal_eval(other)
+    name = named.id
     check_column(name, schema, "where")
+    if isinstance(other, ast.Name):
+        raise InputError("where", other.id, f"a value of {name}", f"Text is in quotes: '{other.id}'.")
+    value = ast.literal_eval(other)
     column, kind = pc.field(name), schema.field(name).type
     several = isinstance(value, (list, tuple))
     if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):

@@ -121,15 +121,13 @@ class CollectionFacts(BaseModel):
 
     Parameters
     ----------
-    unit : str, optional
-        Unit of the data.
+    unit : str
+        Unit of the data, if it has one.
     reports : int
         Reports that every user sends in all collections of a plan, which split the budget between them.
     """
 
-    unit: Annotated[
-        str | None, Field(pattern=r"\A\P{C}{1,40}\z", description="a text of 1 to 40 characters")
-    ] = None
+    unit: Annotated[str, Field(pattern=r"\A\P{C}{0,40}\z", description="at most 40 characters")] = ""
     reports: Annotated[int, Field(ge=1, le=1280)] = 1
 
 

@@ -69,8 +69,7 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
     does. Numbers may be texts. None and empty lists change nothing.
     """
-    plain_ones = {name: plain_values(value) for name, value in values.items()}
-    given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
+    given = {name: v for name, v in plain_values(values).items() if v is not None and v != []}
     changed: dict[str, Any] = {}
     for name in (*GROUPS, "methods"):
         if name in given and all(isinstance(item, (Settings, Axes)) for item in items_of(given[name])):
@@ -160,7 +159,7 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
         component = item.component if isinstance(item, Axes) else type(item)
         if GROUPS[group].get(kind) is not component:
             raise not_in_group(group, item, component)
-        tables.append({"kind": kind} | {name: plain_values(value) for name, value in values.items()})
+        tables.append({"kind": kind} | plain_values(values))
     return tables
 
 
@@ -305,14 +304,14 @@ class Study:
             "seed": seed,
             "replicates": replicates,
             **{table: tables_of(table, value) for table, value in given.items() if value is not None},
-            "grid": {"n": plain_values(n), "level": plain_values(level), "independent_n": independent_n},
+            "grid": {"n": n, "level": level, "independent_n": independent_n},
             "method": tables_of("method", methods),
             "plugins": {"files": list(plugins) if isinstance(plugins, (list, tuple)) else plugins},
         }
         further = {"trajectory": trajectory, "monitor": monitor, "collection": collection}
         mapping |= {name: table for name, table in further.items() if table is not None}
         try:
-            self.fill(read_study(mapping))
+            self.fill(read_study(plain_values(mapping)))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
 

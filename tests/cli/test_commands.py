@@ -101,6 +101,8 @@ def test_bad_runs(ldpflow, tmp_path):
             assert shown.code == 2
             assert "Traceback" not in shown.err
             assert str(path) in shown.err
+    (tmp_path / "mine").mkdir()
+    assert f"Did you mean '{tmp_path / 'mine'}'?" in ldpflow("summary", tmp_path / "mien").err
 
 
 def test_verify(ldpflow, tmp_path):

@@ -427,8 +427,9 @@ def arrival_cautions(study: Study) -> list[str]:
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
         lost: list[tuple[int, Arrival]] = []
+        biased = {cell.method.around_average for cell in plan.cells} != {False}
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = [arrival for arrival in found or () if arrival.refused]
+            refused = [a for a in found or () if a.refused and (biased or a.verdict != "steps_too_large")]
             if refused:
                 lost.append((n, max(refused, key=lambda arrival: abs(arrival.bias))))
         if lost:
