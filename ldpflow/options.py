@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from inspect import Parameter, signature
+from typing import Any, TypeVar
 
 from ldpflow.errors import InputError
 
@@ -167,6 +168,41 @@ def option_value(declared: Field[Any], given: object) -> Any:
     if type(value) is not kind or (kind in (int, float) and not least <= value <= most):
         raise InputError(declared.name, given, allowed)
     return value
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Function]:
+    """Give a function of ``**options`` the signature of declared options, and their help for {options}."""
+
+    def declare(function: Function) -> Function:
+        own = signature(function)
+        parameters = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        entries = []
+        for declared in fields(kind):
+            if declared.name not in left_out:
+                details = declared.metadata
+                type_ = f"str | {declared.type}" if details.get("read") else declared.type
+                keyword = Parameter(declared.name, Parameter.KEYWORD_ONLY, default=declared.default)
+                parameters.append(keyword.replace(annotation=type_))
+                default = f" Default: {details['shown']}." if details.get("shown") else ""
+                allowed = details.get("allowed", type_)
+                entries.append(f"    {declared.name} : {allowed}\n        {details['help']}{default}\n")
+        function.__doc__ = str(function.__doc__).replace("    {options}\n", "".join(entries))
+        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def make_options(kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
+    """Options of a kind, of which the caller gives its ``own``; an unknown name is refused."""
+    names = [declared.name for declared in fields(kind) if declared.name not in own]
+    for name, value in given.items():
+        if name not in names:
+            raise InputError(name, value, f"one of {', '.join(names)}")
+    return kind(**given, **own)
 
 
 MOST_USERS = 10**12

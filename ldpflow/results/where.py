@@ -45,7 +45,7 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     try:
         return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
     except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        hint = "Equality is ==, with two signs." if re.search(r"\w\s*=\s*[\w'\"]", text) else ""
+        hint = "Equality is ==, with two signs." if re.search(r"\w\s*=\s*[\w'\"]", str(text)) else ""
         raise InputError("where", text, FORM, hint) from None
 
 

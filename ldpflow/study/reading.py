@@ -121,13 +121,15 @@ class CollectionFacts(BaseModel):
 
     Parameters
     ----------
-    unit : str
-        Unit of the data, if it has one.
+    unit : str, optional
+        Unit of the data.
     reports : int
         Reports that every user sends in all collections of a plan, which split the budget between them.
     """
 
-    unit: Annotated[str, Field(pattern=r"\A\P{C}{0,40}\z", description="at most 40 characters")] = ""
+    unit: Annotated[
+        str | None, Field(pattern=r"\A\P{C}{0,40}\z", description="a text of at most 40 characters")
+    ] = None
     reports: Annotated[int, Field(ge=1, le=1280)] = 1
 
 
