@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 Names = str | Sequence[str] | None
+MOST_NAMES = 1000
+"""Largest number of names that are compared with that of an absent run."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -50,9 +53,8 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     store = RunStore(out)
     with store.named_errors():
         if not store.holds_run():
-            folder = Path(store.root).parent
-            known = [str(folder / name) for name in os.listdir(folder)] if folder.is_dir() else []
-            hint = f"There is no run there. {closest(store.root, known)}".strip()
+            others = islice(Path(store.root).parent.glob("*"), MOST_NAMES)
+            hint = f"There is no run there. {closest(store.root, map(str, others))}".strip()
             raise InputError("run", str(out), "a run directory", hint)
     return Run(store)
 

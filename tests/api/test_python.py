@@ -132,6 +132,8 @@ def test_large_steps_warn_of_the_methods_around_the_average_alone():
     transcripts = averages.replace(methods=lf.TranscriptRegression(degree=3))
     assert not any("steps too large" in text for text in cautions(transcripts))
     assert any("not arrived" in text for text in cautions(transcripts.replace(c=0.01)))
+    runs = transcripts.replace(methods=lf.ParallelRuns())
+    assert any("steps too large" in text for text in cautions(runs))
 
 
 def test_summary_rows_and_their_conditions(run):

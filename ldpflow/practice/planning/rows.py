@@ -16,6 +16,7 @@ from itertools import product
 from typing import Any
 
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.transcript import Regression
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.options import PlanOptions
@@ -427,7 +428,7 @@ def arrival_cautions(study: Study) -> list[str]:
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
         lost: list[tuple[int, Arrival]] = []
-        biased = {cell.method.around_average for cell in plan.cells} != {False}
+        biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
             refused = [a for a in found or () if a.refused and (biased or a.verdict != "steps_too_large")]
             if refused:
