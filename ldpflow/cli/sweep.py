@@ -22,7 +22,7 @@ from ldpflow.cli.flags import (
     set_parameters,
 )
 from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_text
-from ldpflow.options import Engine, SweepOptions
+from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
     import ldpflow.run
@@ -80,14 +80,8 @@ def flag_parameters() -> Iterator[Parameter]:
     for name, (panel, placeholder) in OPTIONS.items():
         declared = declarations[name]
         option = declared.metadata
-        kind: Any = str if option["read"] else Engine if name == "engine" else option["kind"]
-        more: dict[str, Any] = {}
-        if kind is int:
-            more["min"] = option["least"]
-            if option["most"] < 1e9:
-                more["max"] = option["most"]
-        if option["shown"] is not None:
-            more["show_default"] = option["shown"]
+        kind: Any = str if option["read"] else Engine if name == "engine" else kind_of(declared)
+        more = {} if option["shown"] is None else {"show_default": option["shown"]}
         names = [f"--{name}"] if kind is bool else []  # without a --no-{name}
         text = option["help"].replace("`address`", "--address")
         shown = flag(*names, metavar=placeholder, help=text, rich_help_panel=panel, **more)
