@@ -284,7 +284,7 @@ WORDS = st.one_of(
 
 
 @settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
