@@ -9,18 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from textwrap import wrap
 from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 from ldpflow.cli.catalogue import catalogue, check_plugin, new
-from ldpflow.cli.flags import FlagCommand, with_plugins
+from ldpflow.cli.flags import FlagCommand, print_wrapped, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
@@ -195,17 +193,6 @@ def print_error(message: str, code: int) -> int:
     """Print a message without what a terminal would obey, and return the exit code."""
     print_wrapped(f"ldpflow: {plain_text(message)}")
     return code
-
-
-def print_wrapped(text: str) -> None:
-    """Print a text on standard error; a terminal breaks its lines between words."""
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        broken = (
-            wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
-        )
-        text = "\n".join("\n".join(lines) for lines in broken)
-    print(text, file=sys.stderr)
 
 
 def print_warning(

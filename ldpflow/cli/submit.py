@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import FlagCommand, StudyName, set_parameters
+from ldpflow.cli.flags import FlagCommand, StudyName, print_wrapped, set_parameters
 from ldpflow.cli.sweep import sweep
 from ldpflow.options import SweepOptions
 
@@ -127,7 +127,7 @@ def submit(
 
     chosen = load_study(study).replace({name: flags[name] for name in DESIGN})
     for warning in [*chosen.left_out(), *chosen.warnings()]:
-        typer.echo(f"warning: {warning}", err=True)
+        print_wrapped(f"warning: {warning}")
     limits = {name: flags[name] for name in LIMITS if flags[name] is not None}
     SweepOptions(**limits)
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in limits.items()]

@@ -19,6 +19,7 @@ from ldpflow.cli.flags import (
     StudyName,
     TableFormat,
     parse_settings,
+    print_wrapped,
     set_parameters,
 )
 from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_text
@@ -199,7 +200,7 @@ def print_note(text: str) -> None:
 
 
 def print_caution(text: str) -> None:
-    typer.echo(f"warning: {text}", err=True)
+    print_wrapped(f"warning: {text}")
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
@@ -269,18 +270,15 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
 def print_troubles(result: RunResult) -> None:
     """Print batches that failed, and why the sweep stopped before its end."""
     for failed in result.failed_batches:
-        typer.echo(f"failed: {failed}", err=True)
+        print_note(f"failed: {failed}")  # it has a command to copy
     if result.failures and result.failed_share == 1.0:
-        typer.echo(
-            f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}", err=True
-        )
+        print_wrapped(f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}")
     if result.stopped is not None:
         done = f"{result.done_replicates:,} of {result.wanted_replicates:,} replicates"
         if result.paths > 1:
             done += f" ({result.complete_paths:,} of {result.paths:,} paths complete)"
-        typer.echo(
-            f"stopped: {result.stopped}; {done} are in {result.out}. Run the same command again to continue.",
-            err=True,
+        print_wrapped(
+            f"stopped: {result.stopped}; {done} are in {result.out}. Run the same command again to continue."
         )
 
 
