@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
 from ldpflow.options import ENGINES, SweepOptions, make_options, with_options
 from ldpflow.run import Run
+from ldpflow.settings import closest
 
 if TYPE_CHECKING:
     from ldpflow.components.intervals.record import Record
@@ -91,7 +92,7 @@ def sweep(
     Run('runs/mine'): 2 cells, 40 replicates
     """
     if executor not in ENGINES:
-        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
+        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}", closest(executor, ENGINES))
     given = make_options(SweepOptions, options, engine=executor)
     run = run_sweep(study, out, given, progress, on_plan, on_engine, on_caution)
     assert run.result is not None
