@@ -316,10 +316,6 @@ OF_A_COMPARISON = (
     "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers", "replicates"
 )  # fmt: skip
 PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
-PlanOptions.__doc__ = f"{PlanOptions.__doc__}\n    Parameters\n    ----------\n" + "".join(
-    f"    {name} : {declared.type}\n        {declared.metadata['help']}\n"
-    for name, declared in PLAN_OPTIONS.items()
-)
 
 
 def list_of(value: Any) -> list[Any]:

@@ -108,16 +108,12 @@ def check_column(name: str, schema: pa.Schema, field: str) -> None:
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
     kind = schema.field(name).type
+    if pa.types.is_integer(kind):  # people write integers as 1e5
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
     try:
-        return pc.field(name).isin(pa.array([to_column_type(v, kind) for v in values], kind))
+        return pc.field(name).isin(pa.array(values, kind))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InputError("where", values, f"values of {name}, which is {kind}") from None
-
-
-def to_column_type(value: Any, kind: pa.DataType) -> Any:
-    """Convert 1e5, as people write integers, for a column of integers."""
-    whole = pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer()
-    return int(value) if whole else value
 
 
 def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:

@@ -266,11 +266,9 @@ def toml_text(settings: dict[str, Any]) -> str:
 
 
 def table_text(title: str, mapping: dict[str, Any]) -> str:
-    return "\n".join([title, *(f"{name} = {axis_text(value)}" for name, value in mapping.items())])
-
-
-def axis_text(value: object) -> str:
-    return literal_text(value[0]) if isinstance(value, list) and len(value) == 1 else literal_text(value)
+    single = {name: v[0] for name, v in mapping.items() if isinstance(v, list) and len(v) == 1}
+    lines = (f"{name} = {literal_text(value)}" for name, value in (mapping | single).items())
+    return "\n".join([title, *lines])
 
 
 def literal_text(value: object) -> str:
