@@ -187,7 +187,8 @@ def compare(
     table = select_rows(compared, where, columns_of(compared, "sort", sort, COMPARISON_HEADINGS))
 
     def make_sheet() -> Sheet:
-        command = all_rows("compare", run, by=by, baseline=baseline, where=where)
+        factor = None if by == "method" else by
+        command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
         sheet = comparison_sheet(table, command, sort is not None)
         return replace(sheet, notes=notes_of(table, where, compared.num_rows))
 
@@ -210,10 +211,11 @@ def explain(
     the coverage. An effect within two MCSE is a dash, and is part of the rest, as is what several effects do
     together. The last column names the main cause: 19% too short.
 
-    --verbose also says what the diagnostics of TR and TR-BM show and what to do.
+    --verbose also says what the diagnostics of TR and TR-BM show and what to do, of a long table for the ten
+    worst cells.
     """
     from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
-    from ldpflow.cli.tables import PLUS_MINUS, print_lines
+    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, print_lines
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
@@ -231,7 +233,10 @@ def explain(
         print_table(table, form, columns, EXPLANATION_HEADINGS, make_sheet, every)
         return
     sheet = make_sheet()
-    for row in sheet.rows:
+    rows = sheet.rows
+    if not every and len(rows) > MOST_ROWS:
+        rows = replace(sheet, command=f"{sheet.command} --verbose").print_chosen(WORST)
+    for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
         print_lines([f"{label or 'The cell'}: {row['explanation']}"])

@@ -30,7 +30,7 @@ Shown = tuple[str, Callable[[Any], str]]
 
 GAP = 2  # characters between columns
 MOST_ROWS = 30
-"""Rows of a table that is printed whole without --all."""
+"""Rows of a table that is printed whole without --all, if the window has as many lines."""
 WORST, LEAST_WORST = 10, 5
 """Rows of a longer table that are printed; the smaller number in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
@@ -79,7 +79,7 @@ class Sheet:
             print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
             print(*(mark + plain_text(note) for note in self.below(self.constants)), sep="\n")
-        elif not every and self.methods and len(self.rows) > MOST_ROWS:
+        elif not every and self.methods and len(self.rows) > most_rows():
             self.show_worst()
         else:
             left = print_fitting(
@@ -101,6 +101,13 @@ class Sheet:
         first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
         return [*([first] if first else []), *self.notes]
 
+    def print_chosen(self, count: int) -> Sequence[Row]:
+        """Choose some rows of a long table, and print a line that says which."""
+        rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
+        which = "first" if self.rank is None else "worst"
+        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
+        return rows[:count]
+
     def show_worst(self) -> None:
         notes, console, count = self.below(self.legend, self.constants), Console(), WORST
         if console.is_terminal:
@@ -110,12 +117,15 @@ class Sheet:
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
         left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
-        rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
-        which = "first" if self.rank is None else "worst"
-        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
-        told = [(t, text) for t, text in self.results if {text(row) for row in rows[:count]} - {"-", "0"}]
-        left += print_fitting(self.settings, told, rows[:count], self.first_to_go, False, self.amounts)
+        rows = self.print_chosen(count)
+        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0"}]
+        left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
         print_lines([*self.left_out(left), *notes])
+
+
+def most_rows() -> int:
+    console = Console()
+    return min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
 
 
 def print_lines(lines: Iterable[str]) -> None:

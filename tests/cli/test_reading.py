@@ -118,6 +118,10 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
     assert typed == shlex.join(["ldpflow", command, str(run_directory), *options])
     whole = ldpflow(*shlex.split(typed)[1:], "--all")
     assert whole.code == 0 and "all: ldpflow" not in whole.out
+    if command == "explain":
+        some, every = (ldpflow(command, run_directory, "--verbose", *more).out for more in ((), ("--all",)))
+        assert [joined(text).count(": Coverage 0.") for text in (some, every)] == [3, 12]
+        assert "--all --verbose" in joined(some)
 
 
 FORMATS = ("csv", "json", "md", "latex")

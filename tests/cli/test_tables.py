@@ -206,6 +206,8 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     lines = capsys.readouterr().out.splitlines()
     (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
     assert least <= worst <= most and (worst == 5 or len(lines) <= height - 2)
+    summary_sheet(long_table().slice(0, 28)).show(every=False)
+    assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)
 
 
 def test_latex_is_for_booktabs():
