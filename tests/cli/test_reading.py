@@ -120,7 +120,7 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
     assert whole.code == 0 and "all: ldpflow" not in whole.out
     if command == "explain":
         some, every = (ldpflow(command, run_directory, "--verbose", *more).out for more in ((), ("--all",)))
-        assert [joined(text).count(": Coverage 0.") for text in (some, every)] == [3, 12]
+        assert [joined(text).count(" MCSE at level 0.9") for text in (some, every)] == [3, 12]
         assert "--all --verbose" in joined(some)
 
 
