@@ -58,7 +58,7 @@ Sort = Annotated[
     typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
 ]
 Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns to show, separated by commas.")
+    list[str] | None, typer.Option(metavar="COLUMN", help="Columns or headings to show, with commas.")
 ]
 
 
