@@ -38,19 +38,17 @@ def split_names(texts: list[str] | None) -> list[str] | None:
 
 
 def columns_of(
-    table: pa.Table, field: str, texts: list[str] | None, headings: Mapping[str, str]
+    columns: Sequence[str], field: str, texts: list[str] | None, headings: Mapping[str, str]
 ) -> list[str]:
     """Columns for names or printed headings, each of which may have a minus before it."""
-    from ldpflow.settings import nearest
+    from ldpflow.results.where import check_column
 
+    known = dict(zip(columns, columns, strict=True)) | {h: c for h, c in headings.items() if c in columns}
     found = []
     for text in split_names(texts) or ():
         name = text.removeprefix("-")
-        if name not in headings and name not in table.column_names:
-            raise InputError(
-                field, name, "a column of the table", nearest(name, [*headings, *table.column_names])
-            )
-        found.append(text.removesuffix(name) + headings.get(name, name))
+        check_column(name, [*known], field)
+        found.append(text.removesuffix(name) + known[name])
     return found
 
 
@@ -65,7 +63,7 @@ def print_table(
     """Print a sheet, or the columns asked for; as CSV and JSON those or all, as they are."""
     from ldpflow.cli.tables import Sheet, column_sheet
 
-    names = columns_of(table, "columns", columns, headings)
+    names = columns_of(table.column_names, "columns", columns, headings)
     if form in (Format.csv, Format.json):
         Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
     elif names:
@@ -139,7 +137,7 @@ def summary(
 
         table = best_rows(opened.store, table)
         kept = [*(f"chosen from {line}" for line in kept), f"{HOLDS_RULE} {BEST_OF_MANY}"]
-    table = select_rows(table, sort=columns_of(table, "sort", sort, SUMMARY_HEADINGS))
+    table = select_rows(table, sort=columns_of(table.column_names, "sort", sort, SUMMARY_HEADINGS))
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
@@ -184,7 +182,7 @@ def compare(
     from ldpflow.run import open_run
 
     compared = open_run(run).compare(by, baseline)
-    table = select_rows(compared, where, columns_of(compared, "sort", sort, COMPARISON_HEADINGS))
+    table = select_rows(compared, where, columns_of(compared.column_names, "sort", sort, COMPARISON_HEADINGS))
 
     def make_sheet() -> Sheet:
         factor = None if by == "method" else by
@@ -221,8 +219,8 @@ def explain(
 
     opened = open_run(run)
     total = opened.summary()
-    known = EXPLANATION_HEADINGS | {name: name for name in EXPLANATION_HEADINGS.values()}
-    table = opened.explain(where, columns_of(total, "sort", sort, known))
+    known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
+    table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
 
     def make_sheet() -> Sheet:
         sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)

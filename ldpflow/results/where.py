@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
-from ldpflow.settings import nearest
+from ldpflow.settings import closest, nearest
 from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
 """Largest number of values of a column that an error lists. Of more it names the ends."""
+MOST_NAMED = 40
+"""Largest number of columns that an error lists."""
 MOST_LOOKED = 100_000
 """Rows of a part that are searched for these values."""
 
@@ -68,13 +70,13 @@ def select_rows(
     if sort:
         order = []
         for name in read_names(sort, "sort"):
-            check_column(name.removeprefix("-"), table.schema, "sort")
+            check_column(name.removeprefix("-"), table.column_names, "sort")
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
         names = read_names(columns, "columns")
         for name in names:
-            check_column(name, table.schema, "columns")
+            check_column(name, table.column_names, "columns")
         table = table.select(names)
     return table
 
@@ -101,9 +103,11 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
     return list(found)
 
 
-def check_column(name: str, schema: pa.Schema, field: str) -> None:
-    if name not in schema.names:
-        raise InputError(field, name, "a column of the table", nearest(name, schema.names))
+def check_column(name: str, names: Sequence[str], field: str) -> None:
+    if name not in names:
+        hint = closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
+        allowed = "a column of the table"
+        raise InputError(field, name, allowed, hint or "docs/tables.md lists all columns.")
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
@@ -127,7 +131,7 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
             pairs = zip([left, *others], ops, others, strict=False)
             return reduce(operator.and_, [compare(*pair, schema) for pair in pairs])
         case ast.Name(id=name):
-            check_column(name, schema, "where")
+            check_column(name, schema.names, "where")
             if pa.types.is_boolean(schema.field(name).type):
                 return pc.field(name)
     raise TypeError
@@ -139,7 +143,7 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
     if not isinstance(named, ast.Name):
         raise TypeError
     name = named.id
-    check_column(name, schema, "where")
+    check_column(name, schema.names, "where")
     if isinstance(other, ast.Name):
         raise InputError("where", other.id, f"a value of {name}", f"Text is in quotes: '{other.id}'.")
     value = ast.literal_eval(other)
@@ -190,7 +194,7 @@ def stored_rows(
     for table in iterate_rows(store):
         chosen = None if where is None else condition(where, table.schema)
         for name, value in settings.items():
-            check_column(name, table.schema, name)
+            check_column(name, table.column_names, name)
             values = value if isinstance(value, (list, tuple)) else [value]
             among = is_among(name, values, table.schema)
             chosen = among if chosen is None else chosen & among

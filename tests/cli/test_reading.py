@@ -184,6 +184,7 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     assert [line.split() for line in shown.out.splitlines()[2:]] == [["300", "SN"]] * 2
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
+    assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"
     for flag, name, hint in (("--columns", "pears", "pairs"), ("--sort", "lenght ratio", "length ratio")):
         refused = ldpflow("compare", run_directory, flag, name)
         assert refused.code == 2 and f"{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
