@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -31,7 +32,7 @@ Shown = tuple[str, Callable[[Any], str]]
 GAP = 2  # characters between columns
 MOST_ROWS = 30
 """Rows of a table that is printed whole without --all, if the window has as many lines."""
-WORST, LEAST_WORST = 10, 5
+WORST, LEAST_WORST = 10, 4
 """Rows of a longer table that are printed; the smaller number in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
@@ -111,8 +112,10 @@ class Sheet:
     def show_worst(self) -> None:
         notes, console, count = self.below(self.legend, self.constants), Console(), WORST
         if console.is_terminal:
-            # Seven: three lines of headings, two lines between, the line that a sweep ends with, prompt.
-            used = sum(-(-len(note) // console.width) for note in notes) + len(self.methods) + 7
+            titles = (self.methods[0], dict(self.results))
+            heads = sum(1 + any("\n" in title for title in each) for each in titles)
+            # Four: two lines between, the line that a sweep ends with, prompt.
+            used = sum(len(wrap(note, console.width)) for note in notes) + len(self.methods) + heads + 4
             count = min(WORST, max(LEAST_WORST, console.height - used))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
