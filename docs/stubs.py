@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import types
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import ldpflow
-from ldpflow.practice.planning import PlanOptions
 from ldpflow.settings import Settings, bare_type
 
 FILE = Path(ldpflow.__file__).with_suffix(".pyi")
@@ -20,13 +20,18 @@ A component takes a value or a list of values for every setting, and checks them
 # fmt: off
 # ruff: noqa: E401, E501, I001
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.engine.loop import Planned
 '''
+
+TAKING_OPTIONS = ("plan", "sweep")
+"""Functions whose options are declared elsewhere."""
 
 ALIASES = """
 __version__: str
@@ -49,16 +54,23 @@ def page() -> str:
         f"from {module} import {', '.join(f'{name} as {name}' for name in sorted(names))}"
         for module, names in sorted(exported.items())
     ]
-    lines = [line.removesuffix(", plan as plan") for line in lines]
+    for name in TAKING_OPTIONS:
+        lines = [re.sub(rf"(, )?\b{name} as {name}\b", "", line) for line in lines]
     lines.append(f"import {', '.join(sorted({kind.__module__ for kind in kinds}))}")
-    return (
-        HEAD + "\n".join(lines) + "\n" + ALIASES + "\n" + "\n".join([plan(), *map(component, kinds)]) + "\n"
-    )
+    defined = [*map(function, TAKING_OPTIONS), *map(component, kinds)]
+    return HEAD + "\n".join(lines) + "\n" + ALIASES + "\n" + "\n".join(defined) + "\n"
 
 
-def plan() -> str:
-    options = ", ".join(f"{field.name}: {field.type} = {field.default!r}" for field in fields(PlanOptions))
-    return f"def plan(study: Study | str | None = None, *, {options}) -> Plan: ..."
+def function(name: str) -> str:
+    """A function with its options as arguments."""
+    signature = inspect.signature(getattr(ldpflow, name))
+    arguments = []
+    for given in signature.parameters.values():
+        if given.kind is given.KEYWORD_ONLY and "*" not in arguments:
+            arguments.append("*")
+        default = "" if given.default is given.empty else f" = {given.default!r}"
+        arguments.append(f"{given.name}: {given.annotation}{default}")
+    return f"def {name}({', '.join(arguments)}) -> {signature.return_annotation}: ..."
 
 
 def component(kind: type[Settings]) -> str:

@@ -5,12 +5,14 @@ A component takes a value or a list of values for every setting, and checks them
 # fmt: off
 # ruff: noqa: E401, E501, I001
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.engine.loop import Planned
 from ldpflow.components.algorithms import Algorithm as Algorithm
 from ldpflow.components.algorithms.algorithm import DecayingSteps as DecayingSteps
 from ldpflow.components.intervals import IntervalMethod as IntervalMethod
@@ -28,14 +30,15 @@ from ldpflow.practice.transcripts.reading import Transcript as Transcript
 from ldpflow.run import Run as Run, open_run as open_run
 from ldpflow.study import Study as Study, bundled_studies as bundled_studies
 from ldpflow.study.plugins import load_plugin as load_plugin, register as register
-from ldpflow.sweeps import simulate as simulate, sweep as sweep
+from ldpflow.sweeps import simulate as simulate
 import ldpflow.components.algorithms.budget_split, ldpflow.components.algorithms.dp_ambssgd, ldpflow.components.algorithms.dp_gd, ldpflow.components.algorithms.dp_nsgd, ldpflow.components.algorithms.dp_nsgd_reduced, ldpflow.components.algorithms.ldp_sgd, ldpflow.components.algorithms.minibatch_sgd, ldpflow.components.algorithms.sufficient_statistics, ldpflow.components.intervals.bootstrap, ldpflow.components.intervals.counts, ldpflow.components.intervals.nested, ldpflow.components.intervals.parallel_runs, ldpflow.components.intervals.transcript, ldpflow.components.intervals.variance, ldpflow.components.mechanisms.cells, ldpflow.components.mechanisms.clipped_gaussian, ldpflow.components.mechanisms.deployed_response, ldpflow.components.mechanisms.gaussian, ldpflow.components.mechanisms.laplace, ldpflow.components.mechanisms.none, ldpflow.components.mechanisms.randomized_response, ldpflow.components.problems.least_squares, ldpflow.components.problems.linear_regression, ldpflow.components.problems.logistic_regression, ldpflow.components.problems.nonconvex_logistic, ldpflow.components.problems.quadratic, ldpflow.components.problems.quantile, ldpflow.components.problems.quantile_regression, ldpflow.components.problems.robust_regression, ldpflow.components.problems.sigmoid_loss, ldpflow.components.protocols.histograms, ldpflow.components.protocols.rounds
 
 __version__: str
 _T = TypeVar("_T")
 Axis = _T | Sequence[_T] | NDArray[np.generic]
 
-def plan(study: Study | str | None = None, *, pilot: Any = None, column: str | None = None, count_column: str | None = None, missing: str | None = None, missing_value: float | Sequence[float] | None = None, jitter: float | None = None, transform: str | None = None, edges: Sequence[float] | None = None, bounds: Sequence[float] | None = None, tau: float | Sequence[float] | None = None, epsilon: float | Sequence[float] | None = None, n: float | Sequence[float] | None = None, level: float | Sequence[float] | None = None, length: float | None = None, half_width: float | Sequence[float] | None = None, response_rate: float | None = None, difference: float | None = None, power: float = 0.8, seed: int = 0, compare: bool = False, range: tuple[float, float] | None = None, scale_guess: float | None = None, rounds_max: int | None = None, bits_max: float | None = None, liars: float | None = None, answer_below: float | None = None, answer_above: float | None = None, answers: int | None = None, replicates: int | None = None) -> Plan: ...
+def plan(study: Study | str | os.PathLike[str] | None = None, *, pilot: Any = None, column: str | None = None, count_column: str | None = None, missing: str | None = None, missing_value: float | Sequence[float] | None = None, jitter: float | None = None, transform: str | None = None, edges: Sequence[float] | None = None, bounds: Sequence[float] | None = None, tau: float | Sequence[float] | None = None, epsilon: float | Sequence[float] | None = None, n: float | Sequence[float] | None = None, level: float | Sequence[float] | None = None, length: float | None = None, half_width: float | Sequence[float] | None = None, response_rate: float | None = None, difference: float | None = None, power: float = 0.8, seed: int = 0, compare: bool = False, range: tuple[float, float] | None = None, scale_guess: float | None = None, rounds_max: int | None = None, bits_max: float | None = None, liars: float | None = None, answer_below: float | None = None, answer_above: float | None = None, answers: int | None = None, replicates: int | None = None) -> Plan: ...
+def sweep(study: Study | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, executor: str = 'auto', allow_failures: bool = False, progress: bool | None = None, on_plan: Callable[[list[Planned]], None] | None = None, on_engine: Callable[[str], None] | None = None, on_caution: Callable[[str], None] | None = None, address: str | None = None, num_cpus: int | None = None, nice: int | None = None, keep_ray: bool = False, fresh: bool = False, target_mcse: float | None = None, target_length: float | None = None, min_replicates: int | None = None, max_replicates: int | None = None, max_time: str | float | None = None, max_memory: str | float | None = None, max_in_flight: int | None = None, retries: int = 3, verbose: bool = False) -> Run: ...
 class LeastSquares(ldpflow.components.problems.least_squares.LeastSquares):
     def __init__(self, *, d: Axis[int] = 10, kappa: Axis[float] = 1.0, eigenvalues: Axis[tuple[float, ...] | None] = None, norm: Axis[float] = 1.0, coefficients: Axis[tuple[float, ...] | None] = None, sigma: Axis[float] = 1.0, design: Axis[Literal['normal', 'uniform', 'rademacher', 'laplace']] = 'normal', errors: Axis[Literal['normal', 'uniform', 'rademacher', 'laplace']] = 'normal', file: Axis[str | None] = None, target: Axis[str | None] = None, features: Axis[tuple[str, ...] | None] = None, sha256: Axis[str | None] = None) -> None: ...
 class LinearRegression(ldpflow.components.problems.linear_regression.LinearRegression):

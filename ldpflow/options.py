@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from inspect import Parameter, signature
+from typing import Any, TypeVar
 
 from ldpflow.errors import InputError
 
@@ -49,27 +50,29 @@ def read_bytes(text: str) -> int:
     return int(size)
 
 
+Rule = tuple[str, Callable[[Any], bool]]
+"""Allowed values in words, and as a function."""
+
+COUNT = "a whole number above 0"
+WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
+POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
+SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
+INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
+FLAG: Rule = "True or False", lambda x: True
+
+KINDS: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": bool}
+"""Types of sweep options by the first word of the annotation."""
+
+
 def option(
-    default: Any,
-    kind: type[Any],
-    allowed: str,
     help: str,
-    *,
-    least: float = float("-inf"),
-    most: float = float("inf"),
+    rule: Rule | None = None,
+    default: Any = None,
     read: Callable[[str], Any] | None = None,
     shown: str | None = None,
 ) -> Any:
-    """Declare a field of :class:`SweepOptions`.
-
-    ``allowed``: allowed values as text. ``least``, ``most``: inclusive bounds of a number. ``read``: parser
-    of a text. ``shown``: text for a default of None.
-    """
-    bounds = {"kind": kind, "allowed": allowed, "least": least, "most": most, "read": read}
-    return field(default=default, metadata={"help": help, "shown": shown, **bounds})
-
-
-COUNT = "a whole number above 0"
+    """Declare an option. ``read``: parser of a text. ``shown``: text for a default of None."""
+    return field(default=default, metadata={"help": help, "rule": rule, "read": read, "shown": shown})
 
 
 @dataclass(frozen=True)
@@ -83,61 +86,54 @@ class SweepOptions:
     """
 
     engine: str = option(
-        "auto", str, f"one of {', '.join(ENGINES)}", "auto: threads, or Ray for more than a minute of work."
+        "auto: threads, or Ray for more than a minute of work.",
+        (f"one of {', '.join(ENGINES)}", lambda x: x in ENGINES),
+        "auto",
     )
     address: str | None = option(
-        None, str, "auto or HOST:6379", "Ray cluster to join: auto, or HOST:6379; see submit for HTTP."
+        "Ray cluster to join: auto, or HOST:6379; see submit for HTTP.", ("auto or HOST:6379", lambda x: True)
     )
     num_cpus: int | None = option(
-        None, int, COUNT, "Cores for a local Ray; with `address`, cores to ask for.",
-        least=1, shown="all",
-    )  # fmt: skip
+        "Cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
+    )
     nice: int | None = option(
-        None, int, "a whole number from 0 to 19",
-        "Niceness of a local Ray's workers; 0 shares a busy machine equally.", least=0, most=19, shown="15",
-    )  # fmt: skip
-    keep_ray: bool = option(
-        False, bool, "True or False", "Leave a local Ray running; it ends with the process."
+        "Niceness of a local Ray's workers; 0 shares a busy machine equally.",
+        ("a whole number from 0 to 19", lambda x: 0 <= x <= 19),
+        shown="15",
     )
-    fresh: bool = option(False, bool, "True or False", "Move an old run aside and start over.")
+    keep_ray: bool = option("Leave a local Ray running; it ends with the process.", FLAG, False)
+    fresh: bool = option("Move an old run aside and start over.", FLAG, False)
     target_mcse: float | None = option(
-        None, float, "a number in (0, 0.25]", "Replicates until every coverage has this MCSE.",
-        least=5e-324, most=0.25,
-    )  # fmt: skip
-    target_length: float | None = option(
-        None, float, "a number in (0, 1]", "Replicates until every mean length has this relative MCSE.",
-        least=5e-324, most=1.0,
-    )  # fmt: skip
-    min_replicates: int | None = option(
-        None, int, COUNT, "With a target: the fewest replicates.", least=1, shown="256"
+        "Replicates until every coverage has this MCSE.", ("a number in (0, 0.25]", lambda x: 0 < x <= 0.25)
     )
-    max_replicates: int | None = option(
-        None, int, COUNT, "With a target: the most replicates.", least=1, shown="100000"
-    )
+    target_length: float | None = option("Replicates until every mean length has this relative MCSE.", SHARE)
+    min_replicates: int | None = option("With a target: the fewest replicates.", WHOLE, shown="256")
+    max_replicates: int | None = option("With a target: the most replicates.", WHOLE, shown="100000")
     max_time: float | None = option(
-        None, float, "seconds above 0, or a time such as 45m or 1h30m",
-        "Stop after this time: 90s, 45m, 2h, 1h30m.", least=5e-324, read=read_seconds,
-    )  # fmt: skip
+        "Stop after this time: 90s, 45m, 2h, 1h30m.",
+        ("seconds above 0, or a time such as 45m or 1h30m", lambda x: x > 0),
+        read=read_seconds,
+    )
     max_memory: float | None = option(
-        None, float, "bytes above 0, or a size such as 8G", "Stop above this memory, Ray included: 8G.",
-        least=5e-324, read=read_bytes,
-    )  # fmt: skip
+        "Stop above this memory, Ray included: 8G.",
+        ("bytes above 0, or a size such as 8G", lambda x: x > 0),
+        read=read_bytes,
+    )
     max_in_flight: int | None = option(
-        None, int, COUNT, "Most batches under way at a time, on Ray.", least=1, shown="twice the cores"
+        "Most batches under way at a time, on Ray.", WHOLE, shown="twice the cores"
     )
     retries: int = option(
-        3, int, "a whole number from 0 to 1000", "How often to repeat a batch whose worker died.",
-        least=0, most=1000,
-    )  # fmt: skip
-    verbose: bool = option(False, bool, "True or False", "Show Ray's own log.")
+        "How often to repeat a batch whose worker died.",
+        ("a whole number from 0 to 1000", lambda x: 0 <= x <= 1000),
+        3,
+    )
+    verbose: bool = option("Show Ray's own log.", FLAG, False)
 
     def __post_init__(self) -> None:
         for declared in fields(self):
             given = getattr(self, declared.name)
             if given is not None or declared.default is not None:
                 object.__setattr__(self, declared.name, option_value(declared, given))
-        if self.engine not in ENGINES:
-            raise InputError("engine", self.engine, f"one of {', '.join(ENGINES)}")
         if self.engine in ("serial", "threads") and self.address is not None:
             raise InputError("address", self.address, f"nothing where `engine` is {self.engine}")
         if self.target_mcse is None and self.target_length is None:
@@ -150,11 +146,14 @@ class SweepOptions:
         return self.target_mcse is not None or self.target_length is not None
 
 
+def kind_of(declared: Field[Any]) -> type[Any]:
+    """Type of a sweep option."""
+    return KINDS[str(declared.type).partition(" ")[0]]
+
+
 def option_value(declared: Field[Any], given: object) -> Any:
     """Check an option. Convert NumPy's types, texts and whole floats."""
-    kind, allowed, least, most, read = (
-        declared.metadata[name] for name in ("kind", "allowed", "least", "most", "read")
-    )
+    kind, read, (allowed, suits) = kind_of(declared), declared.metadata["read"], declared.metadata["rule"]
     value: Any = given
     if getattr(given, "ndim", None) == 0:
         value = value.item()
@@ -164,81 +163,105 @@ def option_value(declared: Field[Any], given: object) -> Any:
         value = int(value)
     if kind is float and type(value) is int:
         value = float(value)
-    if type(value) is not kind or (kind in (int, float) and not least <= value <= most):
+    if type(value) is not kind or not suits(value):
         raise InputError(declared.name, given, allowed)
     return value
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Function]:
+    """Give a function of ``**options`` the signature of declared options, and their help for {options}."""
+
+    def declare(function: Function) -> Function:
+        own = signature(function)
+        parameters = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        entries = []
+        for declared in fields(kind):
+            if declared.name not in left_out:
+                details = declared.metadata
+                annotation = f"str | {declared.type}" if details["read"] else declared.type
+                keyword = Parameter(declared.name, Parameter.KEYWORD_ONLY, default=declared.default)
+                parameters.append(keyword.replace(annotation=annotation))
+                default = f" Default: {details['shown']}." if details["shown"] else ""
+                entries.append(f"    {declared.name} : {annotation}\n        {details['help']}{default}\n")
+        function.__doc__ = str(function.__doc__).replace("    {options}\n", "".join(entries))
+        function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def make_options(kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
+    """Options of a kind, of which the caller gives its ``own``; an unknown name is refused."""
+    names = [declared.name for declared in fields(kind) if declared.name not in own]
+    for name, value in given.items():
+        if name not in names:
+            raise InputError(name, value, f"one of {', '.join(names)}")
+    return kind(**given, **own)
+
+
 MOST_USERS = 10**12
-Rule = tuple[str, Callable[[Any], bool]]
-WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
-POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
-SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
-INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 USERS: Rule = f"an integer in [1, {MOST_USERS:g}]", lambda x: 1 <= x <= MOST_USERS and x == int(x)
-
-
-def plan_option(help: str, rule: Rule | None = None, default: Any = None) -> Any:
-    """Declare a field of :class:`PlanOptions`; ``rule``: its numbers in words, and as a function."""
-    return field(default=default, metadata={"help": help, "rule": rule})
 
 
 @dataclass(frozen=True)
 class PlanOptions:
     """Options of :func:`ldpflow.plan`, whose help describes them."""
 
-    pilot: Any = plan_option(  # noqa: RUF009
+    pilot: Any = option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
-    column: str | None = plan_option("Its column; not needed if it alone has numbers, or mostly numbers.")
-    count_column: str | None = plan_option("Column with the number of records of each value, one by default.")
-    missing: str | None = plan_option("drop: leave out records without a value; otherwise they are an error.")
-    missing_value: float | Sequence[float] | None = plan_option(
+    column: str | None = option("Its column; not needed if it alone has numbers, or mostly numbers.")
+    count_column: str | None = option("Column with the number of records of each value, one by default.")
+    missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
+    missing_value: float | Sequence[float] | None = option(
         "Number that stands for no value, such as -1 or 9999: left out. There may be several."
     )
-    jitter: float | None = plan_option("Width of the noise that users add to their value.")
-    transform: str | None = plan_option(
+    jitter: float | None = option("Width of the noise that users add to their value.")
+    transform: str | None = option(
         "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
     )
-    edges: Sequence[float] | None = plan_option(
+    edges: Sequence[float] | None = option(
         "Increasing numbers between which the scale is linear, in the place of `transform`.",
         ("a finite number", math.isfinite),
     )
-    bounds: Sequence[float] | None = plan_option("Public bounds of the values.")
-    tau: float | Sequence[float] | None = plan_option("Level of the quantile. *", INSIDE)
-    epsilon: float | Sequence[float] | None = plan_option("Privacy budget. *", POSITIVE)
-    n: float | Sequence[float] | None = plan_option("Users. *", USERS)
-    level: float | Sequence[float] | None = plan_option("Nominal coverage. *", INSIDE)
-    length: float | None = plan_option("Length wanted: n at each epsilon, epsilon at each n.", POSITIVE)
-    half_width: float | Sequence[float] | None = plan_option(
+    bounds: Sequence[float] | None = option("Public bounds of the values.")
+    tau: float | Sequence[float] | None = option("Level of the quantile. *", INSIDE)
+    epsilon: float | Sequence[float] | None = option("Privacy budget. *", POSITIVE)
+    n: float | Sequence[float] | None = option("Users. *", USERS)
+    level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
+    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", POSITIVE)
+    half_width: float | Sequence[float] | None = option(
         "As a half width; with `compare` one for each `tau`, or one for all.", POSITIVE
     )
-    response_rate: float | None = plan_option("Share of invited users who answer: invitations.", SHARE)
-    difference: float | None = plan_option("Difference of two groups to detect: users per group.", POSITIVE)
-    power: float = plan_option("Probability of detecting the difference.", INSIDE, 0.8)
-    seed: int = plan_option("Seed of the resampled pilots.", default=0)
-    compare: bool = plan_option(
+    response_rate: float | None = option("Share of invited users who answer: invitations.", SHARE)
+    difference: float | None = option("Difference of two groups to detect: users per group.", POSITIVE)
+    power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
+    seed: int = option("Seed of the resampled pilots.", default=0)
+    compare: bool = option(
         "Compare all protocols for all quantiles, of a study, a pilot or bounds, from the same users.",
         default=False,
     )
-    range: tuple[float, float] | None = plan_option(
+    range: tuple[float, float] | None = option(
         "Public range of the values; that of the study's protocols, or the bounds, by default.",
         ("two finite numbers", math.isfinite),
     )
-    scale_guess: float | None = plan_option("Public guess of the law's scale, for the bins.", POSITIVE)
-    rounds_max: int | None = plan_option("Warn above this many rounds.", WHOLE)
-    bits_max: float | None = plan_option("Warn above this many bits per user.", POSITIVE)
-    liars: float | None = plan_option(
+    scale_guess: float | None = option("Public guess of the law's scale, for the bins.", POSITIVE)
+    rounds_max: int | None = option("Warn above this many rounds.", WHOLE)
+    bits_max: float | None = option("Warn above this many bits per user.", POSITIVE)
+    liars: float | None = option(
         "Share of users who send the worst possible report; .01 with a pilot or bounds.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
     )
-    answer_below: float | None = plan_option("Response rate of users with values up to the quantile.", SHARE)
-    answer_above: float | None = plan_option("Response rate of users with values above it.", SHARE)
-    answers: int | None = plan_option(
+    answer_below: float | None = option("Response rate of users with values up to the quantile.", SHARE)
+    answer_above: float | None = option("Response rate of users with values above it.", SHARE)
+    answers: int | None = option(
         "Answers per user; the budget is split between them.",
         ("an integer in [1, 64]", lambda x: isinstance(x, int) and 1 <= x <= 64),
     )
-    replicates: int | None = plan_option("Replicates of every simulation of a comparison.", WHOLE)
+    replicates: int | None = option("Replicates of every simulation of a comparison.", WHOLE)
 
     def __post_init__(self) -> None:
         if self.length is not None and self.half_width is not None:
@@ -300,10 +323,6 @@ OF_A_COMPARISON = (
     "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers", "replicates"
 )  # fmt: skip
 PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
-PlanOptions.__doc__ = f"{PlanOptions.__doc__}\n    Parameters\n    ----------\n" + "".join(
-    f"    {name} : {declared.type}\n        {declared.metadata['help']}\n"
-    for name, declared in PLAN_OPTIONS.items()
-)
 
 
 def list_of(value: Any) -> list[Any]:

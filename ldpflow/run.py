@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 Names = str | Sequence[str] | None
+MOST_NAMES = 1000
+"""Largest number of names that are compared with that of an absent run."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -49,7 +53,9 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     store = RunStore(out)
     with store.named_errors():
         if not store.holds_run():
-            raise InputError("run", str(out), "a run directory", "There is no run there.")
+            others = islice(Path(store.root).parent.glob("*"), MOST_NAMES)
+            hint = f"There is no run there. {closest(store.root, map(str, others))}".strip()
+            raise InputError("run", str(out), "a run directory", hint)
     return Run(store)
 
 
@@ -116,8 +122,8 @@ class Run:
     >>> rows = run.rows(method="SN", columns=["epsilon", "law", "covered", "length"])
     >>> rows.to_pandas().groupby(["epsilon", "law"])["covered"].size().to_dict()
     {(1.0, 'normal'): 40}
-    >>> run.compare(by="method", baseline="SN")["vs"].to_pylist()
-    ['SN']
+    >>> run.compare(by="method", baseline="SN", short=True).column_names[:4]
+    ['n', 'method', 'vs', 'coverage_difference']
     >>> run.explain(short=True).num_rows, run.trajectories().num_rows, run.verify().passed
     (2, 0, False)
     >>> run.replay(replicate=7), run.check()
@@ -256,7 +262,9 @@ class Run:
                 table = stored_trajectory_summary(self.store, damaged="refuse")
         return select_rows(table, where, sort, columns)
 
-    def compare(self, by: str = "method", baseline: str | None = None) -> pa.Table:
+    def compare(
+        self, by: str = "method", baseline: str | None = None, where: str | None = None, short: bool = False
+    ) -> pa.Table:
         """Compare cells with a baseline, paired by replicate.
 
         Parameters
@@ -265,6 +273,11 @@ class Run:
             Factor to compare: ``method``, ``mechanism``, ``algorithm``, or one of their settings.
         baseline : str, optional
             Value to compare with. Default: the first one.
+        where : str, optional
+            A condition on the columns of the comparison.
+        short : bool
+            Only the settings that differ between rows, ``vs``, the difference of coverages, the ratio of
+            lengths, and the number of pairs.
 
         Returns
         -------
@@ -272,10 +285,13 @@ class Run:
             Settings of the two cells, ``vs``, the difference of coverages with McNemar's standard error,
             the ratio of mean lengths with that of the delta method, and pair counts.
         """
-        from ldpflow.results.comparison import stored_comparisons
+        from ldpflow.results.arena import short_rows
+        from ldpflow.results.comparison import SHORT, stored_comparisons
+        from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
-            return stored_comparisons(self.store, by, baseline)
+            table = select_rows(stored_comparisons(self.store, by, baseline), where)
+        return short_rows(table, SHORT, "vs") if short else table
 
     def explain(self, where: str | None = None, sort: Names = None, short: bool = False) -> pa.Table:
         """Explain why coverage differs from nominal, as a sum of effects.
@@ -283,7 +299,7 @@ class Run:
         Parameters
         ----------
         where, sort
-            As of :meth:`summary`.
+            As of :meth:`summary`; the columns of the explanation sort too.
         short : bool
             Only the settings that differ between rows, the effects without their errors, both coverages,
             ``level_state`` and ``cause``.
@@ -299,10 +315,15 @@ class Run:
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.explanation import SHORT, explain
+        from ldpflow.results.where import select_rows
 
-        summary = self.summary(where, sort)
+        summary = self.summary(where)
         with self.store.named_errors():
             table = explain(self.store, summary)
+        names = table.column_names
+        for name in (name for name in summary.column_names if name not in names):
+            table = table.append_column(name, summary[name])
+        table = select_rows(table, sort=sort).select(names)
         return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:

@@ -421,8 +421,10 @@ def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
     return item in (int, float), vector
 
 
-def plain_values(value: object) -> object:
+def plain_values(value: Any) -> Any:
     """Convert tuples and NumPy's numbers and arrays to lists and numbers, as in a study file."""
+    if isinstance(value, Mapping):
+        return {name: plain_values(own) for name, own in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value

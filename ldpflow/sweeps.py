@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
-from ldpflow.options import ENGINES, SweepOptions
+from ldpflow.options import ENGINES, SweepOptions, make_options, with_options
 from ldpflow.run import Run
+from ldpflow.settings import closest
 
 if TYPE_CHECKING:
     from ldpflow.components.intervals.record import Record
@@ -24,30 +25,18 @@ CAUTION_LINES = 6
 """Largest number of lines about paths that do not arrive."""
 
 
+@with_options(SweepOptions, "engine")
 def sweep(
     study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
     executor: str = "auto",
-    address: str | None = None,
-    num_cpus: int | None = None,
-    target_mcse: float | None = None,
-    target_length: float | None = None,
-    min_replicates: int | None = None,
-    max_replicates: int | None = None,
-    max_time: str | float | None = None,
-    max_memory: str | int | None = None,
-    max_in_flight: int | None = None,
-    nice: int | None = None,
-    keep_ray: bool = False,
-    retries: int = 3,
-    fresh: bool = False,
     allow_failures: bool = False,
     progress: bool | None = None,
-    verbose: bool = False,
     on_plan: Callable[[list[Planned]], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> Run:
     """Compute the missing replicates of a study and its summary.
 
@@ -64,33 +53,11 @@ def sweep(
     executor : {"auto", "threads", "ray", "serial"}
         ``threads``: a thread per core of this process; ``ray``: Ray tasks on all cores or a cluster;
         ``serial``: one thread; ``auto``: Ray with an address or for work of minutes, else threads.
-    address : str, optional
-        A Ray cluster to join: ``auto`` or ``HOST:6379``.
-    num_cpus : int, optional
-        Threads, or cores of the local Ray; with an address, cores to ask the cluster for.
-    target_mcse, target_length : float, optional
-        Add replicates until every coverage has this MCSE, or every mean length this relative one.
-    min_replicates, max_replicates : int, optional
-        Bounds on the replicates if there is a target. Default: 256 and 100,000.
-    max_time, max_memory : str or number, optional
-        Stop in order after this time (``"1h30m"``, or seconds), or above this much memory (``"8G"``, or
-        bytes).
-    max_in_flight : int, optional
-        Batches submitted and not yet stored. Default: twice the cores.
-    nice : int, optional
-        Niceness of the workers of a local Ray, 0 to 19. Default: 15, so that other programs go first.
-    keep_ray : bool
-        Leave a local Ray running for another sweep. It ends with this process.
-    retries : int
-        Retries of a batch by Ray after its worker died.
-    fresh : bool
-        Move an old run aside and start over.
+    {options}
     allow_failures : bool
         Return a run even if batches failed. They are listed in ``run.result.failed_batches``.
     progress : bool, optional
         Show a live display. Default: in a notebook.
-    verbose : bool
-        Print Ray's log lines.
     on_plan : callable, optional
         Called once, before the first batch, with the stored and the missing replicates.
     on_engine : callable, optional
@@ -125,25 +92,9 @@ def sweep(
     Run('runs/mine'): 2 cells, 40 replicates
     """
     if executor not in ENGINES:
-        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}")
-    options = SweepOptions(
-        engine=executor,
-        address=address,
-        num_cpus=num_cpus,
-        target_mcse=target_mcse,
-        target_length=target_length,
-        min_replicates=min_replicates,
-        max_replicates=max_replicates,
-        max_time=max_time,  # type: ignore[arg-type]  # a text is read
-        max_memory=max_memory,  # type: ignore[arg-type]
-        max_in_flight=max_in_flight,
-        nice=nice,
-        keep_ray=keep_ray,
-        retries=retries,
-        fresh=fresh,
-        verbose=verbose,
-    )
-    run = run_sweep(study, out, options, progress, on_plan, on_engine, on_caution)
+        raise InputError("executor", executor, f"one of {', '.join(ENGINES)}", closest(executor, ENGINES))
+    given = make_options(SweepOptions, options, engine=executor)
+    run = run_sweep(study, out, given, progress, on_plan, on_engine, on_caution)
     assert run.result is not None
     if run.result.failed_batches and not allow_failures:
         raise SweepFailed(run.result)

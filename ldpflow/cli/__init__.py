@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from ldpflow.cli.catalogue import catalogue, check_plugin, new
-from ldpflow.cli.flags import FlagCommand, with_plugins
+from ldpflow.cli.flags import FlagCommand, print_wrapped, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
@@ -191,7 +191,7 @@ def directory_exists() -> bool:
 
 def print_error(message: str, code: int) -> int:
     """Print a message without what a terminal would obey, and return the exit code."""
-    print(f"ldpflow: {plain_text(message)}", file=sys.stderr)
+    print_wrapped(f"ldpflow: {plain_text(message)}")
     return code
 
 
@@ -205,4 +205,4 @@ def print_warning(
 ) -> None:
     """Print a warning on one line; of other packages only warnings for users."""
     if issubclass(category, UserWarning):
-        print(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}", file=sys.stderr)
+        print_wrapped(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}")

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import wraps
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -55,7 +58,7 @@ Sort = Annotated[
     typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
 ]
 Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns to show, separated by commas.")
+    list[str] | None, typer.Option(metavar="COLUMN", help="Columns or headings to show, with commas.")
 ]
 
 
@@ -185,3 +188,14 @@ def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
             raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE")
         found[name.strip()] = [value.strip() for value in values.split(",")]
     return found
+
+
+def print_wrapped(text: str) -> None:
+    """Print a text on standard error; a terminal breaks its lines between words."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        broken = (
+            wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+        )
+        text = "\n".join("\n".join(lines) for lines in broken)
+    print(text, file=sys.stderr)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress
+from rich.console import Console, Group
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from ldpflow.columns import distinguishing_columns, short
@@ -45,7 +48,8 @@ def reporter(
         yield update_every(1.0 / DRAWN_PER_SECOND, state, draw)
         draw()
     elif console.is_terminal and not console.is_dumb_terminal:
-        with Bar(state, console):
+        drawn = partial(drawing, state, console)
+        with Live(get_renderable=drawn, console=console, transient=True, refresh_per_second=DRAWN_PER_SECOND):
             yield state.take
     else:
         yield update_every(
@@ -68,24 +72,15 @@ def update_every(seconds: float, state: ProgressState, draw: Callable[[], None])
     return update
 
 
-class Bar(Progress):
-    """A bar, and below it the lines of a state as they are when they are drawn."""
-
-    def __init__(self, state: ProgressState, console: Console) -> None:
-        self.state, self.screen = state, console
-        columns = BarColumn(min(console.width - 2, 80))
-        super().__init__(columns, console=console, transient=True, refresh_per_second=DRAWN_PER_SECOND)
-        self.add_task("", total=1.0)
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """Bar, counts and, where it fits, the least precise cell."""
-        if self.state.event is not None:
-            for task in self.tasks:
-                task.completed = self.state.share
-            yield self.make_tasks_table(self.tasks)
-        yield Text(self.state.counts(), no_wrap=True, overflow="ellipsis")
-        if 0 < len(self.state.least_precise) <= self.screen.width:
-            yield Text(self.state.least_precise, no_wrap=True)
+def drawing(state: ProgressState, console: Console) -> Group:
+    """A bar, the counts and, where it fits, the least precise cell, as they are now."""
+    lines = [Text(state.counts(), no_wrap=True, overflow="ellipsis")]
+    if 0 < len(state.least_precise) <= console.width:
+        lines.append(Text(state.least_precise, no_wrap=True))
+    if state.event is None:
+        return Group(*lines)
+    bar = ProgressBar(1.0, state.share, width=min(console.width - 2, 80))
+    return Group(Padding(bar, expand=False), *lines)
 
 
 class ProgressState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +16,7 @@ from ldpflow.errors import InputError, plain_text, require_extra
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow.cli.tables import Sheet
     from ldpflow.results.published import MissingCell
 
 
@@ -36,16 +37,39 @@ def split_names(texts: list[str] | None) -> list[str] | None:
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
 
 
-def print_plain(table: pa.Table, form: Format, columns: list[str] | None) -> bool:
-    """Print the columns asked for, or for CSV and JSON all, as they are."""
-    from ldpflow.cli.tables import Sheet, plain
-    from ldpflow.results.where import select_rows
+def columns_of(
+    columns: Sequence[str], field: str, texts: list[str] | None, headings: Mapping[str, str]
+) -> list[str]:
+    """Columns for names or printed headings, each of which may have a minus before it."""
+    from ldpflow.results.where import check_column
 
-    if columns is None and form not in (Format.csv, Format.json):
-        return False
-    table = select_rows(table, columns=split_names(columns))
-    Sheet(table.to_pylist(), list(map(plain, table.column_names)), names=table.column_names).show(form)
-    return True
+    known = dict(zip(columns, columns, strict=True)) | {h: c for h, c in headings.items() if c in columns}
+    found = []
+    for text in split_names(texts) or ():
+        name = text.removeprefix("-")
+        check_column(name, [*known], field)
+        found.append(text.removesuffix(name) + known[name])
+    return found
+
+
+def print_table(
+    table: pa.Table,
+    form: Format,
+    columns: list[str] | None,
+    headings: Mapping[str, str],
+    make_sheet: Callable[[], Sheet],
+    every: bool = True,
+) -> None:
+    """Print a sheet, or the columns asked for; as CSV and JSON those or all, as they are."""
+    from ldpflow.cli.tables import Sheet, column_sheet
+
+    names = columns_of(table.column_names, "columns", columns, headings)
+    if form in (Format.csv, Format.json):
+        Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
+    elif names:
+        column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True))).show(form)
+    else:
+        make_sheet().show(form, every)
 
 
 def all_rows(command: str, run: str, **options: object) -> str:
@@ -88,18 +112,18 @@ def summary(
     --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+    from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
     table = opened.summary()
-    if table.num_rows == 0 and (trajectories := opened.trajectories()).num_rows:
+    if table.num_rows == 0 and opened.trajectories().num_rows:
         if best:
             raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
-        if not print_plain(trajectories, form, None):
-            trajectory_sheet(trajectories).show(form)
+        table = opened.trajectories(where, split_names(sort))
+        print_table(table, form, columns, {}, lambda: trajectory_sheet(table))
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
@@ -112,12 +136,14 @@ def summary(
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
-        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
-    table = select_rows(table, sort=split_names(sort))
-    if not print_plain(table, form, columns):
+        kept = [*(f"chosen from {line}" for line in kept), f"{HOLDS_RULE} {BEST_OF_MANY}"]
+    table = select_rows(table, sort=columns_of(table.column_names, "sort", sort, SUMMARY_HEADINGS))
+
+    def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        notes = [*sheet.notes, *kept, *stored_left_out(opened.store)]
-        replace(sheet, notes=notes).show(form, every or best)
+        return replace(sheet, notes=[*sheet.notes, *kept, *stored_left_out(opened.store)])
+
+    print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
 
 
 BEST_OF_MANY = (
@@ -151,16 +177,20 @@ def compare(
     of coverages. Lines below name what a condition left out, and cells that cannot be
     compared.
     """
-    from ldpflow.cli.sheets import comparison_sheet
+    from ldpflow.cli.sheets import COMPARISON_HEADINGS, comparison_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
     compared = open_run(run).compare(by, baseline)
-    table = select_rows(compared, where, split_names(sort))
-    if not print_plain(table, form, columns):
-        command = all_rows("compare", run, by=by, baseline=baseline, where=where)
+    table = select_rows(compared, where, columns_of(compared.column_names, "sort", sort, COMPARISON_HEADINGS))
+
+    def make_sheet() -> Sheet:
+        factor = None if by == "method" else by
+        command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
         sheet = comparison_sheet(table, command, sort is not None)
-        replace(sheet, notes=notes_of(table, where, compared.num_rows)).show(form, every)
+        return replace(sheet, notes=notes_of(table, where, compared.num_rows))
+
+    print_table(table, form, columns, COMPARISON_HEADINGS, make_sheet, every)
 
 
 def explain(
@@ -179,27 +209,36 @@ def explain(
     the coverage. An effect within two MCSE is a dash, and is part of the rest, as is what several effects do
     together. The last column names the main cause: 19% too short.
 
-    --verbose also says what the diagnostics of TR and TR-BM show and what to do.
+    --verbose also says what the diagnostics of TR and TR-BM show and what to do, of a long table for the ten
+    worst cells.
     """
-    from ldpflow.cli.sheets import explanation_sheet
-    from ldpflow.cli.tables import PLUS_MINUS, print_lines
+    from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
+    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, print_lines
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
-    table = opened.explain(where, split_names(sort))
-    if print_plain(table, form, columns):
+    total = opened.summary()
+    known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
+    table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
+
+    def make_sheet() -> Sheet:
+        sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
+        notes = [*notes_of(table, where, total.num_rows), *stored_left_out(opened.store)]
+        return replace(sheet, notes=notes)
+
+    if not verbose or columns is not None or form is not Format.table:
+        print_table(table, form, columns, EXPLANATION_HEADINGS, make_sheet, every)
         return
-    sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
-    notes = [*notes_of(table, where, opened.summary().num_rows), *stored_left_out(opened.store)]
-    if not verbose:
-        replace(sheet, notes=notes).show(form, every)
-        return
-    for row in sheet.rows:
+    sheet = make_sheet()
+    rows = sheet.rows
+    if not every and len(rows) > MOST_ROWS:
+        rows = replace(sheet, command=f"{sheet.command} --verbose").print_chosen(WORST)
+    for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
-        typer.echo(f"{label or 'The cell'}: {row['explanation']}")
-    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *notes])
+        print_lines([f"{label or 'The cell'}: {row['explanation']}"])
+    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes])
 
 
 OF_EFFECTS = (

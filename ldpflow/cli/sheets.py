@@ -60,6 +60,13 @@ MISSES: Shown = (
     "failures\nas misses",
     lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "-",
 )
+SUMMARY_HEADINGS = {
+    "length": "length_mean",
+    "emp. SE": "empirical_se",
+    "failures as misses": COVERAGE,
+    "state": "level_state",
+}
+"""Columns by printed headings that differ from their names."""
 ALL = "coverage, failures\nas misses"
 """Title of coverages in which failures are misses, in a line of a method."""
 LOOKED = ("coverage_all_n", "coverage_at_stop")
@@ -91,7 +98,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
         estimate("coverage", "coverage", "coverage_mcse"),
-        *map(plain, chosen),
+        *([("state", lambda row: STATES[row["level_state"]]), plain("candidates")] if chosen else []),
         *([MISSES] if lost else []),
         estimate("length", "length_mean", "length_mcse"),
         estimate("bias", "bias", "bias_mcse"),
@@ -110,16 +117,16 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         constants,
         [*failed, *cautions(rows, declared)],
         methods=summary_methods(rows, settings),
-        legend=RULE,
+        legend=f"{HOLDS_RULE} length/oracle: the median.",
         rank=None if ordered else shortfall,
         command=command,
     )
 
 
-RULE = (
-    "holds (fails): its coverage, failures as misses, is shown to be above (below) the level less 2 points. "
-    "length/oracle: of the cells' mean lengths, each over the oracle's, the median."
+HOLDS_RULE = (
+    "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points."
 )
+STATES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "unclear"}
 
 
 def shortfall(row: Row) -> float:
@@ -132,8 +139,7 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
     lines = []
     for line, own in by_method(rows, settings):
         states = [judge(row) for row in own]
-        names = {"holds": HOLDS, "fails": FAILS, "unclear": UNDECIDED}
-        line |= {name: states.count(state) for name, state in names.items()}
+        line |= {name: states.count(state) for state, name in STATES.items()}
         line |= {title: span(row[COVERAGE] for row in own)}
         lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
     return lines
@@ -232,6 +238,14 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     return lines
 
 
+COMPARISON_HEADINGS = {
+    "coverage difference": "coverage_difference",
+    "length ratio": "length_ratio",
+    "only this": "only_this",
+    "only vs": "only_baseline",
+}
+
+
 def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
@@ -259,7 +273,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         rows,
         list(map(setting, settings)),
         [
-            estimate("coverage difference", difference, error),
+            estimate("coverage\ndifference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
             *([undefined] if some_undefined else []),
             ("only this", lambda row: str(row["only_this"])),
@@ -276,6 +290,11 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
     )
 
 
+EXPLANATION_HEADINGS = {
+    **{name: f"{name}_effect" for name in ("length", "variability", "bias", "shape", "dependence", "rest")},
+    "failures as misses": COVERAGE,
+    "main cause": "cause",
+}
 TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from inspect import signature
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Axis, FlagCommand, StudyName
+from ldpflow.cli.flags import FlagCommand, StudyName, print_wrapped, set_parameters
+from ldpflow.cli.sweep import sweep
 from ldpflow.options import SweepOptions
 
 if TYPE_CHECKING:
@@ -113,31 +116,22 @@ def submit(
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Follow the output until the job ends.")
     ] = False,
-    n: Annotated[Axis, typer.Option("--n", metavar="X", help="Users; 1e6 is fine. *")] = None,
-    epsilon: Annotated[Axis, typer.Option("--epsilon", metavar="X", help="Privacy budget. *")] = None,
-    replicates: Annotated[str | None, typer.Option(metavar="X", help="Independent paths per cell.")] = None,
-    seed: Annotated[str | None, typer.Option(metavar="X", help="Seed of the study.")] = None,
-    max_time: Annotated[
-        str | None, typer.Option(metavar="T", help="Stop after this time: 90s, 45m, 2h, 1h30m.")
-    ] = None,
-    max_in_flight: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Most batches under way.", show_default="twice the cores"),
-    ] = None,
+    **flags: Any,
 ) -> None:
     """Run a study as a job of a Ray cluster; submit it again to continue it.
 
-    The study and this package are sent with the job. Flags marked * replace the study's values and may
-    be repeated.
+    The study and this package are sent with the job. Flags of the design (*) replace the study's values and
+    may be repeated.
     """
     from ldpflow.study import load_study
 
-    chosen = load_study(study).replace({"n": n, "epsilon": epsilon, "replicates": replicates, "seed": seed})
+    chosen = load_study(study).replace({name: flags[name] for name in DESIGN})
     for warning in [*chosen.left_out(), *chosen.warnings()]:
-        typer.echo(f"warning: {warning}", err=True)
-    SweepOptions(max_time=max_time, max_in_flight=max_in_flight)  # type: ignore[arg-type]
-    options = [] if max_time is None else ["--max-time", max_time]
-    options += [] if max_in_flight is None else ["--max-in-flight", str(max_in_flight)]
+        print_wrapped(f"warning: {warning}")
+    limits = {name: flags[name] for name in LIMITS if flags[name] is not None}
+    SweepOptions(**limits)
+    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in limits.items()]
+    options = list(chain.from_iterable(pairs))
     cluster = connect(address)
     job = cluster.submit(chosen, out, num_cpus, options)
     there = f" --address {cluster.address}" if address is not None else ""
@@ -152,3 +146,9 @@ def submit(
     )
     if wait:
         follow(cluster, job)
+
+
+DESIGN = ("n", "epsilon", "replicates", "seed")
+LIMITS = ("max_time", "max_in_flight")
+*OWN, _ = signature(submit, eval_str=True).parameters.values()
+set_parameters(submit, [*OWN, *(signature(sweep).parameters[name] for name in (*DESIGN, *LIMITS))])

@@ -19,10 +19,11 @@ from ldpflow.cli.flags import (
     StudyName,
     TableFormat,
     parse_settings,
+    print_wrapped,
     set_parameters,
 )
 from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_text
-from ldpflow.options import Engine, SweepOptions
+from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
     import ldpflow.run
@@ -80,14 +81,8 @@ def flag_parameters() -> Iterator[Parameter]:
     for name, (panel, placeholder) in OPTIONS.items():
         declared = declarations[name]
         option = declared.metadata
-        kind: Any = str if option["read"] else Engine if name == "engine" else option["kind"]
-        more: dict[str, Any] = {}
-        if kind is int:
-            more["min"] = option["least"]
-            if option["most"] < 1e9:
-                more["max"] = option["most"]
-        if option["shown"] is not None:
-            more["show_default"] = option["shown"]
+        kind: Any = str if option["read"] else Engine if name == "engine" else kind_of(declared)
+        more = {} if option["shown"] is None else {"show_default": option["shown"]}
         names = [f"--{name}"] if kind is bool else []  # without a --no-{name}
         text = option["help"].replace("`address`", "--address")
         shown = flag(*names, metavar=placeholder, help=text, rich_help_panel=panel, **more)
@@ -205,7 +200,7 @@ def print_note(text: str) -> None:
 
 
 def print_caution(text: str) -> None:
-    typer.echo(f"warning: {text}", err=True)
+    print_wrapped(f"warning: {text}")
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
@@ -275,18 +270,15 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
 def print_troubles(result: RunResult) -> None:
     """Print batches that failed, and why the sweep stopped before its end."""
     for failed in result.failed_batches:
-        typer.echo(f"failed: {failed}", err=True)
+        print_note(f"failed: {failed}")  # it has a command to copy
     if result.failures and result.failed_share == 1.0:
-        typer.echo(
-            f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}", err=True
-        )
+        print_wrapped(f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}")
     if result.stopped is not None:
         done = f"{result.done_replicates:,} of {result.wanted_replicates:,} replicates"
         if result.paths > 1:
             done += f" ({result.complete_paths:,} of {result.paths:,} paths complete)"
-        typer.echo(
-            f"stopped: {result.stopped}; {done} are in {result.out}. Run the same command again to continue.",
-            err=True,
+        print_wrapped(
+            f"stopped: {result.stopped}; {done} are in {result.out}. Run the same command again to continue."
         )
 
 

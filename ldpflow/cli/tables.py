@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -22,13 +23,16 @@ from ldpflow.cli.flags import Format
 from ldpflow.columns import no_formula, round_text, short, with_error
 from ldpflow.errors import plain_text
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Row = dict[str, Any]
 Shown = tuple[str, Callable[[Any], str]]
 
 GAP = 2  # characters between columns
 MOST_ROWS = 30
-"""Rows of a table that is printed whole without --all."""
-WORST, LEAST_WORST = 10, 5
+"""Rows of a table that is printed whole without --all, if the window has as many lines."""
+WORST, LEAST_WORST = 10, 4
 """Rows of a longer table that are printed; the smaller number in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
@@ -76,7 +80,7 @@ class Sheet:
             print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
             print(*(mark + plain_text(note) for note in self.below(self.constants)), sep="\n")
-        elif not every and self.methods and len(self.rows) > MOST_ROWS:
+        elif not every and self.methods and len(self.rows) > most_rows():
             self.show_worst()
         else:
             left = print_fitting(
@@ -98,20 +102,33 @@ class Sheet:
         first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
         return [*([first] if first else []), *self.notes]
 
+    def print_chosen(self, count: int) -> Sequence[Row]:
+        """Choose some rows of a long table, and print a line that says which."""
+        rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
+        which = "first" if self.rank is None else "worst"
+        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
+        return rows[:count]
+
     def show_worst(self) -> None:
         notes, console, count = self.below(self.legend, self.constants), Console(), WORST
         if console.is_terminal:
-            used = sum(-(-len(note) // console.width) for note in notes) + len(self.methods) + 6
+            titles = (self.methods[0], dict(self.results))
+            heads = sum(1 + any("\n" in title for title in each) for each in titles)
+            # Four: two lines between, the line that a sweep ends with, prompt.
+            used = sum(len(wrap(note, console.width)) for note in notes) + len(self.methods) + heads + 4
             count = min(WORST, max(LEAST_WORST, console.height - used))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
         left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
-        rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
-        which = "first" if self.rank is None else "worst"
-        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
-        told = [(t, text) for t, text in self.results if {text(row) for row in rows[:count]} - {"-", "0"}]
-        left += print_fitting(self.settings, told, rows[:count], self.first_to_go, False, self.amounts)
+        rows = self.print_chosen(count)
+        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0"}]
+        left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
         print_lines([*self.left_out(left), *notes])
+
+
+def most_rows() -> int:
+    console = Console()
+    return min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -240,6 +257,19 @@ def setting(name: str) -> Shown:
     """Column of a setting, in which 1000 is 1e3, as 10000 is 1e4."""
     thousands = range(1000, 10_000, 100)
     return name, lambda row: f"{row[name] / 1000:g}e3" if row[name] in thousands else short(row[name])
+
+
+def column_sheet(table: pa.Table, names: Mapping[str, str]) -> Sheet:
+    """Sheet of columns by title. A measure has its MCSE with it, if that is not a column of its own."""
+    settings: list[Shown] = []
+    results: list[Shown] = []
+    for title, name in names.items():
+        error = f"{name.removesuffix('_mean')}_mcse"
+        if error in table.column_names and error not in names.values():
+            results.append(estimate(title, name, error))
+        else:
+            (results or settings).append((title, setting(name)[1]))
+    return Sheet(table.to_pylist(), settings, results)
 
 
 def number(title: str, name: str, digits: int) -> Shown:

@@ -191,10 +191,10 @@ SHORT = (
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
     """Few measures, and of the settings, which are the columns before ``first``, those that differ."""
     rows = summary.to_pylist()
-    if "level_state" not in summary.column_names:
+    if "level_state" in measures and "level_state" not in summary.column_names:
         summary = summary.append_column("level_state", pa.array(map(judge, rows), pa.string()))
     names = summary.column_names
-    settings = names[1 : names.index(first)]
+    settings = [name for name in names[: names.index(first)] if name != "path"]
     differing = distinguishing_columns(settings, rows, implied=True)
     shown = [name for name in settings if name in differing or name in ("n", "method")]
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])

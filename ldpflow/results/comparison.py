@@ -19,6 +19,7 @@ from ldpflow.errors import InputError
 from ldpflow.results.columns import CellRows, Floats
 from ldpflow.results.measures import moments, total
 from ldpflow.results.summary import stored_cells, stored_paths
+from ldpflow.settings import closest
 from ldpflow.simulators.families import setting_names
 from ldpflow.store.run_store import RunStore
 
@@ -27,6 +28,11 @@ TABLES = ("method", "mechanism", "algorithm", "protocol")
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
 """Columns that follow from others, unless they are settings of the path. Epsilon is left out only if
 mechanisms are compared."""
+
+SHORT = (
+    "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs"
+)  # fmt: skip
+"""Columns of the short view of a comparison, after the settings that differ."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         vs = {"vs": label(reference, by)}
         rows += [s | d | vs | vars(compare_cells(cell, base)) for s, d, cell in members if cell is not base]
     if not rows and baseline is not None and len(seen) > 1:
-        raise InputError("baseline", baseline, f"one of {', '.join(seen)}")
+        raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, seen))
     if not rows:
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -124,8 +130,9 @@ def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) 
         return tuple(dict.fromkeys((by, *settings[by])))
     single = [*dict.fromkeys(chain.from_iterable(map(settings.__getitem__, TABLES))), "n", "level"]
     if by not in single:
-        hint = "Cells are compared on the same problem: others have other data."
-        raise InputError("by", by, f"one of {', '.join((*TABLES, *single))}", hint)
+        names = (*TABLES, *single)
+        hint = closest(by, names) or "Cells are compared on the same problem: others have other data."
+        raise InputError("by", by, f"one of {', '.join(names)}", hint)
     return (by,)
 
 

@@ -237,10 +237,15 @@ class Decomposition:
         if not shown:
             return "Nothing can be said: it takes three finished replicates that differ."
         main = self.main_words(source)
+        kind, leading = self.leading()
         if lost:
             main = f"too low with failures as misses, mainly because {lost}"
-        elif self.leading()[0] not in ("none", "left"):
+        elif leading is not None:
             main = f"mainly {main}"
+            sign = math.copysign(1.0, leading.effect)
+            counter = min((t for t in self.terms if t.name != JOINT), key=lambda term: sign * term.effect)
+            if kind not in MAIN and -sign * counter.effect > abs(leading.effect) / 2:
+                main += f", and against it {self.words(counter)}"
         amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
             f"{amount:+.{digits}f} ± {term.mcse:.{digits}f} ({self.words(term)})"

@@ -23,7 +23,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.reading import stored_mapping, toml_text
-from ldpflow.study.stored import problem_tables, public_study, stored_study
+from ldpflow.study.stored import entries, public_study, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
 """Axes of a study's product, in the order in which blocks are joined."""
@@ -191,12 +191,12 @@ class StoredDesign:
     def study_of(self, block: Block, mapping: Mapping[str, Any]) -> dict[str, Any]:
         values = {name: [json.loads(text) for text in texts] for name, texts in block.items()}
         files = {
-            table.get("sha256"): table["file"] for table in problem_tables(dict(mapping)) if "file" in table
+            table.get("sha256"): table["file"] for table in entries(mapping, "problem") if "file" in table
         }
         for problem in values["problem"]:
             if problem.get("sha256") in files:
                 problem["file"] = files[problem["sha256"]]
-        tables = {name: entries(values[name]) for name in PARTS if values.get(name)}
+        tables = {name: joint_entries(values[name]) for name in PARTS if values.get(name)}
         further = [name for name in ("monitor", "plugins") if name in mapping]
         further += ["trajectory"] if True in values["followed"] and "trajectory" in mapping else []
         return {
@@ -209,7 +209,7 @@ class StoredDesign:
                 "level": sorted(values["level"]),
                 "independent_n": True in values["independent_n"],
             },
-            "method": entries(values["method"]),
+            "method": joint_entries(values["method"]),
             **{name: mapping[name] for name in further},
         }
 
@@ -229,7 +229,7 @@ def has_own_n(simulator: Any, mapping: Mapping[str, Any]) -> bool:
     return simulator.family == "one_pass" and not simulator.parts()["algorithm"].depends_on_horizon()
 
 
-def entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def joint_entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Entries of a study file for these kinds and settings: each stands for all combinations of its lists."""
     points = [{name: canonical_json(value) for name, value in table.items()} for table in tables]
     found = []

@@ -43,14 +43,12 @@ def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | Non
     arrays = [
         keys[field.name].cast(field.type)
         if field.name in keys.column_names
-        else pa.array([finite_or_none(result.get(field.name)) for result in found], field.type)
+        else pa.array(
+            [v if math.isfinite(v := one.get(field.name, math.nan)) else None for one in found], field.type
+        )
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def finite_or_none(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:

@@ -20,8 +20,9 @@ from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.documents import Reference, label, read_bib, references
 from ldpflow.results.design import RunDesign
-from ldpflow.settings import bare_type
+from ldpflow.settings import bare_type, plain_values
 from ldpflow.study import GROUPS
+from ldpflow.study.stored import entries as entries
 
 TITLES = {name: name for name in ("problem", "mechanism", "algorithm", "protocol")}
 TITLES |= {"method": "interval methods"}
@@ -35,11 +36,6 @@ OWN_VARIANTS = (
     (("LUG",), "base", "BM", "the batch means"),
 )
 """Published kinds of methods, a setting and its unpublished value, and the words for it."""
-
-
-def entries(study: Mapping[str, Any], table: str) -> list[Mapping[str, Any]]:
-    found = study.get(table, [])
-    return [found] if isinstance(found, Mapping) else list(found)
 
 
 def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
@@ -195,13 +191,8 @@ def entry_words(table: str, entry: Mapping[str, Any]) -> str:
 
 
 def at_default(value: object, fields: Sequence[FieldInfo]) -> bool:
-    given = as_lists(value)
-    defaults = [as_lists(field.get_default()) for field in fields]
+    given, *defaults = map(plain_values, (value, *(field.get_default() for field in fields)))
     return all(default in (given, [given]) or [default] == given for default in defaults)
-
-
-def as_lists(value: object) -> Any:
-    return [as_lists(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def values_text(value: object, vector: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -12,12 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
-from ldpflow.settings import nearest
+from ldpflow.settings import closest, nearest
 from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
 """Largest number of values of a column that an error lists. Of more it names the ends."""
+MOST_NAMED = 40
+"""Largest number of columns that an error lists."""
 MOST_LOOKED = 100_000
 """Rows of a part that are searched for these values."""
 
@@ -44,7 +47,8 @@ def condition(text: str, schema: pa.Schema) -> pc.Expression:
     try:
         return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
     except (AttributeError, SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise InputError("where", text, FORM) from None
+        hint = "Equality is ==, with two signs." if re.search(r"\w\s*=\s*[\w'\"]", str(text)) else ""
+        raise InputError("where", text, FORM, hint) from None
 
 
 def columns_named(where: str | None) -> list[str]:
@@ -66,13 +70,13 @@ def select_rows(
     if sort:
         order = []
         for name in read_names(sort, "sort"):
-            check_column(name.removeprefix("-"), table.schema, "sort")
+            check_column(name.removeprefix("-"), table.column_names, "sort")
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
         names = read_names(columns, "columns")
         for name in names:
-            check_column(name, table.schema, "columns")
+            check_column(name, table.column_names, "columns")
         table = table.select(names)
     return table
 
@@ -99,23 +103,21 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
     return list(found)
 
 
-def check_column(name: str, schema: pa.Schema, field: str) -> None:
-    if name not in schema.names:
-        raise InputError(field, name, "a column of the table", nearest(name, schema.names))
+def check_column(name: str, names: Sequence[str], field: str) -> None:
+    if name not in names:
+        hint = closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
+        allowed = "a column of the table"
+        raise InputError(field, name, allowed, hint or "docs/tables.md lists all columns.")
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
     kind = schema.field(name).type
+    if pa.types.is_integer(kind):  # people write integers as 1e5
+        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
     try:
-        return pc.field(name).isin(pa.array([to_column_type(v, kind) for v in values], kind))
+        return pc.field(name).isin(pa.array(values, kind))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InputError("where", values, f"values of {name}, which is {kind}") from None
-
-
-def to_column_type(value: Any, kind: pa.DataType) -> Any:
-    """Convert 1e5, as people write integers, for a column of integers."""
-    whole = pa.types.is_integer(kind) and isinstance(value, float) and value.is_integer()
-    return int(value) if whole else value
 
 
 def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
@@ -129,7 +131,7 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
             pairs = zip([left, *others], ops, others, strict=False)
             return reduce(operator.and_, [compare(*pair, schema) for pair in pairs])
         case ast.Name(id=name):
-            check_column(name, schema, "where")
+            check_column(name, schema.names, "where")
             if pa.types.is_boolean(schema.field(name).type):
                 return pc.field(name)
     raise TypeError
@@ -140,8 +142,11 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
     named, other = (left, right) if isinstance(left, ast.Name) else (right, left)
     if not isinstance(named, ast.Name):
         raise TypeError
-    name, value = named.id, ast.literal_eval(other)
-    check_column(name, schema, "where")
+    name = named.id
+    check_column(name, schema.names, "where")
+    if isinstance(other, ast.Name):
+        raise InputError("where", other.id, f"a value of {name}", f"Text is in quotes: '{other.id}'.")
+    value = ast.literal_eval(other)
     column, kind = pc.field(name), schema.field(name).type
     several = isinstance(value, (list, tuple))
     if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
@@ -189,7 +194,7 @@ def stored_rows(
     for table in iterate_rows(store):
         chosen = None if where is None else condition(where, table.schema)
         for name, value in settings.items():
-            check_column(name, table.schema, name)
+            check_column(name, table.column_names, name)
             values = value if isinstance(value, (list, tuple)) else [value]
             among = is_among(name, values, table.schema)
             chosen = among if chosen is None else chosen & among

@@ -128,7 +128,7 @@ class CollectionFacts(BaseModel):
     """
 
     unit: Annotated[
-        str | None, Field(pattern=r"\A\P{C}{1,40}\z", description="a text of 1 to 40 characters")
+        str | None, Field(pattern=r"\A\P{C}{0,40}\z", description="a text of at most 40 characters")
     ] = None
     reports: Annotated[int, Field(ge=1, le=1280)] = 1
 
@@ -266,11 +266,9 @@ def toml_text(settings: dict[str, Any]) -> str:
 
 
 def table_text(title: str, mapping: dict[str, Any]) -> str:
-    return "\n".join([title, *(f"{name} = {axis_text(value)}" for name, value in mapping.items())])
-
-
-def axis_text(value: object) -> str:
-    return literal_text(value[0]) if isinstance(value, list) and len(value) == 1 else literal_text(value)
+    single = {name: v[0] for name, v in mapping.items() if isinstance(v, list) and len(v) == 1}
+    lines = (f"{name} = {literal_text(value)}" for name, value in (mapping | single).items())
+    return "\n".join([title, *lines])
 
 
 def literal_text(value: object) -> str:

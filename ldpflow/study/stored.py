@@ -59,7 +59,7 @@ def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study
     A data file that it names must have the digest that the study, or else a part of the run, says. It is
     opened, and its digest compared, only for a study that is to run.
     """
-    for table in problem_tables(mapping):
+    for table in entries(mapping, "problem"):
         if table.get("file") is not None and "sha256" not in table:
             found = stored_digest(store, table["file"])
             if found is None:
@@ -84,12 +84,12 @@ def stored_cautions(store: RunStore) -> list[str]:
 
 
 def uses_files(mapping: dict[str, Any]) -> bool:
-    return any(table.get("file") is not None for table in problem_tables(mapping))
+    return any(table.get("file") is not None for table in entries(mapping, "problem"))
 
 
-def problem_tables(mapping: dict[str, Any]) -> list[dict[str, Any]]:
-    found = mapping.get("problem", [])
-    return [found] if isinstance(found, dict) else list(found)
+def entries(study: Mapping[str, Any], name: str) -> list[Any]:
+    found = study.get(name, [])
+    return [found] if isinstance(found, Mapping) else list(found)
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:

@@ -17,6 +17,7 @@ import ldpflow
 from ldpflow.columns import short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
+from ldpflow.options import list_of
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
@@ -69,11 +70,10 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
     does. Numbers may be texts. None and empty lists change nothing.
     """
-    plain_ones = {name: plain_values(value) for name, value in values.items()}
-    given = {name: value for name, value in plain_ones.items() if value is not None and value != []}
+    given = {name: v for name, v in plain_values(values).items() if v is not None and v != []}
     changed: dict[str, Any] = {}
     for name in (*GROUPS, "methods"):
-        if name in given and all(isinstance(item, (Settings, Axes)) for item in items_of(given[name])):
+        if name in given and all(isinstance(item, (Settings, Axes)) for item in list_of(given[name])):
             group = name.removesuffix("s")
             changed[group] = read_group(group, tables_of(group, given.pop(name)))
     if "method" in given:
@@ -110,10 +110,6 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     return changed
 
 
-def items_of(raw: object) -> list[Any]:
-    return list(raw) if isinstance(raw, (list, tuple)) else [raw]
-
-
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
@@ -133,7 +129,7 @@ def select_methods(entries: Entries, raw: object) -> Entries:
     """The study's own entries of the named methods, defaults for names it does not have."""
     known = GROUPS["method"]
     result: list[Entry] = []
-    for name in dict.fromkeys(map(str, items_of(raw))):
+    for name in dict.fromkeys(map(str, list_of(raw))):
         if name not in known:
             raise unknown_kind("method", name)
         own = [entry for entry in entries if entry.kind == name]
@@ -144,7 +140,7 @@ def select_methods(entries: Entries, raw: object) -> Entries:
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
     """Tables of a study file for components that were given in Python."""
     tables = []
-    for item in items_of(given):
+    for item in list_of(given):
         if isinstance(item, Axes):
             kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
         elif isinstance(item, Settings):
@@ -160,7 +156,7 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
         component = item.component if isinstance(item, Axes) else type(item)
         if GROUPS[group].get(kind) is not component:
             raise not_in_group(group, item, component)
-        tables.append({"kind": kind} | {name: plain_values(value) for name, value in values.items()})
+        tables.append({"kind": kind} | plain_values(values))
     return tables
 
 
@@ -305,14 +301,14 @@ class Study:
             "seed": seed,
             "replicates": replicates,
             **{table: tables_of(table, value) for table, value in given.items() if value is not None},
-            "grid": {"n": plain_values(n), "level": plain_values(level), "independent_n": independent_n},
+            "grid": {"n": n, "level": level, "independent_n": independent_n},
             "method": tables_of("method", methods),
             "plugins": {"files": list(plugins) if isinstance(plugins, (list, tuple)) else plugins},
         }
         further = {"trajectory": trajectory, "monitor": monitor, "collection": collection}
         mapping |= {name: table for name, table in further.items() if table is not None}
         try:
-            self.fill(read_study(mapping))
+            self.fill(read_study(plain_values(mapping)))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
 

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
@@ -24,6 +25,7 @@ import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
+from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
 KEYS = ("epsilon", "law", "n", "replicate")
@@ -115,6 +117,25 @@ def test_lists_are_axes_and_scalars_are_scalars():
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
 
 
+def test_numbers_and_arrays_of_numpy_are_settings():
+    given = {"replicates": np.int64(40), "seed": np.int32(1), "independent_n": np.bool_(True)}
+    given |= {"n": np.array([500, 1000]), "level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
+    plain = {"independent_n": True, "level": 0.8, "trajectory": {"first": 20}}
+    assert small(**given) == small(**plain)
+
+
+def test_large_steps_warn_of_the_methods_around_the_average_alone():
+    """TR needs no small bias of the average; it does need a path that arrives."""
+    tr = {"problem": lf.Quantile(tau=0.9), "algorithm": lf.LdpSgd(c=6.0), "n": 20_000}
+    averages = small(**tr)
+    assert any("steps too large" in text for text in cautions(averages))
+    transcripts = averages.replace(methods=lf.TranscriptRegression(degree=3))
+    assert not any("steps too large" in text for text in cautions(transcripts))
+    assert any("not arrived" in text for text in cautions(transcripts.replace(c=0.01)))
+    runs = transcripts.replace(methods=lf.ParallelRuns())
+    assert any("steps too large" in text for text in cautions(runs))
+
+
 def test_summary_rows_and_their_conditions(run):
     summary = run.summary(where="method == 'BB' and n == 1000", sort="-coverage")
     assert isinstance(summary, pa.Table) and summary.num_rows == 2 * 2 * 2
@@ -170,9 +191,14 @@ def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):
 def test_what_a_run_offers(run, tmp_path):
     assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
-    assert {"vs", "coverage_difference", "length_ratio"} <= set(compared.column_names)
+    few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
+    measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
+    assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs"]
+    assert few.num_rows == compared.num_rows / 2
     assert len(run.explain()["explanation"]) == run.summary().num_rows
     short = run.explain(short=True).column_names
+    worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
+    assert worst == sorted(worst)
     assert len(short) < 22 and {"method", "length_effect", "level_state", "cause"} <= {*short}
     assert not run.verify("dette-graw").passed  # the study has no published cell
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)

@@ -101,6 +101,8 @@ def test_bad_runs(ldpflow, tmp_path):
             assert shown.code == 2
             assert "Traceback" not in shown.err
             assert str(path) in shown.err
+    (tmp_path / "mine").mkdir()
+    assert f"Did you mean '{tmp_path / 'mine'}'?" in ldpflow("summary", tmp_path / "mien").err
 
 
 def test_verify(ldpflow, tmp_path):
@@ -221,12 +223,9 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sweep", "quikstart"], "'quickstart'"),
         (["sweep", "absent.toml"], "No such file"),
         (["sweep", "--n", "0"], "--n: 0"),
-        (["sweep", "--n", "abc"], "--n: 'abc'"),
         (["sweep", "--epsilon", "-1"], "--epsilon: -1"),
-        (["sweep", "--gamma", "0"], "(0, 1)"),
         (["sweep", "--level", "90"], "(0, 1)"),
         (["sweep", "--method", "SM"], "--method"),
         (["sweep", "--max-failed", "nan"], "--max-failed"),
@@ -282,7 +281,7 @@ WORDS = st.one_of(
 
 
 @settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

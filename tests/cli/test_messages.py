@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
@@ -140,20 +141,19 @@ def test_replay_of_a_path_of_an_unknown_kind_is_one_message(copy):
 
 
 @pytest.mark.parametrize("buffered", [True, False])
-def test_standard_output_that_is_full_is_one_message(run, buffered):
+def test_standard_output_that_is_full_is_one_message(run, buffered, monkeypatch, capsys):
     """Noticed at the end, or while a table is written."""
-    environment = os.environ | ({} if buffered else {"PYTHONUNBUFFERED": "1"})
-    with open("/dev/full", "w") as full:
-        done = in_a_process(
-            "summary", run, capture_output=False, stdout=full, stderr=subprocess.PIPE, env=environment
-        )
-    assert "standard output" in one_message(done)
+    with io.TextIOWrapper(open("/dev/full", "wb", -buffered), write_through=not buffered) as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(["summary", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert "standard output" in said and said.count("\n") == 1
 
 
-def test_a_locale_without_the_characters_is_no_traceback(run):
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
-    done = in_a_process("summary", run, env=environment)
-    assert done.returncode == 0 and "?" in done.stdout and not done.stderr
+def test_a_locale_without_the_characters_is_no_traceback(run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert main(["summary", str(run)]) == 0 and capsys.readouterr().err == ""
+    assert b"?" in sys.stdout.buffer.getvalue()
 
 
 def test_a_current_directory_that_is_gone_is_one_message(tmp_path):

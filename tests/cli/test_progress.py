@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from ldpflow.cli import main
-from ldpflow.cli.progress import Bar, ProgressState, clock_time, magnitude, reporter, update_every
+from ldpflow.cli.progress import ProgressState, clock_time, drawing, magnitude, reporter, update_every
 from ldpflow.engine.loop import Progress
 
 
@@ -35,7 +35,7 @@ def statistics(cells):
 
 def drawn(state, width):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    console.print(Bar(state, console).get_renderable())
+    console.print(drawing(state, console))
     text = console.file.getvalue()
     return text.rstrip("\n").split("\n")
 

@@ -48,7 +48,8 @@ def test_explain_is_a_table_whose_terms_add_up(ldpflow, run_directory):
     assert len(causes) == 12 and re.fullmatch(r"\d+% too short", causes["2", "BB", "0.65"])
 
 
-def test_explain_verbose_has_sentences(ldpflow, run_directory):
+def test_explain_verbose_has_sentences(ldpflow, run_directory, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
     lines = ldpflow("explain", run_directory, "--verbose", "--where", "method == 'BB'").out.splitlines()
     cells = [line for line in lines if ": Coverage 0." in line]
     assert len(cells) == 6 and cells[0].startswith("epsilon 1, beta 0.65: ")
@@ -117,6 +118,10 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
     assert typed == shlex.join(["ldpflow", command, str(run_directory), *options])
     whole = ldpflow(*shlex.split(typed)[1:], "--all")
     assert whole.code == 0 and "all: ldpflow" not in whole.out
+    if command == "explain":
+        some, every = (ldpflow(command, run_directory, "--verbose", *more).out for more in ((), ("--all",)))
+        assert [joined(text).count(" MCSE at level 0.9") for text in (some, every)] == [3, 12]
+        assert "--all --verbose" in joined(some)
 
 
 FORMATS = ("csv", "json", "md", "latex")
@@ -137,7 +142,7 @@ def test_plan_check(ldpflow):
     assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
 
 
-def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
+def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
     sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
              "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
              "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
@@ -151,6 +156,9 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
     }  # fmt: skip
     shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")
     assert shown.code == 0 and "c=1000" in shown.out and "another seed" in joined(shown.out)
+    monkeypatch.setenv("COLUMNS", "80")
+    head = ldpflow("summary", tmp_path, "--best").out.splitlines()[0].split()
+    assert {"epsilon", "coverage", "state", "length"} <= {*head}
     compared = ldpflow("compare", tmp_path, "--by", "c", "--baseline", "2", "--where", "method == 'BB'")
     assert compared.code == 0 and "length ratio" in compared.out
 
@@ -176,8 +184,33 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     assert [line.split() for line in shown.out.splitlines()[2:]] == [["300", "SN"]] * 2
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
-    refused = ldpflow("compare", run_directory, "--columns", "pears")
-    assert refused.code == 2 and "--columns: 'pears'" in refused.err
+    assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"
+    for flag, name, hint in (("--columns", "pears", "pairs"), ("--sort", "lenght ratio", "length ratio")):
+        refused = ldpflow("compare", run_directory, flag, name)
+        assert refused.code == 2 and f"{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("command", "headings", "names"),
+    [
+        ("summary", "coverage,length,emp. SE,bias", "coverage,length_mean,empirical_se,bias"),
+        ("explain", "length,bias,rest,main cause", "length_effect,bias_effect,rest_effect,cause"),
+        ("compare", "coverage difference,length ratio,pairs", "coverage_difference,length_ratio,pairs"),
+    ],
+)  # fmt: skip
+def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
+    """In --columns, with their errors, and in --sort."""
+    words = (command, run_directory, "--columns")
+    shown = ldpflow(*words, f"method,{headings}", "--sort", f"-{headings.split(',')[1]}", "--format", "md")
+    written = ldpflow(*words, f"method,{names}", "--sort", f"-{names.split(',')[1]}", "--format", "csv")
+    assert shown.code == written.code == 0 and written.out.splitlines()[0] == f"method,{names}"
+    head, _, *lines = (line.split("|")[1:-1] for line in shown.out.splitlines() if "|" in line)
+    assert [word.strip() for word in head] == ["method", *headings.split(",")]
+    assert all(" ± " in line[1] and " ± " in line[2] for line in lines)
+    rows = [line.split(",") for line in written.out.splitlines()[1:]]
+    assert [line[0].strip() for line in lines] == [row[0] for row in rows]
+    values = [float(row[2]) for row in rows]
+    assert values == sorted(values, reverse=True)
 
 
 def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_path):

@@ -88,7 +88,7 @@ def test_by_one_setting_and_with_a_baseline(run, by, baseline, count, vs):
     [
         ("tau", None, "by"),  # other problems have other users
         ("level", None, "by"),  # one only
-        ("nonsense", None, "by"),
+        ("epsilno", None, "by: .* Did you mean 'epsilon'"),
         ("method", "BM", "baseline"),
         ("epsilon", "x", "baseline"),
     ],

@@ -208,6 +208,8 @@ def test_the_main_cause_in_words():
     assert (
         biased.main_words("steps") == f"bias of {biased.diagnosis['standardised_bias'].effect:+.2f} SE, steps"
     )
+    both = decompose(cell(error + 0.8, 1.4 * width + 0 * error), 0.9).sentence()
+    assert re.search(r"mainly 4\d% too long, and against it bias of \S+ SE: ", both)
     failing = {"coverage": 0.9, "coverage_mcse": 0.01, "coverage_failures_as_misses": 0.6, "failures": 33}
     failing |= {"coverage_failures_as_misses_mcse": 0.05, "replicates": 100, "level": 0.9}
     fine = decompose(cell(error, width + 0 * error), 0.9)

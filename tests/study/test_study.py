@@ -155,12 +155,8 @@ def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
         Study.from_mapping(BASE).replace(flags)
     assert caught.value.field == field
     assert said in str(caught.value)
-
-
-def test_epsilon_without_a_private_mechanism() -> None:
-    study = Study.from_mapping(changed(mechanism={"kind": "none"}))
     with pytest.raises(InputError, match=r"mechanism.epsilon.*mechanism none"):
-        study.replace({"epsilon": 1})
+        Study.from_mapping(changed(mechanism={"kind": "none"})).replace({"epsilon": 1})
 
 
 def test_reading_files(tmp_path: Any) -> None:
@@ -175,8 +171,6 @@ def test_reading_files(tmp_path: Any) -> None:
     for absent in (str(tmp_path / "no.toml"), str(tmp_path) + "/", "a\0.toml"):
         with pytest.raises(InputError):
             load_study(absent)
-    with pytest.raises(InputError, match="'quickstart'"):
-        load_study("quikstart")
 
 
 SEQUENCE = changed(

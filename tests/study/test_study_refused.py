@@ -268,15 +268,9 @@ n = 100
 """
 
 
-@pytest.mark.parametrize(
-    ("field", "line"),
-    [("problem.tau", 7), ("seed", 3), ("mechanism.mu", 9), ("method.kind", 14), ("grid.n", 17), ("x", None)],
-)
-def test_the_line_of_a_setting_or_of_its_table(field: str, line: int | None) -> None:
-    assert line_of(NUMBERED, field) == line
-
-
-def test_an_inline_table_is_its_line() -> None:
+def test_the_line_of_a_setting_or_of_its_table() -> None:
+    fields = {"problem.tau": 7, "seed": 3, "mechanism.mu": 9, "method.kind": 14, "grid.n": 17, "x": None}
+    assert {field: line_of(NUMBERED, field) for field in fields} == fields
     assert line_of('seed = 1\nproblem = { kind = "quantile", tau = 2 }\n', "problem.tau") == 2
 
 

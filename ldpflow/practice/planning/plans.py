@@ -6,9 +6,8 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from html import escape
-from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.options import PLAN_OPTIONS, PlanOptions
+from ldpflow.options import PlanOptions, make_options, with_options
 from ldpflow.practice.planning.compare import (
     Point,
     choose_design,
@@ -274,6 +273,7 @@ class Plan:
         )
 
 
+@with_options(PlanOptions)
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
     """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
 
@@ -299,10 +299,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     >>> plan.table().select(["epsilon", "n", "recommended"]).num_rows
     3
     """
-    for name, value in options.items():
-        if name not in PLAN_OPTIONS:
-            raise InputError(name, value, f"one of {', '.join(PLAN_OPTIONS)}")
-    given = PlanOptions(**options)
+    given = make_options(PlanOptions, options)
     if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
         raise InputError("study", study, "one of a study (or its name or file), `pilot` and `bounds`")
     source = source_of(given)
@@ -320,21 +317,6 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     if not given.compare:
         return plan_rows(study_rows(chosen), given, chosen)
     return plan_comparison(*study_points(chosen, given), given)
-
-
-plan.__doc__ = str(plan.__doc__).replace(
-    "    {options}\n",
-    "".join(
-        f"    {option.name} : {option.type}\n        {option.metadata['help']}\n"
-        for option in fields(PlanOptions)
-    ),
-)
-plan.__signature__ = Signature(  # type: ignore[attr-defined]
-    [
-        Parameter("study", Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(PlanOptions).parameters.values()),
-    ]
-)
 
 
 def plan_comparison(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldpflow.components.algorithms import Algorithm
+from ldpflow.components.intervals.transcript import Regression
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
@@ -437,8 +438,9 @@ def arrival_cautions(study: Study) -> list[str]:
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
         lost: list[tuple[int, Arrival]] = []
+        biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = [arrival for arrival in found or () if arrival.refused]
+            refused = [a for a in found or () if a.refused and (biased or a.verdict != "steps_too_large")]
             if refused:
                 lost.append((n, max(refused, key=lambda arrival: abs(arrival.bias))))
         if lost:
