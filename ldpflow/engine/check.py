@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
@@ -35,7 +36,7 @@ from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_par
 from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import RESOLVED, RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_plugins
@@ -64,14 +65,9 @@ def interval_faults(table: pa.Table) -> Iterator[Fault]:
     yield f"a status is none of {', '.join(STATUSES)}", ~np.isin(status, STATUSES)
     done, ok = np.isin(status, FINISHED), status == "ok"
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
-    by_coordinate = np.empty(len(truth))
-    coordinate = table["coordinate"].to_numpy()
-    for at in np.unique(coordinate):
-        by_coordinate[coordinate == at] = truth[coordinate == at][0]
-    yield (
-        "the truth is not that of the other rows",
-        ~np.equal(truth, by_coordinate) & ~np.isnan(by_coordinate),
-    )
+    _, first, place = np.unique(table["coordinate"].to_numpy(), return_index=True, return_inverse=True)
+    by_coordinate = truth[first][place]
+    yield "the truth is not that of the other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
     limits = np.isfinite(lower) & np.isfinite(upper)
     yield "limits are not finite though it finished", done & ~limits
     yield "there are limits though it did not finish", ~done & ~(np.isnan(lower) & np.isnan(upper))
@@ -217,7 +213,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += study_findings(store, study, mapping)
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
-    findings += provenance_findings(store)
+    findings += provenance_findings(store, study, mapping)
     good: dict[str, list[Part]] = {}
     bad: dict[str, str] = {}
     rows = 0
@@ -293,11 +289,21 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
 
-def provenance_findings(store: RunStore) -> Iterator[Finding]:
+def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
+    """A broken provenance.json, and a first line of study.toml with the hash of another study."""
     try:
-        read_sessions(store)
+        sessions = read_sessions(store)
     except DamagedRun as error:
         yield Finding(f"provenance.json: {error}")
+        return
+    if study is None or not sessions:
+        return
+    # Another version may have further settings, and another plug-in has another digest.
+    ours = (sessions[-1].get("versions") or {}).get("ldpflow") == __version__
+    equal_plugins = all(loaded_plugins().get(name) == digest for name, digest in stored_plugins(mapping))
+    found, wanted = (store.read_study() or "").partition("\n")[0].removeprefix(RESOLVED), study.hash()
+    if ours and equal_plugins and found != wanted:
+        yield Finding(f"study.toml: its first line has the hash {found[:16]}, its settings have {wanted}")
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:

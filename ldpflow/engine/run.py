@@ -11,6 +11,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -56,7 +57,6 @@ from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
-from ldpflow.study.reading import stored_mapping
 
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 
@@ -73,7 +73,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
     InputError
         With a diff, if the run has another seed or other paths.
     """
-    read_sessions(store)  # refuses a run of another version before anything in it is moved
+    sessions = read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
@@ -81,7 +81,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
-        if stored_seed(store) != study.seed or len(foreign) == len(parts):
+        if not sessions or sessions[-1].get("seed") != study.seed or len(foreign) == len(parts):
             raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
         unusable += [
@@ -103,13 +103,6 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
             stacklevel=2,
         )
     return parts
-
-
-def stored_seed(store: RunStore) -> Any:
-    try:
-        return (stored_mapping(store) or {}).get("seed")
-    except InputError:
-        return None
 
 
 def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
@@ -312,8 +305,12 @@ def run_study(
     with store.named_errors():
         store.check_place()
     cache_folder()  # one that cannot be used is bad input, not a failure of every batch
-    if options.fresh and (moved := move_aside(store)) is not None:
-        warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
+    if options.fresh:
+        # Not while a sweep is writing to it.
+        with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
+            moved = store.move_aside()
+        if moved is not None:
+            warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
@@ -355,15 +352,6 @@ def run_study(
         batches=tally.batches,
         **found,
     )
-
-
-def move_aside(store: RunStore) -> str | None:
-    """Move an old run away, unless a sweep is writing to it; its new name."""
-    with store.named_errors():
-        if not store.holds_run():
-            return store.move_aside()
-        with RunLock(store):
-            return store.move_aside()
 
 
 def begin_session(store: RunStore, study: Study) -> Session:
