@@ -109,15 +109,12 @@ class RunFiles:
     once. Either way a reader sees the whole old file or the whole new one.
     """
 
-    def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
+    def __init__(self, root: str | os.PathLike[str]) -> None:
         self.address = address_of(root)
         """Root as given, to open the run. It may contain credentials."""
         self.root = redact(self.address)
         """Root without credentials, for messages and records."""
-        if filesystem is None:
-            self.filesystem, base = open_filesystem(self.address)
-        else:
-            self.filesystem, base = filesystem, self.address
+        self.filesystem, base = open_filesystem(self.address)
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):

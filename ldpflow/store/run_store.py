@@ -86,8 +86,8 @@ TRAJECTORY_COLUMNS: Expected = {
 class RunStore(RunFiles):
     """A run directory: its files (:class:`RunFiles`) and rows (``replicates``, ``trajectories``)."""
 
-    def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
-        super().__init__(root, filesystem)
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        super().__init__(root)
         self.replicates = Dataset(self, REPLICATE_ROWS)
         self.trajectories = Dataset(self, TRAJECTORY_ROWS)
         self._promised: tuple[object, Promised] | None = None

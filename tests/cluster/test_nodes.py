@@ -11,16 +11,10 @@ import time
 import pytest
 
 from tests.cluster.network import GCS_PORT, Network
+from tests.faults.object_store import ACCESS, BUCKET
 from tests.faults.study import serial, study, whole
 
-BUCKET = "studies"
 PORT = 5999
-STORE = {
-    "AWS_ACCESS_KEY_ID": "nobody",
-    "AWS_SECRET_ACCESS_KEY": "nothing",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
 
 
 def started_on(folder):
@@ -47,7 +41,7 @@ def store(network):
     network.machine("head")
     server = network.start("head", "python", "-m", "moto.server", "-H", "0.0.0.0", "-p", PORT)
     network.nodes["store"] = server
-    yield STORE | {"AWS_ENDPOINT_URL": f"http://{network.address('head')}:{PORT}"}
+    yield ACCESS | {"AWS_ENDPOINT_URL": f"http://{network.address('head')}:{PORT}"}
 
 
 MAKE_BUCKET = """
@@ -62,19 +56,15 @@ else:
     raise SystemExit("no store")
 """
 
-FETCH = """
-import sys
-from pyarrow import fs
-fs.copy_files({source!r}, {target!r})
-"""
+FETCH = "from pyarrow import fs; fs.copy_files({source!r}, {target!r})"
 
 
 @pytest.mark.slow
 def test_nodes_come_and_go(tmp_path, network, store):
     expected = serial(tmp_path / "expected", big := study(replicates=32 * 20))
     url = f"{store['AWS_ENDPOINT_URL']}/{BUCKET}"
-    made = network.call("head", "python", "-c", MAKE_BUCKET.format(url=url))
-    assert made.returncode == 0, made.stderr
+    made = network.start("head", "python", "-c", MAKE_BUCKET.format(url=url))
+    assert made.wait(120) == 0, network.log("head")
     # The head alone has credentials.
     network.node("head", 0, head=True, **store)
     for name in ("kept", "killed", "cut"):
