@@ -220,13 +220,12 @@ def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
 
 def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
     """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
-    keys = [*cell_keys(summary.schema), "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
-    for row in summary.select(keys).to_pylist():
+    for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
     trajectories: dict[str, int] = {}
-    if study.trajectory is not None and followed.num_rows:
+    if followed.num_rows:
         for row in followed.group_by("path").aggregate([("replicates", "min")]).to_pylist():
             trajectories[row["path"]] = row["replicates_min"]
     least: list[int] = []  # of every path
@@ -240,12 +239,9 @@ def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[
             own.append(rows * cell.runs + left)
         if own:
             least.append(min(own))
-    finished = least.copy()
-    if study.trajectory is not None:
-        finished.append(pc.min(followed["replicates"]).as_py() or 0)
     wanted = study.replicates
     return {
-        "finished_replicates": min(finished, default=0),
+        "finished_replicates": min(least, default=0),
         "paths": len(least),
         "complete_paths": sum(count >= wanted for count in least),
         "done_replicates": sum(min(count, wanted) for count in least),

@@ -60,16 +60,16 @@ def address_of(root: object) -> str:
 
 def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
-    address = root
-    if not address.strip() or "\0" in address:
-        raise InputError("out", address, PLACES)
-    if "://" not in address:
+    if not root.strip() or "\0" in root:
+        raise InputError("out", root, PLACES)
+    if "://" not in root:
         try:
-            return fs.LocalFileSystem(), os.path.abspath(address)
+            return fs.LocalFileSystem(), os.path.abspath(root)
         except OSError:
             hint = "The current directory is gone: change to another one."
-            raise InputError("out", address, PLACES, hint) from None
-    if address.startswith("s3://") and "allow_delayed_open" not in address:
+            raise InputError("out", root, PLACES, hint) from None
+    address = root
+    if root.startswith("s3://") and "allow_delayed_open" not in root:
         # Otherwise even a small object is a multipart upload instead of one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
     try:
@@ -251,7 +251,7 @@ STALE_SECONDS = 60.0
 
 
 class RunLock:
-    """Exclusive lock on writing to a run, as a context manager.
+    """Exclusive lock on writing to a run, as a context manager that is entered once.
 
     On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
     On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
@@ -285,22 +285,17 @@ class RunLock:
             # Emptied, not removed: a second opener may be waiting on this very file.
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
-            self._descriptor = None
         if self._beating is not None:
             self._released.set()
             self._beating.join()
-            self._beating = None
             # If the network is down, the lock goes stale by itself.
             with suppress(OSError):
                 self.store.filesystem.delete_file(self.store.full(LOCK))
 
     def _acquire_file(self) -> None:
-        try:
-            with self.store.named_errors():
-                Path(self.store.base).mkdir(parents=True, exist_ok=True)
-                descriptor = self.store.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
-        except FileExistsError as error:
-            raise InputError("out", self.store.root, "a directory", str(error)) from error
+        with self.store.named_errors():
+            Path(self.store.base).mkdir(parents=True, exist_ok=True)
+            descriptor = self.store.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -323,7 +318,6 @@ class RunLock:
                 raise self._lock_error(holder)
             self.took_over = holder
         self._beat()
-        self._released.clear()
         self._beating = threading.Thread(target=self._keep_beating, name="lock of a run", daemon=False)
         self._beating.start()
 

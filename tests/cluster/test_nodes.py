@@ -56,6 +56,21 @@ else:
     raise SystemExit("no store")
 """
 
+DRIVER = """
+import sys
+from pathlib import Path
+from unittest import mock
+
+from ldpflow.engine.run import run_study
+from ldpflow.study import load_study
+from tests.faults.on_ray import counted
+
+gcs, run, counts, study = sys.argv[1:]
+with counted(Path(counts), {}, seconds=2.0), mock.patch("ldpflow.engine.batching.TARGET_SECONDS", 1e-9):
+    result = run_study(load_study(study), run, address=gcs)
+assert not result.failed_batches, result.failed_batches
+"""
+
 FETCH = "from pyarrow import fs; fs.copy_files({source!r}, {target!r})"
 
 
@@ -73,7 +88,7 @@ def test_nodes_come_and_go(tmp_path, network, store):
     run = f"s3://{BUCKET}/run"
     script = tmp_path / "study.toml"
     script.write_text(big.to_toml())
-    command = ["python", "-m", "tests.cluster.driver", f"{network.address('head')}:{GCS_PORT}"]
+    command = ["python", "-c", DRIVER, f"{network.address('head')}:{GCS_PORT}"]
     driver = network.start("head", *command, run, counts, script, **store)
     started = time.monotonic()
     invocations = counts / "invocations"
