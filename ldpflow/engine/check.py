@@ -214,21 +214,11 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
     findings += provenance_findings(store, study, mapping)
-    good: dict[str, list[Part]] = {}
-    bad: dict[str, str] = {}
-    rows = 0
-    for dataset in store.datasets():
-        unusable: list[UnreadablePart] = []
-        parts = dataset.scan(damaged=unusable)
-        reasons = {part.name: part_reason(dataset, part, study) for part in parts}
-        bad |= {part.name: part.reason for part in unusable}
-        bad |= {name: reason for name, reason in reasons.items() if reason is not None}
-        good[dataset.kind.folder] = [part for part in parts if part.name not in bad]
-        rows += sum(part.num_rows for part in good[dataset.kind.folder])
+    (replicates, bad), (followed, others) = (checked_parts(dataset, study) for dataset in store.datasets())
+    bad |= others
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
     foreign = [name for dataset in store.datasets() for name in dataset.foreign()]
     findings += [Finding(f"{name}: not a part, and left alone; remove it by hand") for name in foreign]
-    replicates, followed = good.values()
     findings += double_findings(store, replicates)
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
@@ -243,7 +233,19 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += summary_findings("trajectories.parquet", read, stored_trajectory_summary, store, followed)
     if recompute is not None:
         findings += [Finding(what) for what in recompute_share(store, everything, recompute)]
+    rows = sum(part.num_rows for part in (*replicates, *followed))
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
+
+
+def checked_parts(dataset: Dataset, study: Study | None) -> tuple[list[Part], dict[str, str]]:
+    """Parts with nothing wrong in them, and the reasons why others are bad, by name."""
+    unusable: list[UnreadablePart] = []
+    parts = dataset.scan(damaged=unusable)
+    bad = {part.name: part.reason for part in unusable}
+    for part in parts:
+        if (reason := part_reason(dataset, part, study)) is not None:
+            bad[part.name] = reason
+    return [part for part in parts if part.name not in bad], bad
 
 
 def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
@@ -422,13 +424,9 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     A run without rows gives the stored summary, and a sentence.
     """
     stored = store.read_summary()
-    study = stored_study(store)
-    unreadable: list[UnreadablePart] = []
-    parts = store.replicates.scan(damaged=unreadable)
-    found = [f"{bad.name}: {bad.reason}" for bad in unreadable]
-    reasons = ((part, part_reason(store.replicates, part, study)) for part in parts)
-    found += [f"{part.name}: {reason}" for part, reason in reasons if reason is not None]
-    if found:
+    parts, bad = checked_parts(store.replicates, stored_study(store))
+    if bad:
+        found = [f"{name}: {reason}" for name, reason in bad.items()]
         raise InputError("run", store.root, "a run whose rows are whole", "; ".join(found[:3]) + ".")
     if not parts:
         if stored is None:

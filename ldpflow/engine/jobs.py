@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -361,11 +361,9 @@ def probe_file(out: str) -> Iterator[tuple[str, ...]]:
         yield str(folder), probe.name
     finally:
         probe.unlink(missing_ok=True)
-        for empty in (probe.parent, folder):
-            try:
-                empty.rmdir()
-            except OSError:  # somebody's files are in it
-                break
+        with suppress(OSError):  # other files are in them
+            probe.parent.rmdir()
+            folder.rmdir()
 
 
 if __name__ == "__main__":

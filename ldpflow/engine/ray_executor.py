@@ -8,6 +8,7 @@ Published parts are named by their content, so that is harmless.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -128,11 +129,10 @@ class ClusterWatch:
     def look(self) -> str | None:
         """What has died, or None."""
         if self.own:
-            here = ray_processes(os.getpid())
-            for process, name in (self.seen | here).items():
+            self.seen |= ray_processes(os.getpid())
+            for process, name in self.seen.items():
                 if process not in self.before and not runs(process):
                     return f"Ray's {name} on this machine has died"
-            self.seen |= here
         if self.raylet and not raylet_answers(self.raylet):
             return "Ray's raylet on this machine has died"
         if not self.gcs:
@@ -174,13 +174,7 @@ def raylet_answers(path: str) -> bool:
     """Whether a process listens on a socket of this machine; a busy one counts as listening."""
     with closing(socket.socket(socket.AF_UNIX)) as trial:
         trial.settimeout(ANSWER_SECONDS)
-        try:
-            trial.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        except OSError:
-            return True
-    return True
+        return trial.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str | None:

@@ -252,11 +252,10 @@ class Dataset:
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """Path key and name of every part, or of the parts of one path."""
-        wanted = None if path_key is None else f"{PARTITION}{path_key}"
         parts = []
-        for name, is_regular in self._list(wanted):
+        for name, is_regular in self._list(None if path_key is None else f"{PARTITION}{path_key}"):
             match = PLACE.fullmatch(name)
-            if is_regular and match is not None and wanted in (None, PARTITION + match[1]):
+            if is_regular and match is not None:
                 parts.append((match[1], f"{self.kind.folder}/{name}"))
         return sorted(parts)
 
@@ -418,16 +417,11 @@ def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
     covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}
-    pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
+    found: list[tuple[int, int, list[dict[str, Any]]]] = []
     for first, last in pairwise(sorted(ends)):
         cells = [known[cell] for cell, ranges in covered.items() if intersect(ranges, first, last)]
-        if pieces and pieces[-1][1] == first and cell_ids(pieces[-1][2]) == cell_ids(cells):
-            first = pieces.pop()[0]
         if cells:
-            pieces.append((first, last, cells))
-    found = []
-    for first, last, cells in pieces:
-        size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
-        cuts = [first, *range((first // size + 1) * size, last, size), last]
-        found += [(a, b, cells) for a, b in pairwise(cuts)]
+            size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
+            cuts = [first, *range((first // size + 1) * size, last, size), last]
+            found += [(a, b, cells) for a, b in pairwise(cuts)]
     return found

@@ -314,7 +314,8 @@ class RunLock:
         if holder is not None:
             beat = holder.get("beat")
             fresh = isinstance(beat, (int, float)) and abs(time.time() - beat) < STALE_SECONDS
-            if fresh and not dead(holder):
+            here, pid = holder.get("host") == socket.gethostname(), holder.get("pid")
+            if fresh and not (here and isinstance(pid, int) and has_ended(pid)):
                 raise self._lock_error(holder)
             self.took_over = holder
         self._beat()
@@ -339,12 +340,6 @@ class RunLock:
         host, pid, started = (holder.get(name, "unknown") for name in ("host", "pid", "started"))
         hint = f"Host {host}, process {pid} has held it since {started}: {holder.get('command', '')}"
         return InputError("out", self.store.root, "a run that no other sweep is writing to", hint)
-
-
-def dead(holder: dict[str, Any]) -> bool:
-    """Whether the holder is an ended process of this host."""
-    pid = holder.get("pid")
-    return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
 
 
 def parse_holder(text: bytes) -> dict[str, Any] | None:

@@ -378,7 +378,8 @@ class Aggregator:
             age = now - min(batch.since for batch in run)
             if not everything and size < self.max_rows and age < MAX_AGE:
                 continue
-            rows = CompleteRows.concatenate([batch.rows for batch in run])
+            table = pa.concat_tables([batch.rows.table for batch in run]).combine_chunks()
+            rows = replace(run[0].rows, table=table, last=run[-1].rows.last)
             place = run[0].place._replace(last=rows.last)
             self.store.replicates.publish(place.path_key, rows, run[0].meta)
             # After the write: a failed write must leave the batches pending.

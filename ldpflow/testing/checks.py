@@ -154,7 +154,7 @@ ERROR_RATE = 1e-4
 Check = Callable[[Any], str | None]
 
 
-class Wrong(Exception):
+class Wrong(LdpflowError):
     """Failed check, with its finding."""
 
 
@@ -679,8 +679,6 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
     """Run a check and return its finding. An exception counts as a failed check."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
-    except Wrong as wrong:
-        return ComponentFinding(kind.__name__, name, False, str(wrong))
     except Exception as error:
         return ComponentFinding(kind.__name__, name, False, one_message(error, kind))
 

@@ -1,4 +1,4 @@
-"""The cluster files that people copy, by Ray's own schema and options."""
+"""The cluster files that people copy, by Ray's own schema and options, and by KubeRay's fields."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "workflows" / "cluster"
 LAUNCHER = [ROOT / "cluster.yaml", FOLDER / "gcp.yaml"]
 SCHEMA = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
+# ray.io/v1: fields that KubeRay's reference of the resource lists, as far as they are used here.
+FIELDS = {
+    *("entrypoint", "rayClusterSpec", "shutdownAfterJobFinishes", "submissionMode", "submitterPodTemplate"),
+    *("ttlSecondsAfterFinished", "authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "rayVersion"),
+    *("headGroupSpec", "workerGroupSpecs", "rayStartParams", "template", "groupName", "maxReplicas"),
+    *("minReplicas", "replicas"),
+}
 
 
 def options(command):
@@ -57,6 +64,7 @@ def test_rayjob():
     job = yaml.safe_load((FOLDER / "rayjob.yaml").read_text())
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     cluster = job["spec"]["rayClusterSpec"]
+    assert {*job["spec"], *cluster, *cluster["headGroupSpec"], *cluster["workerGroupSpecs"][0]} <= FIELDS
     assert cluster["authOptions"]["mode"] == "token"
     head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
     assert head["rayStartParams"]["num-cpus"] == "0" and workers["minReplicas"] == 0
