@@ -130,10 +130,8 @@ def require_extra(extra: str, *modules: str) -> None:
 
 def address_limit() -> float:
     """Limit of this process's address space (``ulimit -v``) in bytes, or infinity."""
-    try:
-        import resource
-    except ImportError:
-        return math.inf
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 

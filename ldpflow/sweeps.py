@@ -111,7 +111,7 @@ def run_sweep(
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:
     """Run a sweep with checked options, and return a run even if batches failed."""
-    from ldpflow.engine.loop import Interrupts, interpreter_open, limits
+    from ldpflow.engine.loop import interpreter_open, interrupts, limits
     from ldpflow.engine.precision import Precision
     from ldpflow.engine.run import run_study, stored_parts
     from ldpflow.store.files import address_of
@@ -139,7 +139,7 @@ def run_sweep(
             on_caution(text)
     passed = limits(options.max_time, options.max_memory)
     shown = display(progress, chosen, options.until_precise, None if options.fresh else root)
-    with interpreter_open() as ending, Interrupts() as interrupted, shown as report:
+    with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
             root,

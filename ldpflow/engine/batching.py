@@ -46,15 +46,13 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
         return found
     stored = store.trajectories.finished(plan.simulator.key)
     missing = subtract(0, replicates, stored.get(cell_id({"checkpoints": plan.checkpoints}), []))
-    whole = [m for m in found if m.cells[0].runs == 1]
-    together = [m for m in whole if intersect(missing, m.first, m.last) == [(m.first, m.last)]]
-    alone = missing
-    for m in together:
-        alone = [part for a, b in alone for part in subtract(a, b, [(m.first, m.last)])]
-    return [
-        *(replace(m, checkpoints=plan.checkpoints) if m in together else m for m in found),
-        *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone),
-    ]
+    together = []
+    for at, m in enumerate(found):
+        if m.cells[0].runs == 1 and intersect(missing, m.first, m.last) == [(m.first, m.last)]:
+            found[at] = replace(m, checkpoints=plan.checkpoints)
+            together.append((m.first, m.last))
+    alone = [span for a, b in missing for span in subtract(a, b, together)]
+    return [*found, *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone)]
 
 
 def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
@@ -70,10 +68,7 @@ def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]
             if not lacking:
                 continue
             others = [cell for cell in cells if cell not in lacking]
-            gap = Missing(plan.simulator, first, last, lacking, witness(plan, lacking, others))
-            if found and found[-1] == replace(gap, first=found[-1].first, last=first):
-                gap = replace(gap, first=found.pop().first)
-            found.append(gap)
+            found.append(Missing(plan.simulator, first, last, lacking, witness(plan, lacking, others)))
     return found
 
 

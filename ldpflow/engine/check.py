@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
@@ -35,7 +36,7 @@ from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_par
 from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.run_store import RunStore
+from ldpflow.store.run_store import RESOLVED, RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_plugins
@@ -64,14 +65,9 @@ def interval_faults(table: pa.Table) -> Iterator[Fault]:
     yield f"a status is none of {', '.join(STATUSES)}", ~np.isin(status, STATUSES)
     done, ok = np.isin(status, FINISHED), status == "ok"
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
-    by_coordinate = np.empty(len(truth))
-    coordinate = table["coordinate"].to_numpy()
-    for at in np.unique(coordinate):
-        by_coordinate[coordinate == at] = truth[coordinate == at][0]
-    yield (
-        "the truth is not that of the other rows",
-        ~np.equal(truth, by_coordinate) & ~np.isnan(by_coordinate),
-    )
+    _, first, place = np.unique(table["coordinate"].to_numpy(), return_index=True, return_inverse=True)
+    by_coordinate = truth[first][place]
+    yield "the truth is not that of the other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
     limits = np.isfinite(lower) & np.isfinite(upper)
     yield "limits are not finite though it finished", done & ~limits
     yield "there are limits though it did not finish", ~done & ~(np.isnan(lower) & np.isnan(upper))
@@ -217,22 +213,12 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += study_findings(store, study, mapping)
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
-    findings += provenance_findings(store)
-    good: dict[str, list[Part]] = {}
-    bad: dict[str, str] = {}
-    rows = 0
-    for dataset in store.datasets():
-        unusable: list[UnreadablePart] = []
-        parts = dataset.scan(damaged=unusable)
-        reasons = {part.name: part_reason(dataset, part, study) for part in parts}
-        bad |= {part.name: part.reason for part in unusable}
-        bad |= {name: reason for name, reason in reasons.items() if reason is not None}
-        good[dataset.kind.folder] = [part for part in parts if part.name not in bad]
-        rows += sum(part.num_rows for part in good[dataset.kind.folder])
+    findings += provenance_findings(store, study, mapping)
+    (replicates, bad), (followed, others) = (checked_parts(dataset, study) for dataset in store.datasets())
+    bad |= others
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
     foreign = [name for dataset in store.datasets() for name in dataset.foreign()]
     findings += [Finding(f"{name}: not a part, and left alone; remove it by hand") for name in foreign]
-    replicates, followed = good.values()
     findings += double_findings(store, replicates)
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
@@ -247,7 +233,19 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += summary_findings("trajectories.parquet", read, stored_trajectory_summary, store, followed)
     if recompute is not None:
         findings += [Finding(what) for what in recompute_share(store, everything, recompute)]
+    rows = sum(part.num_rows for part in (*replicates, *followed))
     return findings, {"parts": len(replicates) + len(followed) + len(bad), "rows": rows}
+
+
+def checked_parts(dataset: Dataset, study: Study | None) -> tuple[list[Part], dict[str, str]]:
+    """Parts with nothing wrong in them, and the reasons why others are bad, by name."""
+    unusable: list[UnreadablePart] = []
+    parts = dataset.scan(damaged=unusable)
+    bad = {part.name: part.reason for part in unusable}
+    for part in parts:
+        if (reason := part_reason(dataset, part, study)) is not None:
+            bad[part.name] = reason
+    return [part for part in parts if part.name not in bad], bad
 
 
 def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
@@ -293,11 +291,21 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
 
-def provenance_findings(store: RunStore) -> Iterator[Finding]:
+def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
+    """A broken provenance.json, and a first line of study.toml with the hash of another study."""
     try:
-        read_sessions(store)
+        sessions = read_sessions(store)
     except DamagedRun as error:
         yield Finding(f"provenance.json: {error}")
+        return
+    if study is None or not sessions:
+        return
+    # Another version may have further settings, and another plug-in has another digest.
+    ours = (sessions[-1].get("versions") or {}).get("ldpflow") == __version__
+    equal_plugins = all(loaded_plugins().get(name) == digest for name, digest in stored_plugins(mapping))
+    found, wanted = (store.read_study() or "").partition("\n")[0].removeprefix(RESOLVED), study.hash()
+    if ours and equal_plugins and found != wanted:
+        yield Finding(f"study.toml: its first line has the hash {found[:16]}, its settings have {wanted}")
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:
@@ -416,13 +424,9 @@ def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
     A run without rows gives the stored summary, and a sentence.
     """
     stored = store.read_summary()
-    study = stored_study(store)
-    unreadable: list[UnreadablePart] = []
-    parts = store.replicates.scan(damaged=unreadable)
-    found = [f"{bad.name}: {bad.reason}" for bad in unreadable]
-    reasons = ((part, part_reason(store.replicates, part, study)) for part in parts)
-    found += [f"{part.name}: {reason}" for part, reason in reasons if reason is not None]
-    if found:
+    parts, bad = checked_parts(store.replicates, stored_study(store))
+    if bad:
+        found = [f"{name}: {reason}" for name, reason in bad.items()]
         raise InputError("run", store.root, "a run whose rows are whole", "; ".join(found[:3]) + ".")
     if not parts:
         if stored is None:

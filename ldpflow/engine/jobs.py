@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -51,31 +51,27 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
     try:
         store = RunStore(out)
         if probe is not None and store.read(f"tmp/{probe}") is None:
-            raise InputError(
-                "out",
-                out,
-                "a place that the head of the cluster has too",
-                f"On {socket.gethostname()} it is another folder. Give an object store "
-                "(s3://bucket/run, gs://bucket/run), a folder that both machines share, or "
-                f"file://{store.base} for one of the head alone.",
+            hint = (
+                f"On {socket.gethostname()} it is another folder. Give an object store (s3://bucket/run, "
+                f"gs://bucket/run), a folder that both machines share, or file://{store.base} for one of the "
+                "head alone."
             )
+            raise InputError("out", out, "a place that the head of the cluster has too", hint)
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
     except (StorageError, InputError) as error:
-        about_the_study = isinstance(error, InputError) and (
-            error.field != "out" or "no other sweep" in error.allowed
-        )
-        if "://" not in out or out.startswith("file://") or about_the_study:
+        field = error.field if isinstance(error, InputError) else "out"
+        in_use = isinstance(error, InputError) and "no other sweep" in error.allowed
+        if "://" not in out or out.startswith("file://") or field != "out" or in_use:
             raise
-        reason = error.reason if isinstance(error, StorageError) else error.hint
-        raise InputError(
-            "out",
-            out,
-            "an object store that the machines of the cluster may read and write",
-            f"On {socket.gethostname()}: {reason} Give the machines a role that may (cluster.yaml "
-            "says where), or start Ray with credentials in its environment; those of the machine "
-            "that submits are not sent.",
-        ) from error
+        reason = error.hint if isinstance(error, InputError) else error.reason
+        hint = (
+            f"On {socket.gethostname()}: {reason} Give the machines a role that may (cluster.yaml says "
+            "where), or start Ray with credentials in its environment; those of the machine that submits "
+            "are not sent."
+        )
+        allowed = "an object store that the machines of the cluster may read and write"
+        raise InputError("out", out, allowed, hint) from error
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -97,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 def write_study(study: Study, folder: str) -> None:
     """Write a study and its plug-ins to an empty folder, from which ``ldpflow sweep study.toml`` runs."""
     settings = study.settings()
-    files, modules = [], []
+    named: dict[str, list[str]] = {}
     for plugin in plugins_of(study.components()):
         if plugin.module.startswith(MAIN):
             raise InputError(
@@ -109,11 +105,10 @@ def write_study(study: Study, folder: str) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         if plugin.module.startswith(FILE_MODULE):
-            files.append(plugin.files[0][0])
+            named.setdefault("files", []).append(plugin.files[0][0])
         else:
-            modules.append(plugin.module)
-    if files or modules:
-        named = {name: found for name, found in (("files", files), ("modules", modules)) if found}
+            named.setdefault("modules", []).append(plugin.module)
+    if named:
         settings["plugins"] = settings["plugins"] | named
     Path(folder, "study.toml").write_text(toml_text(settings), encoding="utf-8")
 
@@ -143,12 +138,9 @@ def cluster_address(address: str | None) -> str:
     chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
     parts = urlsplit(chosen)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(
-            "address",
-            chosen,
-            "http://HEAD:8265, where the dashboard of the cluster listens",
-            "Drivers' addresses (auto, HOST:6379) are for ldpflow sweep on a machine of the cluster.",
-        )
+        hint = "Drivers' addresses (auto, HOST:6379) are for ldpflow sweep on a machine of the cluster."
+        allowed = "http://HEAD:8265, where the dashboard of the cluster listens"
+        raise InputError("address", chosen, allowed, hint)
     return chosen.rstrip("/")
 
 
@@ -369,11 +361,9 @@ def probe_file(out: str) -> Iterator[tuple[str, ...]]:
         yield str(folder), probe.name
     finally:
         probe.unlink(missing_ok=True)
-        for empty in (probe.parent, folder):
-            try:
-                empty.rmdir()
-            except OSError:  # somebody's files are in it
-                break
+        with suppress(OSError):  # other files are in them
+            probe.parent.rmdir()
+            folder.rmdir()
 
 
 if __name__ == "__main__":

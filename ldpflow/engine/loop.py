@@ -135,38 +135,31 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
         over.set()
 
 
-class Interrupts:
-    """Context in which the first SIGINT, SIGTERM or SIGHUP is a reason to stop; the second ends all."""
+@contextmanager
+def interrupts() -> Iterator[Callable[[], str | None]]:
+    """Make the first SIGINT, SIGTERM or SIGHUP a reason to stop, which is yielded; the second ends all."""
+    reason: str | None = None
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.before: dict[signal.Signals, Any] = {}
-
-    def __call__(self) -> str | None:
-        return self.reason
-
-    def __enter__(self) -> Interrupts:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            try:
-                self.before[number] = signal.signal(number, self.received)
-            except ValueError:  # not in the main thread, which alone may set handlers
-                break
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def received(self, number: int, frame: FrameType | None) -> None:
+    def received(number: int, frame: FrameType | None) -> None:
+        nonlocal reason
         # Written to the descriptor: a buffer may be locked by what this interrupts.
-        if self.reason is not None:
+        if reason is not None:
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
             os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
             # No clean-up: what is not on disk is computed again, and the lock dies with the process.
             os._exit(130)
-        self.reason = f"{signal.Signals(number).name} received"
+        reason = f"{signal.Signals(number).name} received"
         os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")
+
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # which alone may set handlers
+        before = {n: signal.signal(n, received) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield lambda: reason
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 Stop = Callable[[], str | None]

@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -135,10 +136,10 @@ class Precision:
         return point
 
 
-def agresti_coull(hits: int, count: int) -> float:
-    """sqrt(p~ (1 - p~) / R)."""
+def agresti_coull(hits: Any, count: int) -> Any:
+    """sqrt(p~ (1 - p~) / R), of one or several numbers of hits."""
     share = (hits + 2) / (count + 4)
-    return math.sqrt(share * (1 - share) / count)
+    return np.sqrt(share * (1 - share) / count)
 
 
 @dataclass(frozen=True)
@@ -211,11 +212,8 @@ def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, floa
     for point in precision.schedule():
         more = point - before
         law = np.convolve(law, binom.pmf(np.arange(more + 1), more, p))
-        share = (np.arange(point + 1) + 2) / (point + 4)
-        stops = np.sqrt(share * (1 - share) / point) <= precision.target_mcse
-        if point == precision.max_replicates:
-            stops[:] = True
-        hits = np.flatnonzero(stops)
+        stops = agresti_coull(np.arange(point + 1), point) <= precision.target_mcse
+        hits = np.flatnonzero(stops | (point == precision.max_replicates))
         mean += float(np.sum(law[hits] * hits)) / point
         square += float(np.sum(law[hits] * hits.astype(float) ** 2)) / point**2
         replicates += point * float(np.sum(law[hits]))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ldpflow.components.intervals.record import PathRecord, Record
+from ldpflow.engine.batching import Missing
 from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
@@ -149,14 +150,13 @@ def seconds_of(work: Round) -> float:
 
 def python_seconds_of(work: Round) -> float:
     """Rough CPU time of Python code in it, in which threads take turns."""
-    missing = work.all_missing()
-    rows = sum((m.last - m.first) * python_rows(m.simulator, m.cells, m.checkpoints) for m in missing)
+    rows = sum((m.last - m.first) * python_rows(m) for m in work.all_missing())
     return ROW_SECONDS * rows * work.growth()
 
 
-def python_rows(simulator: Simulator[Any, Any], cells: Sized, checkpoints: Sized) -> int:
+def python_rows(work: Missing | PathPlan) -> int:
     """Rows of a replicate that Python code makes."""
-    return simulator.dimension * len(cells) + len(checkpoints)
+    return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
 
 def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
@@ -248,8 +248,8 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
         interval_seconds += groups * rows_measured[cells]
         per_simulator.append(1e9 * measured[kind] / LANES)
     if engine == "auto":
-        rows = sum(python_rows(plan.simulator, plan.cells, plan.checkpoints) for plan in plans)
-        engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, ROW_SECONDS * rows * replicates)
+        python_seconds = ROW_SECONDS * replicates * sum(map(python_rows, plans))
+        engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, python_seconds)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(
         steps=steps,

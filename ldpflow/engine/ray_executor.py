@@ -8,6 +8,7 @@ Published parts are named by their content, so that is harmless.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -128,11 +129,10 @@ class ClusterWatch:
     def look(self) -> str | None:
         """What has died, or None."""
         if self.own:
-            here = ray_processes(os.getpid())
-            for process, name in (self.seen | here).items():
+            self.seen |= ray_processes(os.getpid())
+            for process, name in self.seen.items():
                 if process not in self.before and not runs(process):
                     return f"Ray's {name} on this machine has died"
-            self.seen |= here
         if self.raylet and not raylet_answers(self.raylet):
             return "Ray's raylet on this machine has died"
         if not self.gcs:
@@ -174,13 +174,7 @@ def raylet_answers(path: str) -> bool:
     """Whether a process listens on a socket of this machine; a busy one counts as listening."""
     with closing(socket.socket(socket.AF_UNIX)) as trial:
         trial.settimeout(ANSWER_SECONDS)
-        try:
-            trial.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        except OSError:
-            return True
-    return True
+        return trial.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str | None:
@@ -197,10 +191,11 @@ def check_address(address: str) -> None:
 
     A Ray Client's connection is the life of all its work, and Ray advises jobs for work that lasts.
     """
-    for name, value in (("address", address), ("RAY_ADDRESS", os.environ.get("RAY_ADDRESS", ""))):
-        if "://" in value and (
-            name == "address" or address == "auto"
-        ):  # Ray reads the variable for auto alone
+    given = {"address": address}
+    if address == "auto":  # for which alone Ray reads the variable
+        given["RAY_ADDRESS"] = os.environ.get("RAY_ADDRESS", "")
+    for name, value in given.items():
+        if "://" in value:
             why = "That is not where drivers connect."
             if value.startswith("ray://"):
                 why = "A Ray Client's work ends when its connection does."
@@ -329,21 +324,27 @@ class Shard:
     """
 
     aggregator: Any
-    # By path and cell set, then by first replicate.
-    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
+    unpublished: dict[Published, Sent] = field(default_factory=dict)
     statistics: Any = None
 
     def keep(self, sent: Sent) -> None:
         """Hold on to a batch that the aggregator has taken."""
-        self.unpublished.setdefault((sent.batch.simulator.key, sent.cell_set), {})[sent.batch.first] = sent
+        batch = sent.batch
+        place = Published(batch.simulator.key, batch.first, batch.last, cell_set_of(batch.cells))
+        self.unpublished[place] = sent
 
     def forget(self, published: list[Published]) -> None:
         """Let go of rows that are in published parts."""
         for part in published:
-            held = self.unpublished.get((part.path_key, part.cell_set), {})
-            for first, sent in list(held.items()):
-                if part.first <= first and sent.batch.last <= part.last:
-                    del held[first]
+            self.unpublished = {
+                place: sent
+                for place, sent in self.unpublished.items()
+                if not (
+                    (place.path_key, place.cell_set) == (part.path_key, part.cell_set)
+                    and part.first <= place.first
+                    and place.last <= part.last
+                )
+            }
 
 
 @dataclass(frozen=True)
@@ -351,10 +352,9 @@ class Sent:
     """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
 
     batch: Batch
-    cell_set: str
     rows: ray.ObjectRef
     shard: Shard
-    aggregator: Any  # the shard's, when it was sent
+    aggregator: Any = None  # the shard's, when it was sent
     counted: bool = False
 
 
@@ -439,7 +439,7 @@ class RayExecutor:
             rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise pickling_error(batch, error) from error
-        self.send(Sent(batch, cell_set_of(batch.cells), rows, shard, shard.aggregator))
+        self.send(Sent(batch, rows, shard))
 
     def send(self, sent: Sent) -> None:
         """Rows to the present aggregator of their shard, as soon as they are there."""
@@ -495,9 +495,8 @@ class RayExecutor:
             raise LdpflowError(message) from error
         shard.aggregator = new_aggregator(self.make_aggregator)
         lost, shard.unpublished = shard.unpublished, {}
-        for held in lost.values():
-            for sent in held.values():
-                self.send(sent)
+        for sent in lost.values():
+            self.send(sent)
 
     def drop(self) -> None:
         self.dropped = True
@@ -573,12 +572,12 @@ def reason(error: RayError) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
-COUNTERS = {
-    "replicates": ("ldpflow_replicates_done", "Replicates of paths, done."),
-    "steps": ("ldpflow_steps_done", "Steps of the recursion, done."),
-    "batches": ("ldpflow_batches_done", "Batches done."),
-    "failures": ("ldpflow_batches_failed", "Batches given up."),
-    "kernel_seconds": ("ldpflow_kernel_seconds", "CPU seconds in recursions."),
+METRICS = {
+    "ldpflow_replicates_done": "Replicates of paths, done.",
+    "ldpflow_steps_done": "Steps of the recursion, done.",
+    "ldpflow_batches_done": "Batches done.",
+    "ldpflow_batches_failed": "Batches given up.",
+    "ldpflow_kernel_seconds": "CPU seconds in recursions.",
 }
 
 
@@ -586,32 +585,26 @@ class Metrics:
     """Counters and a gauge of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
 
     Replicates and steps are counted once per path, when their batch is done, and so are batches that Ray ran
-    again because a node was lost.
-
-    Parameters
-    ----------
-    run : str
-        The run directory, the label ``run``.
+    again because a node was lost. ``run``: the run directory, the label ``run``.
     """
 
     def __init__(self, run: str) -> None:
-        self.counters = {key: Counter(*texts, tag_keys=("run",)) for key, texts in COUNTERS.items()}
-        self.in_flight = Gauge(
-            "ldpflow_batches_in_flight", "Batches sent out and not stored.", tag_keys=("run",)
-        )
+        self.counters = {name: Counter(name, text, tag_keys=("run",)) for name, text in METRICS.items()}
+        in_flight = "Batches sent out and not stored."
+        self.in_flight = Gauge("ldpflow_batches_in_flight", in_flight, tag_keys=("run",))
         for metric in (*self.counters.values(), self.in_flight):
             metric.set_default_tags({"run": run})
 
     def count(self, outcome: Outcome) -> None:
         batch = outcome.batch
-        counts: dict[str, float] = {"failures": 1}
+        counts: dict[str, float] = {"batches_failed": 1}
         if outcome.error is None:
             counts = {
-                "batches": 1,
-                "replicates": batch.last - batch.first,
-                "steps": batch.steps,
+                "batches_done": 1,
+                "replicates_done": batch.last - batch.first,
+                "steps_done": batch.steps,
                 "kernel_seconds": outcome.kernel_seconds,
             }
-        for key, value in counts.items():
+        for name, value in counts.items():
             if value > 0.0:  # Ray refuses to add nothing
-                self.counters[key].inc(value)
+                self.counters[f"ldpflow_{name}"].inc(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -128,13 +129,10 @@ def simulate_again(batch: Batch) -> BatchResult:
     try:
         return simulate(batch)
     except Exception as error:
-        at = error.__traceback__
-        while at is not None and at.tb_next is not None:
-            at = at.tb_next
-        where = "" if at is None else f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
         raise LdpflowError(
             f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key} fail: "
-            f"{type(error).__name__}: {error}{where}"
+            f"{type(error).__name__}: {error} at {last.filename}:{last.lineno}"
         ) from error
 
 

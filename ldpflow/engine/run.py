@@ -11,6 +11,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -56,7 +57,6 @@ from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
-from ldpflow.study.reading import stored_mapping
 
 BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
 
@@ -73,7 +73,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
     InputError
         With a diff, if the run has another seed or other paths.
     """
-    read_sessions(store)  # refuses a run of another version before anything in it is moved
+    sessions = read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
@@ -81,7 +81,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
     own = {"seed": study.seed, "stream_version": STREAM_VERSION}
     foreign = [part for part in parts if any(part.meta[name] != own[name] for name in own)]
     if foreign:
-        if stored_seed(store) != study.seed or len(foreign) == len(parts):
+        if not sessions or sessions[-1].get("seed") != study.seed or len(foreign) == len(parts):
             raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
         unusable += [
@@ -103,13 +103,6 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
             stacklevel=2,
         )
     return parts
-
-
-def stored_seed(store: RunStore) -> Any:
-    try:
-        return (stored_mapping(store) or {}).get("seed")
-    except InputError:
-        return None
 
 
 def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
@@ -227,13 +220,12 @@ def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
 
 def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
     """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
-    keys = [*cell_keys(summary.schema), "path", "replicates"]
     counts: dict[tuple[str, str], int] = {}
-    for row in summary.select(keys).to_pylist():
+    for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
         counts[path, cell_id(row)] = replicates
     trajectories: dict[str, int] = {}
-    if study.trajectory is not None and followed.num_rows:
+    if followed.num_rows:
         for row in followed.group_by("path").aggregate([("replicates", "min")]).to_pylist():
             trajectories[row["path"]] = row["replicates_min"]
     least: list[int] = []  # of every path
@@ -247,12 +239,9 @@ def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[
             own.append(rows * cell.runs + left)
         if own:
             least.append(min(own))
-    finished = least.copy()
-    if study.trajectory is not None:
-        finished.append(pc.min(followed["replicates"]).as_py() or 0)
     wanted = study.replicates
     return {
-        "finished_replicates": min(finished, default=0),
+        "finished_replicates": min(least, default=0),
         "paths": len(least),
         "complete_paths": sum(count >= wanted for count in least),
         "done_replicates": sum(min(count, wanted) for count in least),
@@ -312,8 +301,12 @@ def run_study(
     with store.named_errors():
         store.check_place()
     cache_folder()  # one that cannot be used is bad input, not a failure of every batch
-    if options.fresh and (moved := move_aside(store)) is not None:
-        warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
+    if options.fresh:
+        # Not while a sweep is writing to it.
+        with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
+            moved = store.move_aside()
+        if moved is not None:
+            warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
@@ -355,15 +348,6 @@ def run_study(
         batches=tally.batches,
         **found,
     )
-
-
-def move_aside(store: RunStore) -> str | None:
-    """Move an old run away, unless a sweep is writing to it; its new name."""
-    with store.named_errors():
-        if not store.holds_run():
-            return store.move_aside()
-        with RunLock(store):
-            return store.move_aside()
 
 
 def begin_session(store: RunStore, study: Study) -> Session:

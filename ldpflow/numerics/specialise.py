@@ -283,7 +283,10 @@ class Rewriter(ast.NodeTransformer):
         layout = self.layouts[owner]
         if parameter.attr not in layout:
             known = ", ".join(layout) or "none"
-            raise NameError(f"{self.what}: no parameter {owner}.{parameter.attr} (there are: {known})")
+            raise NameError(
+                f"{self.what}: no parameter {owner}.{parameter.attr} (there are: {known}); "
+                "kernel_parameters() has to return it, in a subclass by {**super().kernel_parameters(), ...}"
+            )
         return layout[parameter.attr]
 
 

@@ -42,7 +42,7 @@ from ldpflow.store.part import (
     serialise,
     union,
 )
-from ldpflow.store.schema import Kind, cell_columns, cell_id, cell_keys, conform, further_columns, key_codes
+from ldpflow.store.schema import Kind, cell_id, conform, further_columns, key_codes
 
 if TYPE_CHECKING:
     from ldpflow.store.run_store import RunStore
@@ -252,11 +252,10 @@ class Dataset:
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
         """Path key and name of every part, or of the parts of one path."""
-        wanted = None if path_key is None else f"{PARTITION}{path_key}"
         parts = []
-        for name, is_regular in self._list(wanted):
+        for name, is_regular in self._list(None if path_key is None else f"{PARTITION}{path_key}"):
             match = PLACE.fullmatch(name)
-            if is_regular and match is not None and wanted in (None, PARTITION + match[1]):
+            if is_regular and match is not None:
                 parts.append((match[1], f"{self.kind.folder}/{name}"))
         return sorted(parts)
 
@@ -330,6 +329,7 @@ def add_path_column(table: pa.Table, path_key: str) -> pa.Table:
 
 
 Read = tuple[Part, pa.Table]
+Load = Callable[[Part], pa.Table | UnreadablePart]
 
 
 def paths_to_compact(parts: Sequence[Part]) -> list[str]:
@@ -360,7 +360,7 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
     return found
 
 
-def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | UnreadablePart]) -> Iterator[Read]:
+def deduplicate(parts: Iterable[Read], load: Load) -> Iterator[Read]:
     """Iterate over the parts of one path without the rows of earlier parts, which must be equal.
 
     Two parts are in memory at a time: ``load`` reads an earlier one again.
@@ -369,35 +369,30 @@ def deduplicate(parts: Iterable[Read], load: Callable[[Part], pa.Table | Unreada
     for part, table in parts:
         left = np.ones(table.num_rows, dtype=bool)
         for other in before:
-            within = max(part.first, other.first), min(part.last, other.last)
-            cells = cell_ids(part.cells) & cell_ids(other.cells)
-            own = rows_of(part, within, cells)
-            if own.any() and not isinstance(again := load(other), UnreadablePart):
-                theirs = again.filter(pa.array(rows_of(other, within, cells)))
-                check_equal(part.kind, (other.name, theirs), (part.name, table.filter(pa.array(own))))
-                left &= ~own
+            left &= ~shared_rows(part, table, other, load)
         before.append(part)
         yield part, table if left.all() else table.filter(pa.array(left))
 
 
-def rows_of(part: Part, within: tuple[int, int], cells: Collection[str]) -> NDArray[np.bool_]:
+def shared_rows(rows: Part | CompleteRows, table: pa.Table, other: Part, load: Load) -> NDArray[np.bool_]:
+    """Mask of the rows that a stored part has too, which must be equal."""
+    within = max(rows.first, other.first), min(rows.last, other.last)
+    cells = cell_ids(rows.cells) & cell_ids(other.cells)
+    own = rows_of(rows, within, cells)
+    if not own.any() or isinstance(stored := load(other), UnreadablePart):
+        return np.zeros_like(own)
+    theirs, ours = stored.filter(pa.array(rows_of(other, within, cells))), table.filter(pa.array(own))
+    names = (other.name, rows.name) if isinstance(rows, Part) else ("stored rows", "rows computed again")
+    check_equal(rows.kind, (names[0], theirs), (names[1], ours))
+    return own
+
+
+def rows_of(part: Part | CompleteRows, within: tuple[int, int], cells: Collection[str]) -> NDArray[np.bool_]:
     """Mask of the rows of some replicates and cells in a whole part."""
     replicates = np.arange(part.first, part.last)
     here = (within[0] <= replicates) & (replicates < within[1])
     wanted = [cell_id(cell) in cells for cell in part.cells for _ in range(part.rows_per_cell)]
     return np.logical_and.outer(here, wanted).reshape(-1)
-
-
-def of_cells(rows: pa.Table, cells: Sequence[Mapping[str, Any]]) -> pa.Table:
-    chosen = pa.array(np.zeros(rows.num_rows, dtype=bool))
-    for cell in map(cell_columns, cells):
-        here = pa.array(np.ones(rows.num_rows, dtype=bool))
-        for name in cell_keys(rows.schema):
-            column = rows[name].combine_chunks()
-            same = column.is_null() if name not in cell else pc.equal(column, cell[name])
-            here = pc.and_(here, pc.fill_null(same, False))
-        chosen = pc.or_(chosen, here)
-    return rows.filter(chosen)
 
 
 def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
@@ -422,16 +417,11 @@ def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
     covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}
-    pieces: list[tuple[int, int, list[dict[str, Any]]]] = []
+    found: list[tuple[int, int, list[dict[str, Any]]]] = []
     for first, last in pairwise(sorted(ends)):
         cells = [known[cell] for cell, ranges in covered.items() if intersect(ranges, first, last)]
-        if pieces and pieces[-1][1] == first and cell_ids(pieces[-1][2]) == cell_ids(cells):
-            first = pieces.pop()[0]
         if cells:
-            pieces.append((first, last, cells))
-    found = []
-    for first, last, cells in pieces:
-        size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
-        cuts = [first, *range((first // size + 1) * size, last, size), last]
-        found += [(a, b, cells) for a, b in pairwise(cuts)]
+            size = max(LARGE // (len(cells) * parts[0].rows_per_cell) // 64, 1) * 64
+            cuts = [first, *range((first // size + 1) * size, last, size), last]
+            found += [(a, b, cells) for a, b in pairwise(cuts)]
     return found

@@ -60,16 +60,16 @@ def address_of(root: object) -> str:
 
 def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
     """File system and path of a directory or URI."""
-    address = root
-    if not address.strip() or "\0" in address:
-        raise InputError("out", address, PLACES)
-    if "://" not in address:
+    if not root.strip() or "\0" in root:
+        raise InputError("out", root, PLACES)
+    if "://" not in root:
         try:
-            return fs.LocalFileSystem(), os.path.abspath(address)
+            return fs.LocalFileSystem(), os.path.abspath(root)
         except OSError:
             hint = "The current directory is gone: change to another one."
-            raise InputError("out", address, PLACES, hint) from None
-    if address.startswith("s3://") and "allow_delayed_open" not in address:
+            raise InputError("out", root, PLACES, hint) from None
+    address = root
+    if root.startswith("s3://") and "allow_delayed_open" not in root:
         # Otherwise even a small object is a multipart upload instead of one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
     try:
@@ -109,15 +109,12 @@ class RunFiles:
     once. Either way a reader sees the whole old file or the whole new one.
     """
 
-    def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
+    def __init__(self, root: str | os.PathLike[str]) -> None:
         self.address = address_of(root)
         """Root as given, to open the run. It may contain credentials."""
         self.root = redact(self.address)
         """Root without credentials, for messages and records."""
-        if filesystem is None:
-            self.filesystem, base = open_filesystem(self.address)
-        else:
-            self.filesystem, base = filesystem, self.address
+        self.filesystem, base = open_filesystem(self.address)
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
@@ -254,7 +251,7 @@ STALE_SECONDS = 60.0
 
 
 class RunLock:
-    """Exclusive lock on writing to a run, as a context manager.
+    """Exclusive lock on writing to a run, as a context manager that is entered once.
 
     On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
     On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
@@ -288,22 +285,17 @@ class RunLock:
             # Emptied, not removed: a second opener may be waiting on this very file.
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
-            self._descriptor = None
         if self._beating is not None:
             self._released.set()
             self._beating.join()
-            self._beating = None
             # If the network is down, the lock goes stale by itself.
             with suppress(OSError):
                 self.store.filesystem.delete_file(self.store.full(LOCK))
 
     def _acquire_file(self) -> None:
-        try:
-            with self.store.named_errors():
-                Path(self.store.base).mkdir(parents=True, exist_ok=True)
-                descriptor = self.store.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
-        except FileExistsError as error:
-            raise InputError("out", self.store.root, "a directory", str(error)) from error
+        with self.store.named_errors():
+            Path(self.store.base).mkdir(parents=True, exist_ok=True)
+            descriptor = self.store.descriptor(LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -322,11 +314,11 @@ class RunLock:
         if holder is not None:
             beat = holder.get("beat")
             fresh = isinstance(beat, (int, float)) and abs(time.time() - beat) < STALE_SECONDS
-            if fresh and not dead(holder):
+            here, pid = holder.get("host") == socket.gethostname(), holder.get("pid")
+            if fresh and not (here and isinstance(pid, int) and has_ended(pid)):
                 raise self._lock_error(holder)
             self.took_over = holder
         self._beat()
-        self._released.clear()
         self._beating = threading.Thread(target=self._keep_beating, name="lock of a run", daemon=False)
         self._beating.start()
 
@@ -348,12 +340,6 @@ class RunLock:
         host, pid, started = (holder.get(name, "unknown") for name in ("host", "pid", "started"))
         hint = f"Host {host}, process {pid} has held it since {started}: {holder.get('command', '')}"
         return InputError("out", self.store.root, "a run that no other sweep is writing to", hint)
-
-
-def dead(holder: dict[str, Any]) -> bool:
-    """Whether the holder is an ended process of this host."""
-    pid = holder.get("pid")
-    return holder.get("host") == socket.gethostname() and isinstance(pid, int) and has_ended(pid)
 
 
 def parse_holder(text: bytes) -> dict[str, Any] | None:

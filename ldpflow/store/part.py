@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 
@@ -177,12 +177,6 @@ class CompleteRows:
     def name(self) -> str:
         return f"part-{self.first}-{self.last}-{self.kind.hash_of(self.cells)}.parquet"
 
-    @classmethod
-    def concatenate(cls, pieces: Sequence[CompleteRows]) -> CompleteRows:
-        """Concatenate rows of equal cells and consecutive replicates (not checked)."""
-        table = pa.concat_tables([piece.table for piece in pieces]).combine_chunks()
-        return replace(pieces[0], table=table, last=pieces[-1].last)
-
 
 def cell_ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     return frozenset(map(cell_id, cells))
@@ -256,13 +250,11 @@ def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parse
     """Check name, place, metadata and columns of a part against each other."""
     if meta["path"] != path_key:
         raise ValueError(f"it belongs to path {meta['path']}")
-    match = NAME.fullmatch(name.rsplit("/", 1)[-1])
     named, rows_per_cell = kind.named(meta)
     cells = parse_cells(json.dumps(named))
-    if match is None or match[3] != kind.hash_of(cells):
-        raise ValueError("its name does not follow from its content")
-    first, last = int(match[1]), int(match[2])
-    if (meta.get("first", first), meta.get("last", last)) != (first, last):
+    match = NAME.fullmatch(name.rsplit("/", 1)[-1])
+    first, last, cell_set = (int(match[1]), int(match[2]), match[3]) if match else (0, 0, "")
+    if (meta.get("first", first), meta.get("last", last), kind.hash_of(cells)) != (first, last, cell_set):
         raise ValueError("its name does not follow from its content")
     runs = meta.get("runs", [1] * len(cells))
     if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):

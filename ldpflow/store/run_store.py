@@ -26,7 +26,7 @@ from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, check_equal, of_cells, replicates_by_cell
+from ldpflow.store.dataset import Dataset, replicates_by_cell, rows_of, shared_rows
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import (
     MOST_ROWS,
@@ -37,6 +37,7 @@ from ldpflow.store.part import (
     Ranges,
     UnreadablePart,
     arrange,
+    cell_ids,
     encode,
     open_sealed,
     subtract,
@@ -85,8 +86,8 @@ TRAJECTORY_COLUMNS: Expected = {
 class RunStore(RunFiles):
     """A run directory: its files (:class:`RunFiles`) and rows (``replicates``, ``trajectories``)."""
 
-    def __init__(self, root: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
-        super().__init__(root, filesystem)
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        super().__init__(root)
         self.replicates = Dataset(self, REPLICATE_ROWS)
         self.trajectories = Dataset(self, TRAJECTORY_ROWS)
         self._promised: tuple[object, Promised] | None = None
@@ -340,24 +341,18 @@ class Aggregator:
                 self._count(path_key, table)
         there = self.published[path_key]
         fresh = [cell for cell in rows.cells if subtract(first, last, there.get(cell_id(cell), []))]
-        if stored := [cell for cell in rows.cells if cell not in fresh]:
-            self._compare(path_key, rows, stored)
+        stored = [cell for cell in rows.cells if cell not in fresh]
+        for part in self.store.replicates.scan(path_key, damaged=[]) if stored else ():
+            shared_rows(rows, rows.table, part, self.store.replicates.load)
         if not fresh:
             return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
         place = Published(path_key, first, last, cell_set_hash(fresh))
         if place not in [batch.place for batch in self.pending]:
-            rows = replace(rows, table=of_cells(rows.table, fresh), cells=tuple(fresh))
+            chosen = pa.array(rows_of(rows, (first, last), cell_ids(fresh)))
+            rows = replace(rows, table=rows.table.filter(chosen), cells=tuple(fresh))
             self._count(path_key, rows.table)
             self.pending.append(Pending(place, rows, meta, self.clock()))
         return self.publish()
-
-    def _compare(self, path_key: str, rows: CompleteRows, cells: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse rows of these cells that differ from the stored ones."""
-        within = rows.first, rows.last
-        stored = self.store.replicates.read(path_key, within=within, damaged=[]).drop_columns("path")
-        before = arrange(REPLICATE_ROWS, of_cells(stored, cells)).table
-        again = "rows computed again", of_cells(rows.table, cells)
-        check_equal(REPLICATE_ROWS, ("stored rows", before), again)
 
     def _count(self, path_key: str, rows: pa.Table) -> None:
         """Add rows to the statistics."""
@@ -383,7 +378,8 @@ class Aggregator:
             age = now - min(batch.since for batch in run)
             if not everything and size < self.max_rows and age < MAX_AGE:
                 continue
-            rows = CompleteRows.concatenate([batch.rows for batch in run])
+            table = pa.concat_tables([batch.rows.table for batch in run]).combine_chunks()
+            rows = replace(run[0].rows, table=table, last=run[-1].rows.last)
             place = run[0].place._replace(last=rows.last)
             self.store.replicates.publish(place.path_key, rows, run[0].meta)
             # After the write: a failed write must leave the batches pending.

@@ -94,16 +94,11 @@ def source_of(component: type) -> str | None:
     wanted = {component.__name__}
     if getattr(component, "group", "") != "method":
         wanted |= OWN_FUNCTIONS
-    chosen: dict[int, str] = {}
-    grown = True
-    while grown:
-        grown = False
-        for place, statement in enumerate(statements):
-            if place not in chosen and defined_by(statement) & wanted:
-                chosen[place] = lines_of(statement, text)
-                wanted |= {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-                grown = True
-    return "\n".join(chosen[place] for place in sorted(chosen)) + "\n" if chosen else None
+    chosen: set[ast.stmt] = set()
+    while found := [one for one in statements if one not in chosen and defined_by(one) & wanted]:
+        chosen.update(found)
+        wanted |= {node.id for one in found for node in ast.walk(one) if isinstance(node, ast.Name)}
+    return "".join(f"{lines_of(one, text)}\n" for one in statements if one in chosen) or None
 
 
 def lines_of(statement: ast.stmt, text: str) -> str:

@@ -150,7 +150,10 @@ SEED = 20240520
 ERROR_RATE = 1e-4
 
 
-class Wrong(Exception):
+Check = Callable[[Any], str | None]
+
+
+class Wrong(LdpflowError):
     """Failed check, with its finding."""
 
 
@@ -196,10 +199,6 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
 def bits(rows: list[dict[str, Any]]) -> str:
     text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
     return hashlib.sha256(repr(text).encode()).hexdigest()
-
-
-def digest(component: Any) -> str:
-    return bits(rows_of(component, range(8)))
 
 
 def runs(component: Any) -> str:
@@ -285,8 +284,6 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                     break
 
 
-Check = Callable[[Any], str | None]
-
 AUDITED = 2000
 """Outputs for each input of the small audit, which shows only that the mechanism can be audited."""
 
@@ -314,8 +311,7 @@ def problem_shapes(problem: Problem) -> None:
 
 
 def true_value(problem: Problem) -> str:
-    g = gradients(problem, NoMechanism(), truth_of(problem))
-    return near(g, "E g(X, theta*) is not 0")
+    return near(gradients(problem, NoMechanism(), truth_of(problem)), "E g(X, theta*) is not 0")
 
 
 def gradient_covariance(problem: Problem) -> str:
@@ -368,20 +364,23 @@ def mechanism_runs(mechanism: Mechanism) -> str:
     return runs(mechanism)
 
 
+def noise_at(mechanism: Mechanism, point: float) -> Array:
+    """A(g) - g of equal users for the median."""
+    private, bare = (gradients(Quantile(), other, (point,)) for other in (mechanism, NoMechanism()))
+    return private - bare
+
+
 def unbiased(mechanism: Mechanism) -> str:
-    """Check that noise has mean 0, from gradients of equal users with and without it."""
-    problem = Quantile()
+    """Check that noise has mean 0."""
     for point in (0.0, 1.0, -0.5):
-        noise = gradients(problem, mechanism, (point,)) - gradients(problem, NoMechanism(), (point,))
+        noise = noise_at(mechanism, point)
         near(noise, f"E[A(g) - g] at {point}")
     return f"at three points, {len(noise):,} users each"
 
 
 def noise_covariance(mechanism: Mechanism) -> str:
     problem = Quantile()
-    point = problem.truth()
-    noise = gradients(problem, mechanism, point) - gradients(problem, NoMechanism(), point)
-    squares = noise**2 - float(mechanism.noise_covariance(problem)[0][0])
+    squares = noise_at(mechanism, *problem.truth()) ** 2 - float(mechanism.noise_covariance(problem)[0][0])
     return near(squares, "Var(A(g) | g) - claimed")
 
 
@@ -561,8 +560,7 @@ def law_truth(law: DataLaw) -> str:
     """Check the share of compiled draws below quantiles."""
     for tau in (0.1, 0.5, 0.9):
         problem = quantile_of(law, tau)
-        g = gradients(problem, NoMechanism(), problem.truth())
-        near(g, f"P(Z <= {tau} quantile) - {tau}")
+        near(gradients(problem, NoMechanism(), problem.truth()), f"P(Z <= {tau} quantile) - {tau}")
     return "the 0.1, 0.5 and 0.9 quantiles"
 
 
@@ -657,12 +655,8 @@ def check_plugin(source: str) -> list[ComponentFinding]:
 def components_of(module: ModuleType) -> list[type[Settings]]:
     """The components that a module, or a module of its package, defines."""
     package = module.__name__
-    found = [
-        kind
-        for registry in REGISTRIES.values()
-        for kind in registry.values()
-        if kind.__module__ == package or kind.__module__.startswith(f"{package}.")
-    ]
+    every = (kind for registry in REGISTRIES.values() for kind in registry.values())
+    found = [kind for kind in every if f"{kind.__module__}.".startswith(f"{package}.")]
     if not found:
         raise InputError("plugins", package, "a plug-in that registers components", "Use lf.register.")
     return found
@@ -671,24 +665,19 @@ def components_of(module: ModuleType) -> list[type[Settings]]:
 def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
     """Run all checks of one component, or none if it cannot be made or run."""
     made: list[Any] = []
-    first = find(kind, "default settings", lambda: made.append(default_of(kind)))
-    yield first
-    if not first.passed:
-        return
-    for name, check in checks_of(made[0]).items():
-        found = find(kind, name, partial(check, made[0]))
-        yield found
-        if name == "runs" and not found.passed:
-            return
-    yield find(kind, "same bits in another process", lambda: processes_agree(source, made[0]))
+    yield find(kind, "default settings", lambda: made.append(default_of(kind)))
+    for component in made:
+        for name, check in checks_of(component).items():
+            yield (found := find(kind, name, partial(check, component)))
+            if name == "runs" and not found.passed:
+                return
+        yield find(kind, "same bits in another process", partial(processes_agree, source, component))
 
 
 def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
     """Run a check and return its finding. An exception counts as a failed check."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
-    except Wrong as wrong:
-        return ComponentFinding(kind.__name__, name, False, str(wrong))
     except Exception as error:
         return ComponentFinding(kind.__name__, name, False, one_message(error, kind))
 
@@ -722,10 +711,10 @@ def processes_agree(source: str, component: Any) -> None:
     )  # fmt: skip
     if done.returncode:
         raise Wrong(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it could not be run")
-    if done.stdout.split()[-1] != digest(component):
+    if done.stdout.split()[-1] != bits(rows_of(component, range(8))):
         raise Wrong("it computed other rows: something depends on the process, the time or a library")
 
 
 def digest_of(source: str, name: str) -> str:
     kinds = {kind.__name__: kind for kind in components_of(load_plugin(source))}
-    return digest(default_of(kinds[name]))
+    return bits(rows_of(default_of(kinds[name]), range(8)))

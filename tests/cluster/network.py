@@ -79,25 +79,15 @@ class Network:
         port = f"port{self.machines[machine]}"
         ip("-n", self.switch, "link", "set", port, "up" if plugged else "down")
 
-    def environment(self, machine: str) -> dict[str, str]:
-        """Of a machine: its own compile cache, too."""
-        return environment(self.folder) | {
-            "LDPFLOW_CACHE_DIR": str(self.folder / f"cache-{machine}"),
-            "RAY_DISABLE_IMPORT_WARNING": "1",
-        }
-
     def start(self, machine: str, *command: object, **more: str) -> subprocess.Popen[bytes]:
-        """A process on a machine, with a session of its own; its output goes to a file."""
+        """A process on a machine, with its own session and compile cache; its output goes to a file."""
+        own = {"LDPFLOW_CACHE_DIR": str(self.folder / f"cache-{machine}"), "RAY_DISABLE_IMPORT_WARNING": "1"}
         with open(self.folder / f"{machine}.log", "a") as log:
             return subprocess.Popen(
                 ["ip", "netns", "exec", self.namespace(machine), *map(str, command)],
-                env=self.environment(machine) | more,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+                env=environment(self.folder) | own | more, cwd=self.folder, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
 
     def node(self, machine: str, num_cpus: int, head: bool = False, **more: str) -> None:
         """A machine that runs a Ray node."""
@@ -112,20 +102,9 @@ class Network:
         )
         self.nodes[machine] = self.start(machine, *RAY_START, *options.split(), **more)
         deadline = time.monotonic() + 90
-        while head and self.call("head", *RAY_START[:-1], "status", "--address", gcs).returncode:
+        while head and self.start("head", *RAY_START[:-1], "status", "--address", gcs).wait(120):
             assert time.monotonic() < deadline, self.log("head")
             time.sleep(1)
-
-    def call(self, machine: str, *command: object) -> subprocess.CompletedProcess[str]:
-        """Run something on a machine to its end."""
-        return subprocess.run(
-            ["ip", "netns", "exec", self.namespace(machine), *map(str, command)],
-            env=self.environment(machine),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
 
     def log(self, machine: str) -> str:
         return (self.folder / f"{machine}.log").read_text()

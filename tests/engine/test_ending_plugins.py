@@ -71,6 +71,31 @@ def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
 
 
+SUBCLASS = """
+from typing import Literal
+import ldpflow as lf
+
+@lf.register
+class Shifted(lf.Quantile):
+    kind: Literal["shifted"] = "shifted"
+
+    def kernel_parameters(self):
+        return {"tau": self.tau, "location": self.location, "scale": self.scale}
+"""
+
+
+def test_a_subclass_with_kernel_parameters_of_its_own_learns_what_they_lack(tmp_path):
+    """The bundled gradient reads ``taus``."""
+    file = tmp_path / "shifted.py"
+    file.write_text(SUBCLASS)
+    load_plugin(str(file))
+    mechanism = {"kind": "laplace", "epsilon": 1}
+    own = {"problem": {"kind": "shifted"}, "mechanism": mechanism, "method": [{"kind": "BM"}]}
+    study = Study.from_mapping(STUDY | own)
+    (failed,) = run_study(study, tmp_path / "run", engine="serial").failed_batches
+    assert "problem.taus" in failed and "kernel_parameters() has to return it" in failed
+
+
 @pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException", "sys.exit()"])
 @pytest.mark.parametrize("source", ["leaving.py", "leaving"])
 def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, monkeypatch, capsys, source, ending):

@@ -79,6 +79,16 @@ def test_a_stopped_sweep_goes_on_where_it_was(whole, tmp_path):
     assert all(RunStore(tmp_path).read(name).equals(data) for name, data in before.items())
 
 
+def test_paths_without_steps_to_follow_count_their_replicates(tmp_path):
+    protocol = {"kind": "haar", "epsilon": 1.0, "range": [-8.0, 8.0]}
+    study = {name: STUDY[name] for name in ("name", "seed", "grid", "trajectory")} | {
+        "replicates": 8, "problem": {"kind": "quantile"}, "protocol": protocol,
+        "method": [{"kind": "inversion"}],
+    }  # fmt: skip
+    result = run_study(Study.from_mapping(study), tmp_path, engine="serial")
+    assert (result.finished_replicates, result.done_replicates) == (8, 8)
+
+
 def replaced(part, other):
     """By another study's part of that very name."""
     (same,) = other.glob(f"*/{part.parent.name}/{part.name}")

@@ -35,23 +35,6 @@ def watched(file: str) -> bool:
     return any(name in file for name in WATCHED)
 
 
-class Lines:
-    """Counts the lines that run, and kills the process at one of them."""
-
-    def __init__(self, last: int) -> None:
-        self.last = last
-        self.count = 0
-
-    def enter(self, frame: FrameType, event: str, argument: object) -> Any:
-        return self.line if watched(frame.f_code.co_filename) else None
-
-    def line(self, frame: FrameType, event: str, argument: object) -> Any:
-        self.count += 1
-        if self.count == self.last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.line
-
-
 def sweep(address: str, tables: dict[str, Any], engine: str) -> None:
     """Sweep, with a part for every batch; SIGKILL loses nothing that was written, synchronised or not."""
     with small_parts(), mock.patch.object(os, "fsync"), warnings.catch_warnings():
@@ -64,9 +47,20 @@ def killed(address: str, tables: dict[str, Any], engine: str, last: int) -> int:
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
-    lines = Lines(last)
-    threading.settrace(lines.enter)
-    sys.settrace(lines.enter)
+    count = 0
+
+    def line(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        if count == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return line
+
+    def enter(frame: FrameType, event: str, argument: object) -> Any:
+        return line if watched(frame.f_code.co_filename) else None
+
+    threading.settrace(enter)
+    sys.settrace(enter)
     try:
         sweep(address, tables, engine)
     except BaseException as error:

@@ -13,7 +13,7 @@ import time
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +22,7 @@ import pytest
 
 import ldpflow.store.dataset
 import ldpflow.store.files
+from ldpflow.engine.loop import Progress
 from ldpflow.engine.run import run_study
 from ldpflow.errors import StorageError
 from ldpflow.store.run_store import RunStore
@@ -29,6 +30,12 @@ from tests.faults.on_disk import small_parts
 from tests.faults.study import row_bytes, serial, study, whole
 
 BUCKET = "studies"
+ACCESS = {
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": "nothing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 
 class Proxy:
@@ -55,9 +62,7 @@ class Proxy:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            if self.refused > 0:
-                self.refused -= 1
-                self.spoilt += 1
+            if self.spoil("refused"):
                 # A reset, as where nobody listens.
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 client.close()
@@ -66,32 +71,35 @@ class Proxy:
             for pair in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self.pump, args=pair, daemon=True).start()
 
+    def spoil(self, what: str) -> bool:
+        """Whether a connection is to be refused, slow or cut."""
+        left = getattr(self, what)
+        if left > 0:
+            setattr(self, what, left - 1)
+            self.spoilt += 1
+        return bool(left > 0)
+
     def pump(self, source: socket.socket, sink: socket.socket, asking: bool) -> None:
         try:
             while data := source.recv(65536):
-                if asking and self.slow > 0:
-                    self.slow -= 1
-                    self.spoilt += 1
+                if asking and self.spoil("slow"):
                     time.sleep(0.5)
-                if asking and self.cut > 0 and data.startswith(b"PUT") and b"part-" in data:
-                    self.cut -= 1
-                    self.spoilt += 1
-                    sink.sendall(data[: len(data) // 2])
-                    break
                 if asking and data.startswith(b"PUT") and b"part-" in data:
+                    half = len(data) // 2
+                    if self.spoil("cut"):
+                        sink.sendall(data[:half])
+                        break
                     self.puts += 1
                     if self.in_put is not None:
-                        sink.sendall(data[: len(data) // 2])
-                        data = data[len(data) // 2 :]
+                        sink.sendall(data[:half])
+                        data = data[half:]
                         self.in_put(self.puts)
                 sink.sendall(data)
         except OSError:
             pass
         for end in (source, sink):
-            try:
+            with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
 
 
 @contextmanager
@@ -104,15 +112,8 @@ def bucket() -> Iterator[Proxy]:
     server.start()
     _, port = server.get_host_and_port()
     proxy = Proxy(port)
-    environment = {
-        "AWS_ACCESS_KEY_ID": "nobody",
-        "AWS_SECRET_ACCESS_KEY": "nothing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
     try:
-        with mock.patch.dict(os.environ, environment):
+        with mock.patch.dict(os.environ, ACCESS, AWS_ENDPOINT_URL=f"http://127.0.0.1:{proxy.port}"):
             address = f"http://127.0.0.1:{port}/{BUCKET}"
             urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=10)
             yield proxy
@@ -183,12 +184,9 @@ def down(work: Path, proxy: Proxy, trial: int) -> None:
     """The server is gone for longer than anybody waits: a clear error; back, it goes on."""
     run = f"s3://{BUCKET}/down-{trial}/run"
     expected = serial(work / "expected")
-    done = 0
 
-    def gone(event: object) -> None:
-        nonlocal done
-        done += 1
-        if done == 1 + trial % 4:
+    def gone(event: Progress) -> None:
+        if event.done_batches == 1 + trial % 4:
             proxy.cut = proxy.refused = 10**6
 
     with small_parts(), mock.patch.object(ldpflow.store.files, "PUT_PAUSES", (0.1, 0.1)):

@@ -2,22 +2,65 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
+import signal
+import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import ray
+
 from ldpflow.engine import ray_executor
 from ldpflow.engine.loop import RunResult
+from ldpflow.engine.ray_executor import run_task
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
+from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.study import Study
-from tests.faults.counting import CRASH, DAWDLE, RAISE, Counted, task
 from tests.faults.study import serial, study, whole
 
-FIRSTS = (0, 32, 64)
+CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Tasks of batches that note each invocation and its node in a file, as cubed tests its executors.
+
+    ``plan`` maps names of batches to what goes wrong, and on how many of the first invocations. It travels
+    with the task, so that it holds in every process.
+    """
+
+    folder: Path
+    plan: dict[str, tuple[str, int]]
+    seconds: float = 0.0
+
+    def run(self, batch: Batch) -> BatchResult:
+        name = f"{batch.simulator.key}-{batch.first}"
+        for number in itertools.count():
+            with suppress(FileExistsError), open(self.folder / f"{name}.{number}", "x") as file:
+                file.write(ray.get_runtime_context().get_node_id())
+                break
+        what, times = self.plan.get(name, ("", 0))
+        what = what if number < times else ""
+        if what == CRASH:
+            run_task(batch)
+            # The work is done, and lost with the worker.
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == RAISE:
+            raise ArithmeticError("injected")
+        time.sleep(30 if what == DAWDLE else self.seconds)
+        return run_task(batch)
+
+    def invocations(self) -> dict[str, int]:
+        """How often each batch was started."""
+        return dict(Counter(file.name.rpartition(".")[0] for file in self.folder.iterdir()))
 
 
 @contextmanager
@@ -25,14 +68,14 @@ def counted(work: Path, plan: dict[str, tuple[str, int]], seconds: float = 0.0) 
     """Sweeps on Ray run these tasks."""
     folder = work / "invocations"
     folder.mkdir(parents=True)
-    tasks = Counted(str(folder), plan, seconds)
-    with mock.patch.object(ray_executor, "run_task", task(tasks)):
+    tasks = Counted(folder, plan, seconds)
+    with mock.patch.object(ray_executor, "run_task", lambda batch: tasks.run(batch)):
         yield tasks
 
 
 def places(what: Study) -> list[str]:
-    """The batches of a study, as counting names them."""
-    return [f"{plan.simulator.key}-{first}" for plan in what.plans() for first in FIRSTS]
+    """Names of the batches of a study."""
+    return [f"{plan.simulator.key}-{first}" for plan in what.plans() for first in (0, 32, 64)]
 
 
 def on_ray(run: Path, **options: Any) -> RunResult:
@@ -80,14 +123,10 @@ def stopped(work: Path, trial: int) -> None:
     """Told to stop while a batch takes long: done within 10 s, what finished is kept."""
     expected = serial(work / "expected")
     chosen = places(study())[trial % 6]
-    done = 0
-
-    def count(event: object) -> None:
-        nonlocal done
-        done += 1
-
+    done: list[object] = []
+    stop = {"on_event": done.append, "should_stop": lambda: "asked" if len(done) >= 2 else None}
     with counted(work, {chosen: (DAWDLE, 1)}), mock.patch("ldpflow.engine.loop.DRAIN_SECONDS", 0.5):
-        result = on_ray(work / "run", on_event=count, should_stop=lambda: "asked" if done >= 2 else None)
+        result = on_ray(work / "run", **stop)
     assert result.stopped == "asked" and not result.failed_batches
     assert result.finished_replicates < 96
     assert on_ray(work / "run").stopped is None

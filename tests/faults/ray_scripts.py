@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ldpflow.engine import ray_executor
@@ -91,8 +92,7 @@ def node_lost(work: Path) -> str:
     def lose() -> None:
         """As soon as a batch has begun on the node; asked twice a second."""
         nonlocal lost
-        files = Path(tasks.folder).iterdir()
-        if not lost and any(file.read_text() == doomed.node_id for file in files):
+        if not lost and any(file.read_text() == doomed.node_id for file in tasks.folder.iterdir()):
             lost = True
             cluster.remove_node(doomed, allow_graceful=False)
             cluster.add_node(num_cpus=1)
@@ -112,9 +112,16 @@ def node_lost(work: Path) -> str:
         cluster.shutdown()
 
 
-def process_lost(work: Path, name: str) -> str:
-    """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary."""
-    return lost(work, name, ["--num-cpus", "1"], dict(os.environ), lambda child: own_processes(child, name))
+def process_lost(work: Path, name: str, early: bool = False) -> str:
+    """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary.
+
+    ``early``: as soon as the process is there, before the first batch.
+    """
+
+    def own(child: int) -> list[int]:
+        return [process for process, found in ray_processes(child).items() if found == name]
+
+    return lost(work, name, ["--num-cpus", "1"], dict(os.environ), own, early)
 
 
 def joined_lost(work: Path, name: str) -> str:
@@ -123,12 +130,6 @@ def joined_lost(work: Path, name: str) -> str:
         folder = str(cluster.folder)
         where = ["--address", cluster.gcs]
         return lost(work, name, where, cluster.environment, lambda child: processes_of(name, folder))
-
-
-def lost_early(work: Path, name: str) -> str:
-    """The raylet or the GCS is killed as soon as it is there, before the first batch: one message."""
-    environment = dict(os.environ)
-    return lost(work, name, ["--num-cpus", "1"], environment, lambda child: own_processes(child, name), True)
 
 
 def lost(
@@ -199,11 +200,6 @@ def processes_of(name: str, folder: str) -> list[int]:
     return found
 
 
-def own_processes(parent: int, name: str) -> list[int]:
-    """Processes of Ray with this name that a sweep has started."""
-    return [process for process, found in ray_processes(parent).items() if found == name]
-
-
 def without_shared_memory(work: Path) -> str:
     """/dev/shm cannot be written to: Ray keeps its objects elsewhere, and the rows are the same."""
     expected = serial(work / "expected")
@@ -219,7 +215,7 @@ def without_shared_memory(work: Path) -> str:
 TRIALS: dict[str, Callable[[Path, str], str]] = {
     "lost": process_lost,
     "joined": joined_lost,
-    "early": lost_early,
+    "early": partial(process_lost, early=True),
     "nodes": lambda work, name: node_lost(work),
     "shm": lambda work, name: without_shared_memory(work),
 }

@@ -11,6 +11,7 @@ import pytest
 import ldpflow.store.files
 from ldpflow.cli import main
 from tests.faults import object_store, on_disk, on_ray
+from tests.faults.mutations import mutated
 from tests.faults.study import trials
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +24,13 @@ ROOT = Path(__file__).parents[2]
 )
 def test_on_disk(tmp_path, fault, trial):
     getattr(on_disk, fault)(tmp_path, trial)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("trials", "seed"), [(7, 1), pytest.param(700, 18, marks=pytest.mark.slow)])
+def test_no_mutation_changes_what_is_printed_or_written_with_exit_code_0(tmp_path, trials, seed):
+    """Files of a run that are damaged, exchanged or forged."""
+    assert mutated(tmp_path, trials, seed)["mutations noticed"] > trials / 2
 
 
 @pytest.mark.parametrize(("fault", "trial"), trials(worker_killed=(1, 3), raising=(1, 2), stopped=(1, 2)))

@@ -70,14 +70,7 @@ def test_no_file_of_ours_has_statistics_by_which_plain_readers_skip_rows(store):
     assert store.replicates.scan(damaged=bad) == [] and "statistics" in bad[0].reason
 
 
-def overwrite_footer(file: Path, other: Path) -> None:
-    data = file.read_bytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    file.write_bytes(data[: -8 - length] + b"\xff" * length + data[-8:])
-
-
 DAMAGE = {
-    "footer": overwrite_footer,
     "of another program": lambda file, _: pq.write_table(pq.ParquetFile(file).read(), file),
     "of another path": lambda file, other: file.write_bytes(other.read_bytes()),
     "renamed": lambda file, _: file.rename(file.with_name(file.name.replace("part-64-", "part-60-"))),

@@ -10,7 +10,6 @@ import sys
 import time
 
 import pytest
-from pyarrow import fs
 
 from ldpflow.errors import InputError
 from ldpflow.store.files import RunLock
@@ -70,8 +69,7 @@ def test_an_unusable_place_is_bad_input(tmp_path):
 
 
 def test_heartbeat_object(monkeypatch):
-    memory, _ = fs.FileSystem.from_uri("mock://anything")
-    store = RunStore("bucket/run", memory)
+    store = RunStore("mock:///bucket/run")
     with RunLock(store, "first"), pytest.raises(InputError, match="first"), RunLock(store):
         pass
     assert store.read("lock") is None
@@ -87,12 +85,11 @@ def test_heartbeat_object(monkeypatch):
 
 LEFT = """
 import threading
-from pyarrow import fs
 from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
 
 def work():
-    RunLock(RunStore("bucket/run", fs.FileSystem.from_uri("mock://anything")[0]), "left").__enter__()
+    RunLock(RunStore("mock:///bucket/run"), "left").__enter__()
     entered.set()
     threading.Event().wait()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import fs
 
 from ldpflow.columns import Column
 from ldpflow.documents import append_checksum
@@ -52,6 +52,7 @@ def test_bytes_follow_from_content(store, tmp_path):
     assert files(store) == {name}, "twice is once, and no temporary file is left"
 
 
+OTHER = {**BM, "n": 1}
 SPOILT = {
     "a row is missing": lambda rows: rows.slice(1),
     "a row comes twice": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
@@ -60,12 +61,7 @@ SPOILT = {
     "a cell is missing": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
     "another cell": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
     "a coordinate is missing": lambda rows: rows.filter(pc.field("coordinate") == 1),
-    "cells of other coordinates": lambda rows: pa.concat_tables(
-        [
-            rows.filter((pc.field("coordinate") == 1) | (pc.field("method") != "BM")),
-            complete_rows(0, 4, ({**BM, "n": 1},), 1),
-        ]
-    ),
+    "another number of coordinates": lambda rows: pa.concat_tables([rows, complete_rows(0, 4, (OTHER,), 1)]),
     "no row": lambda rows: rows.slice(0, 0),
     "no status": lambda rows: rows.drop_columns("status"),
     "an unknown column": lambda rows: rows.append_column("colour", rows["status"]),
@@ -101,18 +97,11 @@ def test_rows_stored_twice_count_once(store):
     store.replicates.write(KEY, complete_rows(5, 6), META)
     for first, last in ((20, 30), (22, 24), (26, 28)):  # one inside another does not hide a third
         store.replicates.write(KEY, complete_rows(first, last), META)
-    expected = pa.concat_tables(
-        [
-            complete_rows(0, 8, (BB,)),
-            complete_rows(4, 10, (BM,)),
-            complete_rows(0, 10, (SN,)),
-            complete_rows(20, 30),
-        ]
-    )
-    assert same(store.replicates.read(KEY, damaged="refuse").drop_columns("path"), expected)
-    assert same(
-        store.replicates.read(KEY, ["se"], damaged="refuse").drop_columns("path"), expected.select(["se"])
-    )
+    cells = complete_rows(0, 8, (BB,)), complete_rows(4, 10, (BM,)), complete_rows(0, 10, (SN,))
+    expected = pa.concat_tables([*cells, complete_rows(20, 30)])
+    for columns in (REPLICATES.names, ["se"]):
+        rows = store.replicates.read(KEY, columns, damaged="refuse").drop_columns("path")
+        assert same(rows, expected.select(columns))
 
 
 @pytest.mark.parametrize("column", ["estimate", "lower", "status"])
@@ -120,9 +109,7 @@ def test_rows_stored_twice_with_different_values_are_an_error(store, column):
     one = store.replicates.write(KEY, complete_rows(0, 8), META)
     rows = complete_rows(7, 9, (BM,))
     changed = rows[column].to_pylist()
-    changed[1] = {"estimate": changed[1] if column == "status" else 1e-9, "status": "diverged"}.get(
-        column, float("nan")
-    )
+    changed[1] = {"estimate": 1e-9, "lower": math.nan, "status": "diverged"}[column]
     at = rows.column_names.index(column)
     rows = rows.set_column(at, column, pa.array(changed, rows[column].type))
     other = store.replicates.write(KEY, rows, META)
@@ -165,29 +152,29 @@ def test_unusable_roots_are_bad_input(tmp_path):
         assert caught.value.field == "out"
 
 
-@pytest.mark.parametrize("root", ["mock-bucket/run", "mock-bucket/run/"])
+@pytest.mark.parametrize("root", ["mock:///bucket/run", "mock:///bucket/run/"])
 def test_another_file_system(root):
     """The code path of object stores, on pyarrow's file system in memory."""
-    memory, _ = fs.FileSystem.from_uri("mock://anything")
-    store = RunStore(root, memory)
+    store = RunStore(root)
     assert not store.local
     assert store.replicates.read(damaged="refuse").num_rows == 0
     name = store.replicates.write(KEY, complete_rows(0, 4), META)
-    assert memory.get_file_info(f"mock-bucket/run/{name}").is_file
+    assert store.filesystem.get_file_info(store.full(name)).is_file
     assert same(store.replicates.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 4))
     assert store.replicates.finished(KEY) == {cell_id(cell): [(0, 4)] for cell in CELLS}
     store.set_aside(UnreadablePart(name, "test"))
     assert store.replicates.path_keys() == []
 
 
-def test_a_failed_put_publishes_nothing(monkeypatch):
+def test_a_failed_put_publishes_nothing(store, monkeypatch):
     """A stream that is closed after a failed write would publish what it has."""
     pauses, cut = [], Mock(type_name="s3")
     monkeypatch.setattr(time, "sleep", pauses.append)
     stream = cut.open_output_stream.return_value
     stream.write.side_effect = OSError("connection cut")
+    store.filesystem, store.local = cut, False
     with pytest.raises(OSError, match="connection cut"):
-        RunStore("bucket/run", cut).publish("study.toml", b"x")
+        store.publish("study.toml", b"x")
     stream.close.assert_not_called()
     assert pauses == list(PUT_PAUSES)
 
