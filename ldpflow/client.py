@@ -96,7 +96,7 @@ def jitter(value: float, width: float, draw: Draw = SYSTEM) -> float:
     """Value plus uniform noise on (-width/2, width/2), for a randomiser that comes next.
 
     Values on a grid of this width lose their ties, and no quantile moves by more than width/2. The noise
-    protects nobody. Add it once to a value and keep the sum: several reports about one value share it.
+    protects no data. Add it once to a value and keep the sum: several reports about one value share it.
     """
     check_number(value)
     return value + width * ((2 * draw(2**52) + 1) / 2**53 - 0.5)

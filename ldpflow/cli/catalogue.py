@@ -19,7 +19,7 @@ TITLES = {
 def catalogue() -> None:
     """List problems, mechanisms, algorithms, interval methods and bundled studies.
 
-    Behind each component that does not come with ldpflow stands the file or package that it comes from.
+    The list names the file or package of each component that a plug-in defines.
     """
     from ldpflow.study import allowed, bundled_studies
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin

@@ -240,7 +240,7 @@ def privacy(
     settings: Settings = None,
     reports: Annotated[int, typer.Option(help="Number of linkable reports per user.")] = 1,
     response_rate: Annotated[
-        float, typer.Option(help="Share of invited users who respond; hides nobody by itself.")
+        float, typer.Option(help="Share of invited users who respond; does not hide who responds.")
     ] = 1.0,
     secret_sample: Annotated[
         bool,

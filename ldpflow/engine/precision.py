@@ -124,7 +124,7 @@ class Precision:
     def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
         """Number of replicates that a path must have next, or None if it is done.
 
-        ``cells`` are all cells and coordinates of the path, rows under the number of their last replicate.
+        ``cells`` are all cells and coordinates of the path, with rows numbered by their last replicate.
         ``have`` is the number of replicates that all of them have, from 0 on; further rows are ignored.
         """
         point = self.min_replicates
@@ -156,7 +156,7 @@ class Round:
         return [m for group in self.missing for m in group]
 
     def growth(self) -> float:
-        """Steps that are left over those of this round, at least 1."""
+        """Steps left, divided by the steps of this round; at least 1."""
         steps = sum(m.cost.steps * (m.last - m.first) for m in self.all_missing())
         return max(1.0, self.steps_left / max(1, steps))
 
@@ -184,7 +184,7 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
     finished = store.replicates.finished(plan.simulator.key)
     gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
     starts = {cell: found[0][0] for cell, found in gaps.items() if found}
-    # Replicates that make no whole row are not missed.
+    # Replicates that do not fill a whole row do not count as missing.
     have = min((runs[cell] * (first + 1) - 1 for cell, first in starts.items()), default=most)
     if 0 in starts.values():
         return [], 0
@@ -198,7 +198,7 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
 
 
 def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
-    """Exact mean and sd of the reported coverage of a cell that covers with probability p; mean replicates.
+    """Exact mean and sd of the reported coverage if intervals cover with probability p, and mean replicates.
 
     The number of hits at each point of the schedule is a random walk with binomial steps. Its law is followed
     without the walks that have stopped.
@@ -206,7 +206,7 @@ def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, floa
     from scipy.stats import binom
 
     assert precision.target_mcse is not None
-    law = np.ones(1)  # of the hits, of what has not stopped
+    law = np.ones(1)  # probabilities of the number of hits while sampling has not stopped
     before = 0
     mean = square = replicates = 0.0
     for point in precision.schedule():

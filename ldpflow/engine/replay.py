@@ -65,7 +65,7 @@ def replay(
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
     rows = []
     for runs, group in by_runs(cells).items():
-        # Cells of several runs have fewer rows, numbered from 0 as well.
+        # Cells whose rows take several replicates have fewer rows, also numbered from 0.
         count = last_row(stored, group) if stored.num_rows else replicates // runs
         until = end if runs == 1 else min(end, count)
         if replicate < until:

@@ -19,7 +19,7 @@ from ldpflow.numerics.elementary import U64
 
 
 def register_array(size: int) -> NDArray[np.float64]:
-    """An uninitialised array of ``size`` doubles; compiled (``size`` a constant), in the caller's frame."""
+    """Array of ``size`` doubles, which compiled code puts on the stack; there ``size`` must be a constant."""
     return np.empty(size)
 
 
@@ -46,7 +46,7 @@ def type_of_array(context: Any) -> Any:
 @lower_builtin(register_array, types.IntegerLiteral)
 def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     count = signature.args[0].literal_value
-    # Once, if the call is in a loop; zeros, if a kernel reads before it writes.
+    # Allocated once even if the call is in a loop, and zero in case a kernel reads before it writes.
     with builder.goto_entry_block():
         memory = builder.alloca(ir.ArrayType(ir.DoubleType(), max(count, 1)))
         builder.store(ir.Constant(memory.type.pointee, None), memory)

@@ -53,7 +53,7 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_words(state, out):  # type: ignore[no-untyped-def]
-    """Raw 64-bit draws, CHUNK/2 + 1 rows: words with a half for each of CHUNK steps, and one to refine them.
+    """Raw 64-bit draws: CHUNK/2 words whose halves serve CHUNK steps, and one word that refines them.
 
     The first step takes the upper half of the first word, the second its lower half, and so on.
     """

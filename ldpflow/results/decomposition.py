@@ -44,7 +44,8 @@ from scipy.special import ndtr
 from ldpflow.results.columns import CellRows, Floats
 
 # Groups of the jackknife. They are few and large because shape_effect is a count: leaving out single
-# replicates would overstate its error. Twenty groups give a standard error to a sixth.
+# replicates would overstate its error. With twenty groups a standard error has a relative error
+# of a sixth.
 GROUPS = 20
 CHUNK = 2**17  # values at a time
 SMALL = 0.0025  # effects below a quarter of a percentage point are not worth a term of their own

@@ -48,7 +48,7 @@ class BudgetSplit(DecayingSteps):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if mechanism.replaces_data():
-            return "its paths share their users, and private bits drawn directly have none"
+            return "its paths share their users, and a mechanism with private bits simulates no users"
         return None
 
     def perturbed_paths(self) -> int:

@@ -30,7 +30,7 @@ class RoundsDesign(NamedTuple):
     answer_above: float
     liars: float
     lie: float  # their report
-    worth: float  # independent bits that the answers of one user are worth
+    worth: float  # number of independent bits with the information of one user's answers
 
 
 class Rounds(Protocol):
@@ -55,7 +55,7 @@ class Rounds(Protocol):
         return self.rounds
 
     def least_users(self) -> int:
-        """Fewest users with one at each of the 8 thresholds of round 1, whose share is .4/(T - 1)."""
+        """Smallest number of users with one at each of the 8 thresholds of round 1, which has the share .4/(T - 1)."""
         return 20 * (self.rounds - 1)
 
     def shares(self, n: int, tau: float) -> list[float]:

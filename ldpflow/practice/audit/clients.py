@@ -27,7 +27,7 @@ RANGE = (0.0, 1.0)
 SAMPLES = 100_000
 
 KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
-"""Components whose claim the reports of a function keep, where the names differ."""
+"""Mechanism whose claim a function's reports keep, for functions with another name."""
 
 THETAS = (0.25, 0.5, 0.75)
 GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])
@@ -69,7 +69,7 @@ def audit_client(
 
 
 def inputs_of(name: str, component: Any) -> list[tuple[Any, Any, Callable[..., Any]]]:
-    """Pairs of values that are told apart most easily, and the function with its public parameters."""
+    """Pairs of values that are easiest to distinguish, and the function with its public parameters."""
     function = client.REPORTS[name]
     if name in ("rr_sgd", "rounds"):
         return [(0.25, 0.75, partial(function, theta=0.5, epsilon=component.epsilon))]

@@ -161,7 +161,7 @@ class OneShotReader(CountsReader):
         return None
 
     def count_texts(self, chunk: Chunk) -> RowError | None:
-        """Count bits, which lie by level."""
+        """Count bits that are stored level by level."""
         found, first = [], 0
         for level, width in enumerate(self.widths, start=1):
             among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
