@@ -34,7 +34,7 @@ def replay(
     """Rows of replicates ``replicate`` to ``last`` of a path: computed again, and as stored.
 
     They have the store's schema and order, or are trajectories of a path without intervals. All is well if
-    they are equal bit for bit. Of replicates without rows all cells of the study are computed, and nothing is
+    they are equal bit for bit. For replicates without rows all cells of the study are computed. Nothing is
     stored.
     ``path_key``: first digits of the path's key, with or without the p of the folder; None: the only path.
     """

@@ -55,7 +55,7 @@ class Rounds(Protocol):
         return self.rounds
 
     def least_users(self) -> int:
-        """Smallest number of users with one at each of the 8 thresholds of round 1, which has the share .4/(T - 1)."""
+        """Fewest users that give each of the 8 thresholds of round 1 one, if it has the share .4/(T - 1)."""
         return 20 * (self.rounds - 1)
 
     def shares(self, n: int, tau: float) -> list[float]:
