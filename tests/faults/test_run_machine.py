@@ -19,9 +19,8 @@ def run(place: str, examples: int) -> None:
         forks.close()
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(50, marks=pytest.mark.thorough)])
-def test_on_disk(tmp_path, examples):
-    run(str(tmp_path), examples)
+def test_on_disk(tmp_path):
+    run(str(tmp_path), 50)
 
 
 @pytest.mark.system
