@@ -346,7 +346,7 @@ HELPS = {
 
 DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
 DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
-WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
+WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNORECASE)
 
 
 def flag_parameters() -> Iterator[Parameter]:
