@@ -59,7 +59,7 @@ PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation e
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
-"""Budgets that are searched for the smallest one that is enough, 200 a decade to 12: exact to 1.2% or .001."""
+"""Budgets that are searched for the smallest one that is enough, 200 a decade to 12: exact to 1.2% or .001"""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
