@@ -360,7 +360,11 @@ def make_forecasts(
     for name, other in source.scales(ends).items():
         on_scale.append((name, replace(target, source=other, law=other.law), None))
     for name, one, guess in on_scale:
-        low, high = forward(one.source.transform, ends, "range").tolist()
+        try:
+            low, high = forward(one.source.transform, ends).tolist()
+        except InputError:
+            allowed = f"two numbers for which the scale {one.source.transform} is defined"
+            raise InputError("range", list(ends), allowed) from None
         if one is target:
             yield RoundsForecast(target, (low, high))
         for kind in PROTOCOLS.values():
