@@ -56,6 +56,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 COUNT = "a whole number above 0"
 WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
+LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
 INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 FLAG: Rule = "True or False", lambda x: True
@@ -232,12 +233,12 @@ class PlanOptions:
     epsilon: float | Sequence[float] | None = option("Privacy budget. *", POSITIVE)
     n: float | Sequence[float] | None = option("Users. *", USERS)
     level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
-    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", POSITIVE)
+    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", LENGTH)
     half_width: float | Sequence[float] | None = option(
-        "As a half width; with `compare` one for each `tau`, or one for all.", POSITIVE
+        "As a half width; with `compare` one for each `tau`, or one for all.", LENGTH
     )
     response_rate: float | None = option("Share of invited users who answer: invitations.", SHARE)
-    difference: float | None = option("Difference of two groups to detect: users per group.", POSITIVE)
+    difference: float | None = option("Difference of two groups to detect: users per group.", LENGTH)
     power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
     seed: int = option("Seed of the resampled pilots.", default=0)
     compare: bool = option(

@@ -272,6 +272,8 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
     if any(row["liars_shift"] is not None for row in rows):
         columns.append(number("liars shift", "liars_shift", 3))
     columns.append(("bytes kept", lambda row: text_of(row["state_bytes"], ",")))
+    if "worst_law" in rows[0]:
+        columns.append(plain("worst_law"))
     asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
@@ -346,7 +348,7 @@ HELPS = {
 
 DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
 DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
-WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
+WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNORECASE)
 
 
 def flag_parameters() -> Iterator[Parameter]:

@@ -21,6 +21,7 @@ from ldpflow.options import PlanOptions, list_of
 from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
+    find_budget,
     first_of,
     make_forecasts,
     predict_row,
@@ -222,6 +223,16 @@ def test_several_quantiles(medians):
     assert users == {"sgd": 33_333, "rounds": 33_333, "cells": 100_000, "haar": 100_000}
     assert found["cells", 0.5]["interval"] == "TR" and found["cells", 0.5]["coverage"] > 0.7
     assert "cells" not in medians
+
+
+def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
+    """With 1 it reaches what is wanted, whatever is recommended with 12."""
+    monkeypatch.setattr(SgdForecast, "expected_half_width", lambda self, n, e: 1 / e if e < 2 else math.inf)
+    monkeypatch.setattr(SgdForecast, "simulate", lambda *given: None)
+    row = {"n": 1000, "tau": 0.5, "epsilon": 1.0, "half_width": 1.0}
+    for wanted, budget in ((2.0, 0.5), (0.8, None)):
+        found = find_budget(row, SgdForecast(TARGET), wanted, 10, 1)
+        assert found == (None if budget is None else pytest.approx(budget, rel=0.012))
 
 
 def test_first_value_that_is_enough():

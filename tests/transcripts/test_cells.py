@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -44,6 +47,9 @@ def test_two_quantiles(demo):
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
     assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
     assert not found.oddities
+    first, second = found.verdicts
+    known = replace(found, verdicts=[replace(first, arrival="unknown"), replace(second, arrival="arrived")])
+    assert re.search(r"relaxation times of the 0.6-quantile \(arrived", known.methods_paragraph())
 
 
 def test_each_quantile_is_fitted_by_itself(demo):

@@ -106,7 +106,7 @@ class Target:
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.quantile(level) - self.quantile(self.tau)
+        return self.source.direction * (self.quantile(level) - self.quantile(self.tau))
 
     @property
     def quantiles(self) -> int:

@@ -332,7 +332,10 @@ def plan_comparison(
         advice += choose_design(pairs)
         found += pairs
     if isinstance(source, Guess):
-        advice.append(f"every row is that of its worst law of these: {', '.join(source.laws())}")
+        advice.append(
+            "every row is that of its worst law, with the longest half width (from the shortest); coverage, "
+            f"users, budget and the shift by liars are the worst of any of these: {', '.join(source.laws())}"
+        )
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
     rows = [row for row, _ in found]
