@@ -95,7 +95,7 @@ class SweepOptions:
         "Ray cluster to join: auto, or HOST:6379; see submit for HTTP.", ("auto or HOST:6379", lambda x: True)
     )
     num_cpus: int | None = option(
-        "Cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
+        "Threads, or cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
     )
     nice: int | None = option(
         "Niceness of a local Ray's workers; 0 shares a busy machine equally.",
@@ -186,6 +186,8 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
                 keyword = Parameter(declared.name, Parameter.KEYWORD_ONLY, default=declared.default)
                 parameters.append(keyword.replace(annotation=annotation))
                 default = f" Default: {details['shown']}." if details["shown"] else ""
+                if details["read"]:
+                    default = f" As a number: {details['rule'][0].partition(',')[0]}."
                 entries.append(f"    {declared.name} : {annotation}\n        {details['help']}{default}\n")
         function.__doc__ = str(function.__doc__).replace("    {options}\n", "".join(entries))
         function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -194,12 +196,14 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
     return declare
 
 
-def make_options(kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
-    """Options of a kind, of which the caller gives its ``own``; an unknown name is refused."""
-    names = [declared.name for declared in fields(kind) if declared.name not in own]
+def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
+    """Options of a kind, of which a function gives its ``own``; a name that it does not have is refused."""
+    from ldpflow.settings import closest
+
+    names = [*signature(function).parameters]
     for name, value in given.items():
         if name not in names:
-            raise InputError(name, value, f"one of {', '.join(names)}")
+            raise InputError(name, value, f"one of {', '.join(names)}", closest(name, names))
     return kind(**given, **own)
 
 

@@ -54,7 +54,8 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     with store.named_errors():
         if not store.holds_run():
             others = islice(Path(store.root).parent.glob("*"), MOST_NAMES)
-            hint = f"There is no run there. {closest(store.root, map(str, others))}".strip()
+            near = "" if os.path.lexists(store.root) else closest(store.root, map(str, others))
+            hint = f"There is no run there. {near}".strip()
             raise InputError("run", str(out), "a run directory", hint)
     return Run(store)
 

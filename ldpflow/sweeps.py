@@ -93,7 +93,7 @@ def sweep(
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}", closest(executor, ENGINES))
-    given = make_options(SweepOptions, options, engine=executor)
+    given = make_options(sweep, SweepOptions, options, engine=executor)
     run = run_sweep(study, out, given, progress, on_plan, on_engine, on_caution)
     assert run.result is not None
     if run.result.failed_batches and not allow_failures:

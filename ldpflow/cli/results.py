@@ -40,13 +40,13 @@ def split_names(texts: list[str] | None) -> list[str] | None:
 def columns_of(
     columns: Sequence[str], field: str, texts: list[str] | None, headings: Mapping[str, str]
 ) -> list[str]:
-    """Columns for names or printed headings, each of which may have a minus before it."""
+    """Columns for names or printed headings, to sort by with or without a minus before them."""
     from ldpflow.results.where import check_column
 
     known = dict(zip(columns, columns, strict=True)) | {h: c for h, c in headings.items() if c in columns}
     found = []
     for text in split_names(texts) or ():
-        name = text.removeprefix("-")
+        name = text.removeprefix("-") if field == "sort" else text
         check_column(name, [*known], field)
         found.append(text.removesuffix(name) + known[name])
     return found

@@ -321,7 +321,7 @@ function countRows() {
 }
 
 function prepareFilters() {
-  filter?.addEventListener("input", () => { filterTables(); countRows(); });
+  filter?.addEventListener("input", () => { filterTables(); countRows(); describe(); });
   picker?.addEventListener("change", () => { show(); countCells(); draw(); });
   picker?.addEventListener("reset", () => setTimeout(() => { show(); countCells(); draw(); }));
   document.addEventListener("click", (event) => { for (const factor of factors) if (!factor.contains(event.target)) factor.open = false; });

@@ -103,6 +103,7 @@ def test_bad_runs(ldpflow, tmp_path):
             assert str(path) in shown.err
     (tmp_path / "mine").mkdir()
     assert f"Did you mean '{tmp_path / 'mine'}'?" in ldpflow("summary", tmp_path / "mien").err
+    assert "Did you mean" not in ldpflow("summary", tmp_path / "mine").err, "a folder without a run"
 
 
 def test_verify(ldpflow, tmp_path):

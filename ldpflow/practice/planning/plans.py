@@ -299,7 +299,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     >>> plan.table().select(["epsilon", "n", "recommended"]).num_rows
     3
     """
-    given = make_options(PlanOptions, options)
+    given = make_options(plan, PlanOptions, options)
     if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
         raise InputError("study", study, "one of a study (or its name or file), `pilot` and `bounds`")
     source = source_of(given)
