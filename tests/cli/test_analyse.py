@@ -94,10 +94,8 @@ def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
     )
     run = tmp_path / "run"
     assert ldpflow("sweep", study, "--out", run, "--engine", "serial", "--quiet").code == 0
-    (folder,) = (run / "replicates").iterdir()
-    key = folder.name.partition("=")[2]
     file, page = tmp_path / "reports.csv", tmp_path / "page.html"
-    assert ldpflow("transcript", run, "--path", key, "--replicate", 0, "-o", file).code == 0
+    assert ldpflow("transcript", run, "--replicate", 0, "-o", file).code == 0
     shown = ldpflow("analyse", file, "--html", page)
     assert shown.code in (0, 1)
     table = tomllib.loads((run / "study.toml").read_text())["problem"]["law_table"]
