@@ -82,8 +82,9 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Mechanism", analysis.words("privacy")),
     ]
     if algorithm is not None:
-        steps = f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"
-        found.append(("Steps", steps))
+        constants = (factor * algorithm.step_constant() for factor in algorithm.step_factors() or (1.0,))
+        sizes = (f"{constant:g} i^-{algorithm.step_exponent():g}" for constant in constants)
+        found.append(("Steps", ", ".join([f"{analysis.steps:,}", *sizes])))
     elif collection.protocol is not None:
         bins = getattr(collection.protocol, "k", None)
         low, high = inverse(collection.scale, collection.protocol.ends).tolist()
