@@ -107,8 +107,8 @@ COLUMNS = {
     **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
-SHORT = ("level", *(f"{name}_effect" for name in (*SINGLE, "rest")), *COVERAGE, "level_state", "cause")
-"""Columns of the short view of an explanation, after the settings that differ."""
+SHORT = ("level", *(f"{name}_effect" for name in EFFECTS[:-1]), *COVERAGE, "level_state", "cause")
+"""Columns of the short view of an explanation, after the settings that differ: effects that add up."""
 
 
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:

@@ -196,6 +196,9 @@ def test_what_a_run_offers(run, tmp_path):
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs"]
     assert few.num_rows == compared.num_rows / 2
     assert len(run.explain()["explanation"]) == run.summary().num_rows
+    for row in run.explain(short=True).to_pylist():
+        effects = [value or 0.0 for name, value in row.items() if name.endswith("_effect")]
+        assert row["level"] + sum(effects) == pytest.approx(row["coverage"], abs=1e-12) and any(effects)
     short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
