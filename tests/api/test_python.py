@@ -64,6 +64,9 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
     assert "RandomizedResponse(epsilon=[0.5, 1.0])" in repr(study) and "gamma" not in repr(study)
     for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
         assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
+    assert study.methods == study.method and {"methods", "replace", "to_toml", "n"} <= {*dir(study)}
+    assert not {"fill", "with_fields", "make_plan", "check_distinct"} & {*dir(study)}
+    assert all(hasattr(study, name) for name in dir(study))
     page = small()._repr_html_()
     assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
     for cell in ("tau = 0.5, 0.9; law = normal", "epsilon = 0.5, 1", "gamma = 0.51", "beta = 0.65, 0.75"):
