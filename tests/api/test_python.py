@@ -116,7 +116,10 @@ def test_lists_are_axes_and_scalars_are_scalars():
     assert study.problem[0].axes["coefficients"] == ((1.0, 2.0),)
     axes = lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
     assert len(small(problem=axes, mechanism=lf.Laplace(epsilon=1.0)).simulators()) == 2
-    assert repr(lf.Quantile(tau=[0.5, 0.9])) == "Quantile(tau=[0.5, 0.9])"
+    axes = lf.Quantile(tau=[0.5, 0.9])
+    assert repr(axes) == "Quantile(tau=[0.5, 0.9])" and pickle.loads(pickle.dumps(axes)) == axes
+    with pytest.raises(AttributeError, match="no 'tau': lists make axes of a design"):
+        axes.tau  # noqa: B018
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
 
 
