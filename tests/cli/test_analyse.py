@@ -39,7 +39,7 @@ def test_table_and_page(ldpflow, file, tmp_path):
     page = tmp_path / "page.html"
     shown = ldpflow("analyse", file, *FLAGS, "--html", page)
     assert shown.code == 0
-    assert "report TR (degree 2): 38.4, 90% interval [36.8, 40.2]" in shown.out
+    assert "report TR (degree 2): 38.42, 90% interval [36.80, 40.16]" in shown.out
     assert "SHA-256 of the transcript" in " ".join(shown.out.split())
     for method in ("BB (beta 0.75)", "BM", "SN", "TR (degree 3)", "TR-BM"):
         assert method in shown.out
