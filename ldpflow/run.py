@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,6 +19,7 @@ from ldpflow.settings import check_type, closest
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow.cli.tables import Shown
     from ldpflow.engine.check import Finding
     from ldpflow.engine.loop import RunResult
     from ldpflow.report.results import Results
@@ -469,13 +471,41 @@ class Run:
             summary = self.summary()
         except InputError:
             return f"Run({self.out!r}): nothing has finished"
-        replicates = summary["replicates"].to_pylist()
+        replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
         count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         return f"Run({self.out!r}): {summary.num_rows} cells, {count} replicates"
 
     def _repr_html_(self) -> str:
-        """Table of cells, for notebooks."""
-        from ldpflow.report.export import run_html
+        """The tables of ``ldpflow summary``, for notebooks."""
+        from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+        from ldpflow.cli.tables import MOST_ROWS, WORST, plain
+        from ldpflow.study.stored import stored_left_out
 
-        return run_html(self.out)
+        head = [repr(self)]
+        try:
+            summary = self.summary()
+            sheet = summary_sheet(summary) if summary.num_rows else trajectory_sheet(self.trajectories())
+        except InputError:
+            return html_of(head)
+        rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
+        notes = [*sheet.below(sheet.constants), *stored_left_out(self.store)]
+        if len(rows) <= MOST_ROWS or sheet.rank is None:
+            return html_of(head, (columns, rows[:MOST_ROWS]), notes)
+        worst = sorted(rows, key=sheet.rank)[:WORST]
+        notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()", sheet.legend, *notes]
+        return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
+
+
+def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> str:
+    """HTML of lines of text and of tables, each as its columns and rows."""
+    found = []
+    for part in parts:
+        if not isinstance(part, tuple):
+            found += [f"<p>{escape(text)}</p>" for text in part]
+            continue
+        columns, rows = part
+        lines = [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
+        cells = ("".join(f"<td>{escape(text)}</td>" for text in line) for line in lines)
+        found.append(f"<table><tbody><tr>{'</tr><tr>'.join(cells)}</tr></tbody></table>")
+    return "".join(found)

@@ -262,9 +262,18 @@ def test_a_package_of_an_extra_that_is_missing_comes_with_the_line_that_installs
         assert str(again) == str(caught.value)
 
 
+def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
+    study = small(problem=lf.Quantile(), methods=[], trajectory={"first": 10, "points": 3}, replicates=2)
+    run = lf.sweep(study, tmp_path / "run", executor="serial")
+    assert repr(run).endswith("0 cells, 0 replicates")
+    assert "last_sq" in run._repr_html_() and run._repr_html_().count("<tr>") == 3
+
+
 def test_pictures_and_pages(run):
     assert "vega-lite" in run.plot("coverage", x="n").to_json()
-    assert "40 replicates each" in run._repr_html_() and "failures as misses" in run._repr_html_()
+    page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
+    assert "32 cells, 40 replicates" in page and page.count("<table>") == 2
+    assert page.count("<tr>") == 1 + 4 + 1 + 10 and "10 of 32 rows, the worst" in page and "holds" in page
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
 
