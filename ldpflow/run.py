@@ -199,6 +199,11 @@ class Run:
             errors, and ``level_state``: whether the method holds its level, failures counted as misses. Then
             ``sort`` and ``columns`` take these.
 
+        Returns
+        -------
+        pyarrow.Table
+            One row per cell and coordinate, with the columns of docs/tables.md.
+
         Raises
         ------
         InputError
@@ -360,7 +365,10 @@ class Run:
         Parameters
         ----------
         figure : str
-            ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.pictures.FIGURES``).
+            ``coverage``, ``explanation``, ``coverage-difference``, ``length-ratio``, ``choice``, ``length``,
+            ``relative-length``, ``protocols``, ``zip``, ``bias``, ``standard-error`` or ``paper``; for
+            trajectories ``distance``, ``excess-loss``, ``loss``, ``gradient-norm``, ``gradient-error``,
+            ``clipped``, ``threshold``, ``rates`` or ``risk``.
         x : str
             Factor on the axis.
         where : str, optional
@@ -376,8 +384,9 @@ class Run:
         Returns
         -------
         altair.Chart
-            A notebook displays it, ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
-            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
+            A notebook displays it (offline after ``altair.renderers.enable("svg")``), ``chart.save`` writes
+            it. (A PDF of ``chart.save`` has 72 pixels to an inch. ``ldpflow plot -o figure.pdf`` keeps
+            millimetres.)
 
         Raises
         ------

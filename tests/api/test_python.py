@@ -25,6 +25,7 @@ import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
+from ldpflow.report.pictures import FIGURES
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -276,6 +277,7 @@ def test_pictures_and_pages(run):
     assert page.count("<tr>") == 1 + 4 + 1 + 10 and "10 of 32 rows, the worst" in page and "holds" in page
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
+    assert all(f"``{name}``" in lf.Run.plot.__doc__ for name in FIGURES)
 
 
 def test_a_record_in_memory_gives_the_stored_intervals(run):
