@@ -489,7 +489,7 @@ class Run:
         """The tables of ``ldpflow summary``, for notebooks."""
         from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
         from ldpflow.cli.tables import MOST_ROWS, WORST, plain
-        from ldpflow.study.stored import stored_left_out
+        from ldpflow.study.stored import stored_notes
 
         head = [repr(self)]
         try:
@@ -498,7 +498,7 @@ class Run:
         except InputError:
             return html_of(head)
         rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
-        notes = [*sheet.below(sheet.constants), *stored_left_out(self.store)]
+        notes = [*sheet.below(sheet.constants), *stored_notes(self.store)]
         if len(rows) <= MOST_ROWS or sheet.rank is None:
             return html_of(head, (columns, rows[:MOST_ROWS]), notes)
         worst = sorted(rows, key=sheet.rank)[:WORST]

@@ -264,9 +264,11 @@ def test_a_package_of_an_extra_that_is_missing_comes_with_the_line_that_installs
 
 
 def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
-    study = small(problem=lf.Quantile(), methods=[], trajectory={"first": 10, "points": 3}, replicates=2)
+    few = {"problem": lf.Quantile(), "collection": {"unit": "EUR"}, "replicates": 2}
+    study = small(**few, methods=[], trajectory={"first": 10, "points": 3})
     run = lf.sweep(study, tmp_path / "run", executor="serial")
     assert repr(run).endswith("0 cells, 0 replicates")
+    assert "and so of lengths, is EUR." in run._repr_html_()
     assert "last_sq" in run._repr_html_() and run._repr_html_().count("<tr>") == 3
 
 
