@@ -495,8 +495,8 @@ class Run:
         try:
             summary = self.summary()
             sheet = summary_sheet(summary) if summary.num_rows else trajectory_sheet(self.trajectories())
-        except InputError:
-            return html_of(head)
+        except InputError as error:
+            return html_of([*head, str(error)])
         rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
         notes = [*sheet.below(sheet.constants), *stored_notes(self.store)]
         if len(rows) <= MOST_ROWS or sheet.rank is None:
