@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
 from ldpflow.options import ENGINES, SweepOptions, make_options, with_options
@@ -30,7 +30,7 @@ def sweep(
     study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    executor: str = "auto",
+    executor: Literal["auto", "threads", "ray", "serial"] = "auto",
     allow_failures: bool = False,
     progress: bool | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,

@@ -34,9 +34,6 @@ ORACLE = (
 )
 
 
-MOST_DESIGNS = 5
-"""Best designs of a comparison that a terminal shows without --verbose."""
-
 LEGEND = (
     "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
     "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses. "
@@ -228,7 +225,7 @@ def comparison_sheet(found: Plan) -> Sheet:
     """The best designs with their main columns, for a terminal; the advice is printed before."""
     from ldpflow.practice.planning.plans import text_of_cautions
 
-    rows = [row for row in found.rows if row["rank"] is not None and row["rank"] <= MOST_DESIGNS]
+    rows = found.best_rows()
     shown, every = ({row["protocol"] for row in each} for each in (rows or found.rows, found.rows))
     whole = protocol_sheet(found, None)
     short = ("rounds", "bits", "half width", "coverage", "n for it", "ε for it", "liars shift")

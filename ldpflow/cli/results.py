@@ -115,7 +115,7 @@ def summary(
     from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
-    from ldpflow.study.stored import stored_left_out
+    from ldpflow.study.stored import stored_notes
 
     opened = open_run(run)
     table = opened.summary()
@@ -141,7 +141,7 @@ def summary(
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        return replace(sheet, notes=[*sheet.notes, *kept, *stored_left_out(opened.store)])
+        return replace(sheet, notes=[*sheet.notes, *kept, *stored_notes(opened.store)])
 
     print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
 

@@ -80,6 +80,10 @@ def named_scale(values: Mapping[str, str]) -> alt.Scale:
     return alt.Scale(domain=list(values), range=list(values.values()))
 
 
+MOST_LETTERS = 75
+"""Most letters of a line below a title: a longer one would make a narrow figure wide."""
+
+
 def style_chart(
     chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
 ) -> Any:
@@ -90,7 +94,8 @@ def style_chart(
     ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
-    below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
+    lines = wrap(left_out, MOST_LETTERS)
+    below: dict[str, Any] = {"subtitle": lines, "subtitleFontSize": 11} if lines else {}
     return chart.properties(
         title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8, **below),
         description=" ".join(filter(None, (description, left_out))),

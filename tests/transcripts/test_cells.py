@@ -12,6 +12,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
+from ldpflow.report.analysis_page import analysis_html
 from tests.oracles.transcript import cell_demo
 from tests.transcripts.conftest import field_of
 
@@ -67,6 +68,8 @@ def test_each_quantile_is_fitted_by_itself(demo):
         roots = np.roots(np.polyfit(x, a, row["degree"]))
         nearest = min(roots.real, key=lambda root: abs(root - x.mean()))
         assert row["estimate"] == pytest.approx(nearest, rel=1e-6)
+    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}}
+    assert "4,000, 3 i^-0.6, 3 i^-0.6" in analysis_html(analyse(table(rows), own))
     assert "by quantile" in str(found) and "each quantile by itself" in found.methods_paragraph()
     degrees = {row["degree"] for row in found.asked if row["method"] == "TR"}
     assert degrees == {2, 3}

@@ -107,8 +107,10 @@ class QuantileProblem(Problem):
     ----------
     law : str
         Law of Z, or the kind of a data law that a plug-in defines.
-    location, scale : float
-        Unit of the data; scale > 0.
+    location : float
+        Unit of the data.
+    scale : float
+        Unit of the data, > 0.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional

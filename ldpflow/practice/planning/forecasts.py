@@ -427,6 +427,7 @@ class SgdForecast(Forecast):
             found.append(f"{words} for an average ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
+        found = [f"{text}; {method} is no average and keeps none of that bias" for text in found]
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]
 
