@@ -435,11 +435,11 @@ def report(
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
 
-    Two sentences on top say which methods hold their level and where, which fail and why. Figures show all
+    Sentences on top say which methods hold their level, which fail, where and why. Figures show all
     settings; a picker in the page filters figures and tables at once.
 
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
-    With --notes, text before the first heading goes below the two sentences; text under "# Coverage" goes
+    With --notes, text before the first heading goes below these sentences; text under "# Coverage" goes
     to the section Coverage; text under a heading that the report lacks makes a section of its own.
     """
     require_extra("report", "altair", "vl_convert")

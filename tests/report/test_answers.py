@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ldpflow as lf
@@ -17,8 +19,9 @@ from ldpflow.report.answers import diverged_counts, failures, findings, glance, 
 from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import cell_table, insert_notes, report_html
+from ldpflow.report.patterns import where
 from ldpflow.report.pictures import FIGURES, parts_of
-from ldpflow.report.results import Results, Row, rank_series
+from ldpflow.report.results import Names, Results, Row, rank_series
 from ldpflow.results.arena import judge, settings_of
 from ldpflow.study import Study
 from tests.report.test_figures import values
@@ -39,25 +42,65 @@ def many(results: Results) -> Results:
 
 def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> None:
     found = findings(many)
-    first, second = found.sentences
-    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage there")
-    assert re.search(r"BM in 4 of 8 settings, those with n = 1000 \(lowest .*\), and to fail in 4", first)
-    assert "oracle" not in first + second
-    assert "BB (β = 0.6; β = 0.75; β = 0.95) in every setting, through short intervals" in second
+    assert found.sentences == [
+        "Shown to hold its level of 90%: SN in every setting; BM where n = 1000.",
+        "Shown to fail: BB (β = 0.6; β = 0.75; β = 0.95) in every setting (short intervals); "
+        "BM where n = 100 (short intervals).",
+    ]
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
-    for _, row in found.cells:
-        assert many.names.settings(row, many.varying()) in first + second
     rows = [row | {"main_cause": "left" if at % 2 else "none"} for at, row in enumerate(many.rows)]
-    _, second = findings(dataclasses.replace(many, rows=rows)).sentences
-    assert "mostly through no single" not in second
+    assert "mostly no single" not in findings(dataclasses.replace(many, rows=rows)).sentences[1]
+
+
+FACTORS = {"law": ("laplace", "normal", "uniform"), "tau": (0.5, 0.75, 0.9), "n": (1000, 10_000, 100_000)}
+
+
+def read_condition(text: str, row: Row) -> bool:
+    """Whether a row has the values that a condition names, word for word."""
+
+    def holds(words: str) -> bool:
+        name, sign, value = words.partition(next((sign for sign in "=≤≥" if sign in words), "="))
+        if not sign:
+            return bool(row["law"] == words)
+        found, limit = row[name.strip()], float(value)
+        return bool({"=": found == limit, "≤": found <= limit, "≥": found >= limit}[sign])
+
+    return all(any(map(holds, part.split(" or "))) for part in text.split(" with "))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
+    """The words are read and compared with all cells, one by one; the patterns vary with the seed."""
+    random = np.random.default_rng(seed)
+    rows = [dict(zip(FACTORS, values, strict=True)) for values in itertools.product(*FACTORS.values())]
+    rows = [row for row in rows if seed % 4 or random.random() < 0.7]  # not a full design
+    noise = 0.02 * (seed % 5)
+    chosen = [row for row in rows if (row["n"] == 1000 or row["tau"] > 0.8) != (random.random() < noise)]
+    if seed > 25:
+        chosen = [row for row in rows if random.random() < seed / 40]
+    text = where(Names(), list(FACTORS), rows, chosen)
+    covered: list[Row] = []
+    for part in re.findall(r"where (.+?)(?=, where | and (?:in|at|where) |$)", text):
+        cells = [row for row in rows if read_condition(part, row)]
+        assert cells and all(row in chosen for row in cells)
+        covered += cells
+    outside = [row for row in rows if row not in covered]
+    rest = [row for row in outside if row in chosen]
+    if counted := re.search(r"in (\d+) of (?:the other )?(\d+)(?: settings)?(?: with (.*))?$", text):
+        within = [row for row in outside if not counted[3] or read_condition(counted[3], row)]
+        assert (len(rest), len(within)) == (int(counted[1]), int(counted[2]))
+        assert all(row in within for row in rest)
+    elif rest:
+        assert text == "in every setting" or text.endswith(f"at {Names().settings(rest[0], FACTORS)}")
+        assert len(rest) == (len(rows) if text == "in every setting" else 1)
 
 
 def test_few_replicates_are_not_praised(results: Results) -> None:
-    first, second = findings(results).sentences
+    first, _, third = findings(results).sentences
     assert first == "No method is shown to hold its level of 90% in any setting."
     judged = [judge(row) for row in results.rows if row["method"] != "oracle"]
     undecided = judged.count("too few replicates to say")
-    assert f"in {undecided} of 40 cells that are judged there are too few replicates to say" in second
+    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (about 1,015")
 
 
 def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) -> None:
@@ -65,7 +108,7 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) ->
     row = row | {"failures": 600, "coverage": 0.91, "coverage_failures_as_misses": 0.64}
     failing = dataclasses.replace(many, rows=[row])
     _, second = findings(failing).sentences
-    assert "through replicates without an interval (lowest coverage 0.640" in second
+    assert second == "Shown to fail: SN in the one setting (missing intervals)."
     (shown,) = glance(failing, settings_of(failing.rows))
     assert shown["coverage"] == "0.640" and (shown["fails"], shown["holds"]) == ("1", "0")
     assert shown["failures"] == "600 (30.0%)"
