@@ -216,9 +216,10 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         if (entry := setting.reference) is not None:
             label = tuple(short(entry.row[name]) for name in names)
             none = UNDECIDED if setting.undecided else "none holds its level"
+            length = "length_mean" if entry.row.get("length_relative") is None else "length_relative"
             down.setdefault(label, {})[setting.keys["n"]] = {
                 "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-                "numbers": f"coverage {entry.coverage:.3f}, length {entry.length:.2f}",
+                "numbers": f"coverage {measured(entry.row, COVERAGE)}, length {measured(entry.row, length)}",
                 "kind": "good" if setting.best else "open" if setting.undecided else "bad",
             }
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
@@ -233,6 +234,38 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "name": series[everywhere.label] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "most": f"{100 * MOST:g}",
+    }
+
+
+def pairs(results: Results) -> dict[str, Any] | None:
+    """Paired differences of all cells to the baseline; None for a run without pairs."""
+    found = [(row, results.contrasts.get(results.identity(row))) for row in results.rows]
+    rows = [row | contrast for row, contrast in found if contrast is not None]
+    if not rows:
+        return None
+    names = results.varying()
+    measures = {
+        "paired_coverage_difference": "coverage difference ± MCSE",
+        "paired_length_ratio": "length ratio ± MCSE",
+    }
+    return {
+        "baseline": results.baseline,
+        "head": [
+            *map(results.names.label, names),
+            "method",
+            *measures.values(),
+            "pairs",
+        ],
+        "rows": [
+            [
+                *(short(row[name]) for name in names),
+                row["series"],
+                *(measured(row, name) for name in measures),
+                f"{row['paired_pairs']:,}",
+            ]
+            for row in rows[:MAX_TABLE_ROWS]
+        ],
+        "left": max(len(rows) - MAX_TABLE_ROWS, 0),
     }
 
 

@@ -237,7 +237,7 @@ function filterTables() {
       for (const row of table.rows) row.cells[at].hidden = hidden;
     });
   }
-  for (const details of document.querySelectorAll("#which details, #failures details")) {
+  for (const details of document.querySelectorAll("#which details, #failures details, #pairs details")) {
     const count = details.querySelectorAll("tbody tr:not([hidden])").length;
     const summary = details.querySelector("summary");
     summary.textContent = summary.textContent.replace(/^[\d,]+/, count);

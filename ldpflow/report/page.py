@@ -30,6 +30,7 @@ from ldpflow.report.answers import (
     findings,
     glance,
     least,
+    pairs,
     ratio,
 )
 from ldpflow.report.charts import write_file
@@ -180,6 +181,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         words=words(results),
         barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
         failures=failures(results),
+        pairs=pairs(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
         table=cell_table(results, settings),

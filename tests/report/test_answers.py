@@ -13,9 +13,10 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
+from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.answers import diverged_counts, failures, findings, glance, why_failed
+from ldpflow.report.answers import diverged_counts, failures, findings, glance, pairs, why_failed
 from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import cell_table, insert_notes, report_html
@@ -210,6 +211,24 @@ def test_paired_differences_are_those_of_compare(run: Path, results: Results) ->
         found = results.contrasts[results.identity(row)]
         for name in ("coverage_difference", "coverage_difference_mcse"):
             assert found[f"paired_{name}"] == expected[tuple(row[key] for key in keys)][name]
+
+
+def test_the_page_has_a_table_of_paired_differences(results: Results) -> None:
+    table = pairs(results.with_baseline("SN"))
+    assert table is not None and table["baseline"] == "SN" and len(table["rows"]) == 40
+    others = [row for row in results.rows if row["series"] != "SN"]
+    contrasts = results.with_baseline("SN").contrasts
+    at = table["head"].index("coverage difference ± MCSE")
+    for row, shown in zip(others, table["rows"], strict=True):
+        found = contrasts[results.identity(row)]
+        assert shown[at - 1 :] == [
+            row["series"],
+            with_error(found["paired_coverage_difference"], found["paired_coverage_difference_mcse"]),
+            with_error(found["paired_length_ratio"], found["paired_length_ratio_mcse"]),
+            "64",
+        ]
+    one = dataclasses.replace(results, rows=[row for row in results.rows if row["series"] == "SN"])
+    assert pairs(one) is None
 
 
 def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Path) -> None:
