@@ -162,7 +162,7 @@ async function drawChart(chart) {
   const width = chart.clientWidth || chart.closest("section")?.clientWidth || 700;
   const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
   const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
-  const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
+  const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 2 : 1)));
   const supplement = chart.closest("section").querySelector(".supplement");
   if (supplement && !chart.dataset.all) {
     supplement.hidden = !words;
@@ -181,7 +181,7 @@ async function drawChart(chart) {
       downloadFileName: name,
     });
     let result = await embed(width);
-    const over = place.querySelector("svg").getBoundingClientRect().width - width;
+    const over = Number(place.querySelector("svg").getAttribute("width")) - width;
     if (over > 0) { // the labels are wider than guessed
       result.finalize();
       result = await embed(width - Math.ceil(over));

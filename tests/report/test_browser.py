@@ -74,6 +74,11 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
             "td => td.scrollWidth > td.clientWidth || td.getBoundingClientRect().right > innerWidth).length"
         )
         label = page.execute_script(content.format("#which td"))
+        # A drawing that was made for a wider window is no wider than this one.
+        assert page.execute_script(
+            "const svg = document.querySelector('svg.marks'); svg.setAttribute('width', 3000);"
+            "return svg.getBoundingClientRect().right <= innerWidth"
+        )
         assert (label != "none") == (width == 390) and (width > 390 or page.execute_script(hidden) == 0)
 
         page.find_element(By.ID, "filter").send_keys("SN")
