@@ -358,7 +358,7 @@ def insert_notes(html: str, notes: str) -> str:
     """Put a person's prose under the headings of a page.
 
     Text before the first heading goes below the findings; a heading that the page lacks makes a section of
-    its own after the answers: coverage, methods at a glance, the choice. HTML in the notes is shown as text,
+    its own after the answers: methods at a glance, coverage, the choice. HTML in the notes is shown as text,
     and pictures are links: the page stays one file without scripts of others.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

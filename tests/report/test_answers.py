@@ -117,7 +117,7 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) ->
 
 
 def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results: Results, shell: str) -> None:
-    places = [shell.index(f'id="{name}"') for name in ("coverage", "failures", "length")]
+    places = [shell.index(f'id="{name}"') for name in ("glance", "coverage", "failures", "length")]
     assert places == sorted(places) and shell.count('id="failures"') == 1
     table = failures(results)
     assert table["rows"] and table["head"][-1] == "why"
