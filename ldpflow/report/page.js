@@ -102,11 +102,18 @@ function fit(spec, width) {
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
   if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
-  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends of what is shown
-    for (const { field, legend, scale } of Object.values(encoding ?? {})) {
+  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends and axes of what is shown
+    for (const { field, legend, scale, axis } of Object.values(encoding ?? {})) {
       const present = new Set(fitted.data.values.map((row) => row[field]));
       const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
       if (legend && !legend.values && names.length) legend.values = names;
+      if ((field === "place" || field === "x") && chosen.size && scale?.domain) {
+        const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
+        const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
+        const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
+        if (axis?.values) axis.values = field === "place" ? [...new Set(at)] : axis.values.filter((x) => present.has(x));
+        scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
+      }
     }
   }
   const discrete = margin > 100; // names stand beside a panel: it may be narrower
@@ -229,6 +236,7 @@ function filterTables() {
       const found = searched.every((word) => cells.some((cell) => cell.toLowerCase() === word || (word.length > 1 && /[a-z]/.test(word[0]) && cell.toLowerCase().includes(word))));
       row.hidden = !found || tests.some(([at, values]) => !passes(cells[at], values));
     }
+    table.parentElement.classList.toggle("empty", [...table.tBodies[0].rows].every((row) => row.hidden));
     heads.forEach((head, at) => { // columns of single values, as n = 1e5
       const [label, value] = head.split(" = ");
       const factor = value && factors.find(({ dataset }) => dataset.label === label);

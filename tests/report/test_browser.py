@@ -97,6 +97,20 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
         assert {cell.text for cell in glance} == {"4"}
 
+        # Axes have the chosen values alone, and a table without rows says so.
+        labels = "return [...document.querySelectorAll('[data-figure=length] .role-axis-label text')]"
+        labels += ".map(t => t.textContent)"
+        assert "100" in page.execute_script(labels)
+        empty = "return document.querySelector('#failures .scroll').classList.contains('empty')"
+        assert not page.execute_script(empty)
+        for name, value in (("n", "1000"), ("series", "SN")):
+            box = f"#picker details[data-name={name}] input[value='{value}']"
+            page.execute_script(f'document.querySelector("{box}").click()')
+            WebDriverWait(page, 60).until(is_drawn)
+        found = page.execute_script(labels)
+        assert "1000" in found and "100" not in found
+        assert page.execute_script(empty)
+
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
         before = (page.execute_script(shade), page.execute_script(ink))
