@@ -492,6 +492,9 @@ def plot(
     ] = None,
     height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
     baseline: Baseline = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In the place of the figure's own title.")
+    ] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -500,14 +503,17 @@ def plot(
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """
     require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.charts import save, suffix_of
+    from ldpflow.report.charts import UNITS, drawn_size, save, suffix_of
     from ldpflow.run import open_run
 
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height, baseline=baseline)
+    size = {"width": width, "height": height}
+    chart = open_run(run).plot(figure, x, where, **places, **size, baseline=baseline, title=title)
     save(chart, output)
+    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
+        typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)
     typer.echo(output)

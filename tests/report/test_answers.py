@@ -294,6 +294,21 @@ def test_files_have_the_size_that_a_paper_asks_for(
         opened.plot("coverage", width=f"{least - 1:.1f}mm")
 
 
+def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chart = lf.open_run(run).plot("coverage", where="epsilon==1 and tau==0.5", title="Ours")
+    assert chart.title.text == "Ours" and chart.title.subtitle == ["Rows with epsilon==1 and tau==0.5"]
+    left_out = lf.open_run(run).plot("coverage", "beta", where="epsilon==1").title.subtitle
+    assert left_out[0].startswith("Left out: ") and left_out[1] == "Rows with epsilon==1"
+    file = tmp_path / "a.png"
+    narrow = ["plot", str(run), "coverage", "--where", "epsilon==1", "--width", "85mm", "-o", str(file)]
+    assert main(narrow) == 0 and "A4" not in capsys.readouterr().err
+    assert int.from_bytes(file.read_bytes()[16:20], "big") == pytest.approx(85 / 25.4 * 300, abs=6)
+    assert main([*narrow, "--height", "300mm", "-o", str(tmp_path / "a.json")]) == 0
+    assert "The figure is 300 mm high, a sheet of A4 297 mm" in capsys.readouterr().err
+
+
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:
     chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
     chart.spec.width = 60
