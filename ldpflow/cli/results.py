@@ -509,8 +509,9 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    size = {"width": width, "height": height}
-    chart = open_run(run).plot(figure, x, where, **places, **size, baseline=baseline, title=title)
+    chart = open_run(run).plot(
+        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+    )
     save(chart, output)
     if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
         typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)

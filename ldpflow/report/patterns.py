@@ -37,7 +37,7 @@ def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Seq
         for name in factors:
             if row.get(name) is not None:
                 slices[name].setdefault(row[name], set()).add(at)
-    found = []
+    found: list[str] = []
     rest, others = inside, set(range(len(rows)))
     regions = list(whole_regions(names, slices, inside))
     while regions and len(found) < MOST_REGIONS:
@@ -46,9 +46,8 @@ def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Seq
             break
         found.append(f"where {best.words}")
         rest, others = rest - best.cells, others - best.cells
-    if len(rest) == 1:
-        (row,) = (rows[at] for at in rest)
-        found.append(f"at {names.settings(row, factors)}")
+    if len(rest) == 1 and (settings := names.settings(rows[min(rest)], factors)):
+        found.append(f"at {settings}")
     elif rest:
         within = closest_region(names, slices, rest, others)
         of_them = f"{len(rest):,} of {'the other ' if found else ''}{len(within.cells):,}"
