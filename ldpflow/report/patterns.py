@@ -50,7 +50,8 @@ def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Seq
         found.append(f"at {settings}")
     elif rest:
         within = closest_region(names, slices, rest, others)
-        of_them = f"{len(rest):,} of {'the other ' if found else ''}{len(within.cells):,}"
+        count = "all" if len(rest) == len(within.cells) else f"{len(rest):,}"
+        of_them = f"{count} of {'the other ' if found else ''}{len(within.cells):,}"
         found.append(f"in {of_them}{' settings' * (not found)}{within.words and f' with {within.words}'}")
     return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else found[0]
 

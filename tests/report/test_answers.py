@@ -87,9 +87,10 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
         covered += cells
     outside = [row for row in rows if row not in covered]
     rest = [row for row in outside if row in chosen]
-    if counted := re.search(r"in (\d+) of (?:the other )?(\d+)(?: settings)?(?: with (.*))?$", text):
+    if counted := re.search(r"in (\d+|all) of (?:the other )?(\d+)(?: settings)?(?: with (.*))?$", text):
         within = [row for row in outside if not counted[3] or read_condition(counted[3], row)]
-        assert (len(rest), len(within)) == (int(counted[1]), int(counted[2]))
+        assert len(within) == int(counted[2])
+        assert len(rest) == (len(within) if counted[1] == "all" else int(counted[1]))
         assert all(row in within for row in rest)
     elif rest:
         assert text == "in every setting" or text.endswith(f"at {Names().settings(rest[0], FACTORS)}")
