@@ -360,6 +360,7 @@ class Run:
         width: float | str | None = None,
         height: float | str | None = None,
         baseline: str | None = None,
+        title: str | None = None,
     ) -> Any:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -373,7 +374,7 @@ class Run:
         x : str
             Factor on the axis.
         where : str, optional
-            Rows to draw, as in :meth:`summary`.
+            Rows to draw, as in :meth:`summary`. The subtitle has it.
         rows, cols, color : str or sequence of str, optional
             Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
             color="method"``. The other factors get rows or columns too. Default: chosen by the design.
@@ -381,6 +382,8 @@ class Run:
             Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
         baseline : str, optional
             Method that the paired figures compare with. Default: chosen by the results.
+        title : str, optional
+            In the place of the figure's own.
 
         Returns
         -------
@@ -408,10 +411,10 @@ class Run:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
-        from ldpflow.report.charts import resize
+        from ldpflow.report.charts import entitle, resize
 
         chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return resize(chart, width, height)
+        return resize(entitle(chart, title, where), width, height)
 
     def report(
         self,

@@ -435,11 +435,11 @@ def report(
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
 
-    Two sentences on top say which methods hold their level and where, which fail and why. Figures show all
+    Sentences on top say which methods hold their level, which fail, where and why. Figures show all
     settings; a picker in the page filters figures and tables at once.
 
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
-    With --notes, text before the first heading goes below the two sentences; text under "# Coverage" goes
+    With --notes, text before the first heading goes below these sentences; text under "# Coverage" goes
     to the section Coverage; text under a heading that the report lacks makes a section of its own.
     """
     require_extra("report", "altair", "vl_convert")
@@ -492,6 +492,9 @@ def plot(
     ] = None,
     height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
     baseline: Baseline = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In the place of the figure's own title.")
+    ] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -500,14 +503,18 @@ def plot(
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """
     require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.charts import save, suffix_of
+    from ldpflow.report.charts import UNITS, drawn_size, save, suffix_of
     from ldpflow.run import open_run
 
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height, baseline=baseline)
+    chart = open_run(run).plot(
+        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+    )
     save(chart, output)
+    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
+        typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)
     typer.echo(output)

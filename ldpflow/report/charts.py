@@ -49,11 +49,11 @@ def in_points(drawn: str) -> str:
 
 FORMATS: dict[str, Callable[[str], Any]] = {
     ".svg": vl_convert.vegalite_to_svg,
-    ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2),
+    ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=72 / 96, ppi=300),
     ".pdf": lambda spec: vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(spec))),
     ".json": lambda spec: spec,
 }
-"""Formats of files by suffix; PNG has two pixels per pixel of 1/96 inch, JSON is Vega-Lite."""
+"""Formats of files by suffix; PNG has 300 pixels to an inch, JSON is Vega-Lite."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
@@ -119,6 +119,19 @@ def style_chart(
             columns=3 if wrapped else alt.Undefined,
         ),
     )
+
+
+def entitle(chart: Any, title: str | None, where: str | None) -> Any:
+    """The chart with another title, and the condition on its rows below the title."""
+    if title is not None:
+        chart.title.text = title
+    if where is not None:
+        note = f"Rows with {where}"
+        lines = [chart.title.subtitle] if "left_out" in chart.usermeta else []
+        chart.title.subtitle = [*lines, *wrap(note, 50)]
+        chart.title.subtitleFontSize = 11
+        chart.description += f" {note}."
+    return chart
 
 
 def suffix_of(file: str) -> str:
