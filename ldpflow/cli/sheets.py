@@ -302,7 +302,7 @@ TERM = " term"
 def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
-    rows = [row | printed_terms(row) for row in table.to_pylist()]
+    rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
     settings, constants = split_settings(names, rows)
     if not ordered:
@@ -316,10 +316,8 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
         return "-" if row.get(name) is None else f"{row[name]:{'+' if TERM in name else ''}.3f}"
 
     def means(own: list[Row]) -> Row:
-        columns = [*shares, *((ALL, COVERAGE) for _ in misses)]
-        values = {name: [row.get(name) for row in own] for _, name in columns}
-        known = {k: mean(v or 0.0 for v in found) for k, found in values.items() if any(found)}
-        return {title: amount(known, name) for title, name in columns}
+        known = mean_effects(own, parts[:-1])
+        return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
 
     return Sheet(
         rows,
@@ -334,19 +332,32 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
         f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means.",
+        legend="Of each method the means, of effects within two MCSE too.",
         rank=None if ordered else shortfall,
         command=command,
     )
 
 
-def printed_terms(row: Row) -> Row:
-    """Effects beyond noise and the rest, rounded so that they add up to the printed coverage."""
+def printed_terms(row: Row, clear: Sequence[str]) -> Row:
+    """The effects in ``clear`` and the rest, rounded so that they add up to the printed coverage."""
     from ldpflow.results.decomposition import SINGLE, round_terms
 
     if row["rest_effect"] is None:
         return {}
-    terms = [*(part for part in SINGLE if part in row["clear_effects"].split(", ")), "rest"]
+    terms = [*(part for part in SINGLE if part in clear), "rest"]
     effects = [row[f"{part}_effect"] for part in terms]
     rounded = round_terms(effects, row["coverage"], row["level"], 3)
     return {part + TERM: amount for part, amount in zip(terms, rounded, strict=True)}
+
+
+def mean_effects(rows: Sequence[Row], parts: Sequence[str]) -> Row:
+    """Means over the cells of a method, of the effects in ``parts``, and as ``rest`` what these leave."""
+    found: Row = {COVERAGE: mean(row[COVERAGE] for row in rows)}
+    known = [row for row in rows if row["rest_effect"] is not None]
+    if not known:
+        return found
+    alone = [part for part in parts if any(row.get(f"{part}_effect") is not None for row in known)]
+    for name in ("level", "coverage", *(f"{part}_effect" for part in alone)):
+        found[name] = mean(row[name] or 0.0 for row in known)
+    left = found["coverage"] - found["level"] - sum(found[f"{part}_effect"] for part in alone)
+    return found | printed_terms(found | {"rest_effect": left}, alone)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet, trajectory_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -143,6 +143,21 @@ def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
         out = capsys.readouterr().out
         assert out.splitlines()[2].split()[-2:] == [rest, "0.800"]
         assert ("part of the rest" in " ".join(out.split())) == (width < 80)
+
+
+def test_the_line_of_a_method_has_the_means_of_all_effects():
+    """Of effects within two MCSE too. A cell without effects has a coverage with failures as misses."""
+    one = {"level": 0.9, "coverage": 0.88, "coverage_failures_as_misses": 0.88, "length_effect": -0.008}
+    one |= {"bias_effect": -0.004, "variability_effect": None, "rest_effect": -0.02}
+    other = one | {"coverage": 0.874, "length_effect": -0.018, "bias_effect": 0.002}
+    lost = {**dict.fromkeys(one), "level": 0.9, "coverage_failures_as_misses": 0.0}
+    found = mean_effects([one, other, lost], ["length", "variability", "bias"])
+    assert {name: found[name] for name in found if name.endswith(" term")} == {
+        "length term": -0.013, "bias term": -0.001, "rest term": -0.009,
+    }  # fmt: skip
+    assert found["coverage"] == pytest.approx(0.877) and found["level"] == 0.9
+    assert found["coverage_failures_as_misses"] == pytest.approx(1.76 / 3)
+    assert "coverage" not in mean_effects([lost], ["length"])
 
 
 def long_table():
