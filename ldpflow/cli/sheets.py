@@ -327,7 +327,7 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", MISSES[0], "bias", "length"],
+        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", "rest", MISSES[0]],
         "A dash: within two MCSE, and part of the rest. "
         f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
         amounts=[title for title, _ in terms],
