@@ -301,8 +301,8 @@ class Run:
         where, sort
             As of :meth:`summary`; the columns of the explanation sort too.
         short : bool
-            Only the settings that differ between rows, the effects without their errors, both coverages,
-            ``level_state`` and ``cause``.
+            Only the settings that differ between rows, the effects and both coverages with their
+            errors, ``level_state`` and ``cause``.
 
         Returns
         -------

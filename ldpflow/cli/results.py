@@ -223,7 +223,8 @@ def explain(
     table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
 
     def make_sheet() -> Sheet:
-        sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
+        errors = form in (Format.md, Format.latex)
+        sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None, errors)
         notes = [*notes_of(table, where, total.num_rows), *stored_left_out(opened.store)]
         return replace(sheet, notes=notes)
 

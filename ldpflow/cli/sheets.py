@@ -299,7 +299,10 @@ TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
 
 
-def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+def explanation_sheet(
+    table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
+) -> Sheet:
+    """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
@@ -313,11 +316,27 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
     shares = [("level", "level"), *terms, ("coverage", "coverage")]
 
     def amount(row: Row, name: str) -> str:
-        return "-" if row.get(name) is None else f"{row[name]:{'+' if TERM in name else ''}.3f}"
+        if row.get(name) is None:
+            return "-"
+        text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
+        return text if error is None or not errors else f"{text} ± {error:.3f}"
+
+    def mcse_of(name: str) -> str:
+        return f"{name.replace(TERM, '_effect')}_mcse"
+
+    def largest(names: Iterable[str]) -> str:
+        return round_text(max(row.get(mcse_of(name)) or 0.0 for name in names for row in rows), 2)
 
     def means(own: list[Row]) -> Row:
         known = mean_effects(own, parts[:-1])
         return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
+
+    bounds = ""
+    if parts and not errors:
+        bounds = (
+            f" MCSEs: coverage up to {largest(['coverage'])}, effects up to {largest(n for _, n in terms)}"
+        )
+        bounds += " (--format md: of each)."
 
     return Sheet(
         rows,
@@ -328,8 +347,9 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", "rest", MISSES[0]],
-        "A dash: within two MCSE, and part of the rest. "
-        f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
+        constants,
+        reading="A dash: within two MCSE, and part of the rest."
+        f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means, of effects within two MCSE too.",

@@ -63,6 +63,8 @@ class Sheet:
     """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Lines below the table for results that a narrow window leaves out."""
+    reading: str = ""
+    """How to read the results of the whole table, printed before ``constants``."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
         """Print the table; ``every``: all rows, however many, which other formats always have."""
@@ -79,14 +81,14 @@ class Sheet:
             cells = [[plain_text(text(row)) for _, text in columns] for row in self.rows]
             print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
-            print(*(mark + plain_text(note) for note in self.below(self.constants)), sep="\n")
+            print(*(mark + plain_text(note) for note in self.below()), sep="\n")
         elif not every and self.methods and len(self.rows) > most_rows():
             self.show_worst()
         else:
             left = print_fitting(
                 self.settings, self.results, self.rows, self.first_to_go, amounts=self.amounts
             )
-            print_lines([*self.left_out(left), *self.below(self.constants)])
+            print_lines([*self.left_out(left), *self.below()])
 
     def left_out(self, titles: Sequence[str]) -> list[str]:
         if not titles:
@@ -97,9 +99,9 @@ class Sheet:
         said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
         return [f"(too narrow for {names}: see --format csv{terms})", *said]
 
-    def below(self, *texts: str) -> list[str]:
+    def below(self, legend: str = "") -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
-        first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
+        first = " ".join(filter(None, (PLUS_MINUS if errors else "", legend, self.reading, self.constants)))
         return [*([first] if first else []), *self.notes]
 
     def print_chosen(self, count: int) -> Sequence[Row]:
@@ -110,7 +112,7 @@ class Sheet:
         return rows[:count]
 
     def show_worst(self) -> None:
-        notes, console, count = self.below(self.legend, self.constants), Console(), WORST
+        notes, console, count = self.below(self.legend), Console(), WORST
         if console.is_terminal:
             titles = (self.methods[0], dict(self.results))
             heads = sum(1 + any("\n" in title for title in each) for each in titles)

@@ -107,7 +107,11 @@ COLUMNS = {
     **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
-SHORT = ("level", *(f"{name}_effect" for name in (*SINGLE, "rest")), *COVERAGE, "level_state", "cause")
+SHORT = (
+    "level",
+    *(f"{name}_effect{end}" for name in (*SINGLE, "rest") for end in ("", "_mcse")),
+    *(*COVERAGE, "level_state", "cause"),
+)
 """Columns of the short view of an explanation, after the settings that differ."""
 
 

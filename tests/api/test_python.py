@@ -199,7 +199,9 @@ def test_what_a_run_offers(run, tmp_path):
     short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
-    assert len(short) < 22 and {"method", "length_effect", "level_state", "cause"} <= {*short}
+    assert len(short) < 26 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
+        *short
+    }
     assert not run.verify("dette-graw").passed  # the study has no published cell
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)
