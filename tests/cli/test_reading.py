@@ -185,7 +185,11 @@ def test_sweep_to_a_target(ldpflow, tmp_path):
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
-    assert [line.split() for line in shown.out.splitlines()[2:]] == [["300", "SN"]] * 2
+    assert [line.split() for line in shown.out.splitlines()[2:4]] == [["300", "SN"]] * 2
+    for words in ("level=0.9", "differ in settings that are not shown: epsilon.", "2 of 12 rows: those with"):
+        assert words in joined(shown.out), "the lines of the whole table"
+    shown = ldpflow("summary", run_directory, "--columns", "epsilon,method,beta", "--format", "latex")
+    assert "% problem=quantile" in shown.out and "not shown" not in shown.out
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"
