@@ -202,6 +202,12 @@ def test_what_a_run_offers(run, tmp_path):
     assert len(short) < 26 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
         *short
     }
+    state, cause = run.summary(short=True)["level_state"][0].as_py(), run.explain()["cause"][0].as_py()
+    chosen = run.summary(f"level_state == '{state}'")
+    states = run.summary(short=True)["level_state"].to_pylist()
+    assert chosen.num_rows == states.count(state) and chosen.schema == run.summary().schema
+    few = run.explain(f"cause == {cause!r} and level_state == '{state}' and n > 0")
+    assert few.num_rows >= 1 and {*few["cause"].to_pylist()} == {cause}
     assert not run.verify("dette-graw").passed  # the study has no published cell
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)
