@@ -277,7 +277,7 @@ class Run:
             A condition on the columns of the comparison.
         short : bool
             Only the settings that differ between rows, ``vs``, the difference of coverages, the ratio of
-            lengths, and the number of pairs.
+            lengths, the number of pairs, and the shares of replicates without an interval.
 
         Returns
         -------

@@ -192,8 +192,9 @@ def test_what_a_run_offers(run, tmp_path):
     assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
     few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
+    undefined = ["undefined", "undefined_baseline"]
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
-    assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs"]
+    assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
     assert few.num_rows == compared.num_rows / 2
     assert len(run.explain()["explanation"]) == run.summary().num_rows
     short = run.explain(short=True).column_names
