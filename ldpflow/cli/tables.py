@@ -229,13 +229,21 @@ def latex_text(text: str) -> str:
     return "$" + re.sub(r"(?<![\d.])1 \\times ", "", text) + "$"
 
 
+GREEK = {"epsilon": "varepsilon"} | {name: name for name in ("tau", "gamma", "beta", "delta", "mu", "rho")}
+"""Settings that a heading writes as their symbol in mathematics."""
+LONGEST = 40
+"""Rows of a table that fits on a page of LaTeX; a longer one is a longtable."""
+
+
 def latex(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """Environment tabular for the package booktabs; numbers to the right."""
-    title, *lines = (" & ".join(map(latex_text, line)) + r" \\" for line in (titles, *cells))
+    """Environment tabular, or longtable, for the package booktabs; numbers to the right."""
+    head = [rf"$\{GREEK[title]}$" if title in GREEK else latex_text(title) for title in titles]
+    title, *lines = (" & ".join(line) + r" \\" for line in (head, *(map(latex_text, line) for line in cells)))
     columns = zip(*cells, strict=True)
     form = "".join("r" if all(c == "-" or NUMBER.fullmatch(c) for c in column) else "l" for column in columns)
-    head = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", title, r"\midrule"]
-    return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}"])
+    name, ends = ("longtable", [r"\endhead"]) if len(cells) > LONGEST else ("tabular", [])
+    top = [rf"\begin{{{name}}}{{{form}}}", r"\toprule", title, r"\midrule", *ends]
+    return "\n".join([*top, *lines, r"\bottomrule", rf"\end{{{name}}}"])
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

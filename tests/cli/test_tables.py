@@ -239,6 +239,17 @@ def test_latex_is_for_booktabs():
     ]
 
 
+def test_latex_has_symbols_in_headings_and_breaks_a_long_table_into_pages():
+    lines = latex(["epsilon", "tau", "c", "law"], [["1", "0.5", "1", "tau"]] * 41).splitlines()
+    assert lines[0] == r"\begin{longtable}{rrrl}" and lines[-1] == r"\end{longtable}"
+    assert lines[2:6] == [
+        r"$\varepsilon$ & $\tau$ & c & law \\",
+        r"\midrule",
+        r"\endhead",
+        r"$1$ & $0.5$ & $1$ & tau \\",
+    ]
+
+
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])
 def test_csv_of_any_command_has_no_formula(formula, capsys):
     write_csv(["name", formula], [{"name": formula, formula: -1.5}, {"name": "BB"}])
