@@ -58,7 +58,7 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 COVERAGE = "coverage_failures_as_misses"
 MISSES: Shown = (
     "failures\nas misses",
-    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "-",
+    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "none",
 )
 SUMMARY_HEADINGS = {
     "length": "length_mean",

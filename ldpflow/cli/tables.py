@@ -123,7 +123,7 @@ class Sheet:
         first_to_go = [*self.first_to_go, columns[-1][0]]
         left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
         rows = self.print_chosen(count)
-        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0"}]
+        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
         left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
         print_lines([*self.left_out(left), *notes])
 

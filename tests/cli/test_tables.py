@@ -92,6 +92,7 @@ def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monke
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
     assert "misses" in " ".join(lines) and any("0.570 ± 0.015" in line for line in lines)
+    assert sum("none" in line for line in lines) == len(rows) - 1, "a dash would be a missing value"
     monkeypatch.setenv("COLUMNS", "50")
     text = " ".join(" ".join(shown(rows, capsys)).split())
     assert "175 of 500 in a cell" in text and "0.31" in text, "or it is said below"
