@@ -333,10 +333,8 @@ def explanation_sheet(
 
     bounds = ""
     if parts and not errors:
-        bounds = (
-            f" MCSEs: coverage up to {largest(['coverage'])}, effects up to {largest(n for _, n in terms)}"
-        )
-        bounds += " (--format md: of each)."
+        bounds = f" MCSEs: coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
+        bounds += " (--format md has each)."
 
     return Sheet(
         rows,
@@ -352,7 +350,7 @@ def explanation_sheet(
         f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means, of effects within two MCSE too.",
+        legend="Of each method the means of all effects.",
         rank=None if ordered else shortfall,
         command=command,
     )

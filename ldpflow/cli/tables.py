@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -117,8 +117,10 @@ class Sheet:
             titles = (self.methods[0], dict(self.results))
             heads = sum(1 + any("\n" in title for title in each) for each in titles)
             # Four: two lines between, the line that a sweep ends with, prompt.
-            used = sum(len(wrap(note, console.width)) for note in notes) + len(self.methods) + heads + 4
-            count = min(WORST, max(LEAST_WORST, console.height - used))
+            space = console.height - len(self.methods) - heads - 4
+            if space - count_lines(notes, console.width) < LEAST_WORST:
+                notes = replace(self, constants="--all prints the shared settings.").below(self.legend)
+            count = min(WORST, max(LEAST_WORST, space - count_lines(notes, console.width)))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
         left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
@@ -126,6 +128,10 @@ class Sheet:
         told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
         left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
         print_lines([*self.left_out(left), *notes])
+
+
+def count_lines(texts: Iterable[str], width: int) -> int:
+    return sum(len(wrap(text, width)) for text in texts)
 
 
 def most_rows() -> int:
@@ -240,7 +246,9 @@ def latex(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     head = [rf"$\{GREEK[title]}$" if title in GREEK else latex_text(title) for title in titles]
     title, *lines = (" & ".join(line) + r" \\" for line in (head, *(map(latex_text, line) for line in cells)))
     columns = zip(*cells, strict=True)
-    form = "".join("r" if all(c == "-" or NUMBER.fullmatch(c) for c in column) else "l" for column in columns)
+    form = "".join(
+        "r" if all(c in ("-", "none") or NUMBER.fullmatch(c) for c in column) else "l" for column in columns
+    )
     name, ends = ("longtable", [r"\endhead"]) if len(cells) > LONGEST else ("tabular", [])
     top = [rf"\begin{{{name}}}{{{form}}}", r"\toprule", title, r"\midrule", *ends]
     return "\n".join([*top, *lines, r"\bottomrule", rf"\end{{{name}}}"])

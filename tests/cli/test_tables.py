@@ -221,20 +221,21 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     summary_sheet(long_table(), "ldpflow summary runs/quickstart --all").show(every=False)
     lines = capsys.readouterr().out.splitlines()
     (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
+    assert ("B=500" in " ".join(lines)) == (height > 5), "the shared settings make place for rows"
     assert least <= worst <= most and (worst == 4 or len(lines) <= height - 2)
     summary_sheet(long_table().slice(0, 28)).show(every=False)
     assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)
 
 
 def test_latex_is_for_booktabs():
-    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "-", "12,345"]]
+    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "none", "12,345"]]
     assert latex(titles, cells).splitlines() == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
         r"a\_b & length & n \\",
         r"\midrule",
         r"x \& y & $-8.4 \times 10^{-5} \pm 10^{-6}$ & $10^{5}$ \\",
-        r"50\% & -- & $12{,}345$ \\",
+        r"50\% & none & $12{,}345$ \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
