@@ -222,14 +222,16 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     lines = []
     for method in sorted({row["method"] for row in rows}):
+        found = []
         for summary in declared:
             shares = [row.get(summary.name) for row in rows if row["method"] == method]
             high = [share for share in shares if share is not None and share > CAUTIOUS]
             if summary.caution and high:
-                lines.append(
-                    f"{method}: {summary.caution} in up to {max(high):.0%} of the finished replicates of "
-                    f"{len(high)} of {len(shares)} rows: see ldpflow explain --verbose"
+                found.append(
+                    f"{summary.caution} in up to {max(high):.0%} ({len(high)} of {len(shares)} rows)"
                 )
+        if found:
+            lines.append(f"{method}: {'; '.join(found)}, of the finished replicates: see explain --verbose")
         wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
             lines.append(
