@@ -285,7 +285,7 @@ class Run:
             A condition on the columns of the comparison.
         short : bool
             Only the settings that differ between rows, ``vs``, the difference of coverages, the ratio of
-            lengths, and the number of pairs.
+            lengths, the number of pairs, and the shares of replicates without an interval.
 
         Returns
         -------
@@ -307,10 +307,10 @@ class Run:
         Parameters
         ----------
         where, sort
-            As of :meth:`summary`; the columns of the explanation sort too.
+            As of :meth:`summary`; conditions and orders may name the columns of the explanation too.
         short : bool
-            Only the settings that differ between rows, the effects that add up without their errors, both
-            coverages, ``level_state`` and ``cause``.
+            Only the settings that differ between rows, the effects that add up and both coverages with their
+            errors, ``level_state`` and ``cause``.
 
         Returns
         -------
@@ -324,16 +324,19 @@ class Run:
             counts the clear effects, and those expected by chance.
         """
         from ldpflow.results.arena import short_rows
-        from ldpflow.results.explanation import SHORT, explain
+        from ldpflow.results.explanation import COLUMNS, SHORT, explain
         from ldpflow.results.where import select_rows
 
-        summary = self.summary(where)
+        summary = self.summary()
+        # A condition on what is explained can be met only when all rows are explained.
+        late = any(name in str(where) for name in {*COLUMNS}.difference(summary.column_names))
+        summary = summary if late else select_rows(summary, where)
         with self.store.named_errors():
             table = explain(self.store, summary)
         names = table.column_names
         for name in (name for name in summary.column_names if name not in names):
             table = table.append_column(name, summary[name])
-        table = select_rows(table, sort=sort).select(names)
+        table = select_rows(table, where if late else None, sort).select(names)
         return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:

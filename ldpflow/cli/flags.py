@@ -95,7 +95,10 @@ class Format(StrEnum):
 
 
 TableFormat = Annotated[
-    Format, typer.Option("--format", help="csv and json have full precision; latex needs booktabs.")
+    Format,
+    typer.Option(
+        "--format", help="csv and json have full precision; latex needs booktabs, over 40 rows longtable."
+    ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="Every row, also if there are more than 30.")]
 Plugins = Annotated[

@@ -60,14 +60,18 @@ def print_table(
     make_sheet: Callable[[], Sheet],
     every: bool = True,
 ) -> None:
-    """Print a sheet, or the columns asked for; as CSV and JSON those or all, as they are."""
+    """Print a sheet, or columns with its lines below them; as CSV and JSON the columns as they are."""
     from ldpflow.cli.tables import Sheet, column_sheet
 
     names = columns_of(table.column_names, "columns", columns, headings)
     if form in (Format.csv, Format.json):
         Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
     elif names:
-        column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True))).show(form)
+        whole = make_sheet()
+        chosen = column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True)))
+        absent = ", ".join(title for title, _ in whole.settings if title not in names)
+        notes = [f"The rows also differ in settings that are not shown: {absent}."] if absent else []
+        replace(chosen, constants=whole.constants, notes=[*notes, *whole.notes]).show(form)
     else:
         make_sheet().show(form, every)
 
@@ -223,7 +227,8 @@ def explain(
     table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
 
     def make_sheet() -> Sheet:
-        sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None)
+        errors = form in (Format.md, Format.latex)
+        sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None, errors)
         notes = [*notes_of(table, where, total.num_rows), *stored_left_out(opened.store)]
         return replace(sheet, notes=notes)
 

@@ -61,7 +61,7 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 COVERAGE = "coverage_failures_as_misses"
 MISSES: Shown = (
     "failures\nas misses",
-    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "-",
+    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "none",
 )
 SUMMARY_HEADINGS = {
     "length": "length_mean",
@@ -225,14 +225,16 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
 def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     lines = []
     for method in sorted({row["method"] for row in rows}):
+        found = []
         for summary in declared:
             shares = [row.get(summary.name) for row in rows if row["method"] == method]
             high = [share for share in shares if share is not None and share > CAUTIOUS]
             if summary.caution and high:
-                lines.append(
-                    f"{method}: {summary.caution} in up to {max(high):.0%} of the finished replicates of "
-                    f"{len(high)} of {len(shares)} rows: see ldpflow explain --verbose"
+                found.append(
+                    f"{summary.caution} in up to {max(high):.0%} ({len(high)} of {len(shares)} rows)"
                 )
+        if found:
+            lines.append(f"{method}: {'; '.join(found)}, of the finished replicates: see explain --verbose")
         wild = sum(has_exploded(row) for row in rows if row["method"] == method)
         if wild:
             lines.append(
@@ -302,10 +304,13 @@ TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
 
 
-def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+def explanation_sheet(
+    table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
+) -> Sheet:
+    """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
     from ldpflow.results.decomposition import SINGLE  # loads SciPy
 
-    rows = [row | printed_terms(row) for row in table.to_pylist()]
+    rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
     settings, constants = split_settings(names, rows)
     if not ordered:
@@ -316,13 +321,25 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
     shares = [("level", "level"), *terms, ("coverage", "coverage")]
 
     def amount(row: Row, name: str) -> str:
-        return "-" if row.get(name) is None else f"{row[name]:{'+' if TERM in name else ''}.3f}"
+        if row.get(name) is None:
+            return "-"
+        text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
+        return text if error is None or not errors else f"{text} ± {error:.3f}"
+
+    def mcse_of(name: str) -> str:
+        return f"{name.replace(TERM, '_effect')}_mcse"
+
+    def largest(names: Iterable[str]) -> str:
+        return round_text(max(row.get(mcse_of(name)) or 0.0 for name in names for row in rows), 2)
 
     def means(own: list[Row]) -> Row:
-        columns = [*shares, *((ALL, COVERAGE) for _ in misses)]
-        values = {name: [row.get(name) for row in own] for _, name in columns}
-        known = {k: mean(v or 0.0 for v in found) for k, found in values.items() if any(found)}
-        return {title: amount(known, name) for title, name in columns}
+        known = mean_effects(own, parts[:-1])
+        return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
+
+    bounds = ""
+    if parts and not errors:
+        bounds = f" MCSEs: coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
+        bounds += " (--format md has each)."
 
     return Sheet(
         rows,
@@ -332,24 +349,38 @@ def explanation_sheet(table: pa.Table, command: str = "", ordered: bool = False)
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "rest", MISSES[0], "bias", "length"],
-        "A dash: within two MCSE, and part of the rest. "
-        f"{'The sum ends at the coverage of the finished replicates. ' if misses else ''}{constants}",
+        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", "rest", MISSES[0]],
+        constants,
+        reading="A dash: within two MCSE, and part of the rest."
+        f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means.",
+        legend="Of each method the means of all effects.",
         rank=None if ordered else shortfall,
         command=command,
     )
 
 
-def printed_terms(row: Row) -> Row:
-    """Effects beyond noise and the rest, rounded so that they add up to the printed coverage."""
+def printed_terms(row: Row, clear: Sequence[str]) -> Row:
+    """The effects in ``clear`` and the rest, rounded so that they add up to the printed coverage."""
     from ldpflow.results.decomposition import SINGLE, round_terms
 
     if row["rest_effect"] is None:
         return {}
-    terms = [*(part for part in SINGLE if part in row["clear_effects"].split(", ")), "rest"]
+    terms = [*(part for part in SINGLE if part in clear), "rest"]
     effects = [row[f"{part}_effect"] for part in terms]
     rounded = round_terms(effects, row["coverage"], row["level"], 3)
     return {part + TERM: amount for part, amount in zip(terms, rounded, strict=True)}
+
+
+def mean_effects(rows: Sequence[Row], parts: Sequence[str]) -> Row:
+    """Means over the cells of a method, of the effects in ``parts``, and as ``rest`` what these leave."""
+    found: Row = {COVERAGE: mean(row[COVERAGE] for row in rows)}
+    known = [row for row in rows if row["rest_effect"] is not None]
+    if not known:
+        return found
+    alone = [part for part in parts if any(row.get(f"{part}_effect") is not None for row in known)]
+    for name in ("level", "coverage", *(f"{part}_effect" for part in alone)):
+        found[name] = mean(row[name] or 0.0 for row in known)
+    left = found["coverage"] - found["level"] - sum(found[f"{part}_effect"] for part in alone)
+    return found | printed_terms(found | {"rest_effect": left}, alone)

@@ -206,6 +206,7 @@ def print_caution(text: str) -> None:
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.engine.prediction import cores_of, predict
+    from ldpflow.results.arena import least_replicates
 
     plans = study.plans()
     cores = cores_of(options.engine, options.num_cpus)
@@ -222,6 +223,12 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
         f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
     )
+    least = max(map(least_replicates, study.level), default=0) if study.method else 0
+    if study.replicates < least and not options.until_precise:
+        typer.echo(
+            f"a method that covers exactly as its level says is shown to hold it from {least:,} "
+            f"replicates on; with {study.replicates:,}, only one that covers more"
+        )
 
 
 def duration(seconds: float) -> str:

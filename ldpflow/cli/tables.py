@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,8 @@ class Sheet:
     """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Lines below the table for results that a narrow window leaves out."""
+    reading: str = ""
+    """How to read the results of the whole table, printed before ``constants``."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
         """Print the table; ``every``: all rows, however many, which other formats always have."""
@@ -79,14 +81,14 @@ class Sheet:
             cells = [[plain_text(text(row)) for _, text in columns] for row in self.rows]
             print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
-            print(*(mark + plain_text(note) for note in self.below(self.constants)), sep="\n")
+            print(*(mark + plain_text(note) for note in self.below()), sep="\n")
         elif not every and self.methods and len(self.rows) > most_rows():
             self.show_worst()
         else:
             left = print_fitting(
                 self.settings, self.results, self.rows, self.first_to_go, amounts=self.amounts
             )
-            print_lines([*self.left_out(left), *self.below(self.constants)])
+            print_lines([*self.left_out(left), *self.below()])
 
     def left_out(self, titles: Sequence[str]) -> list[str]:
         if not titles:
@@ -97,9 +99,9 @@ class Sheet:
         said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
         return [f"(too narrow for {names}: see --format csv{terms})", *said]
 
-    def below(self, *texts: str) -> list[str]:
+    def below(self, legend: str = "") -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
-        first = " ".join(filter(None, (PLUS_MINUS if errors else "", *texts)))
+        first = " ".join(filter(None, (PLUS_MINUS if errors else "", legend, self.reading, self.constants)))
         return [*([first] if first else []), *self.notes]
 
     def print_chosen(self, count: int) -> Sequence[Row]:
@@ -110,20 +112,26 @@ class Sheet:
         return rows[:count]
 
     def show_worst(self) -> None:
-        notes, console, count = self.below(self.legend, self.constants), Console(), WORST
+        notes, console, count = self.below(self.legend), Console(), WORST
         if console.is_terminal:
             titles = (self.methods[0], dict(self.results))
             heads = sum(1 + any("\n" in title for title in each) for each in titles)
             # Four: two lines between, the line that a sweep ends with, prompt.
-            used = sum(len(wrap(note, console.width)) for note in notes) + len(self.methods) + heads + 4
-            count = min(WORST, max(LEAST_WORST, console.height - used))
+            space = console.height - len(self.methods) - heads - 4
+            if space - count_lines(notes, console.width) < LEAST_WORST:
+                notes = replace(self, constants="--all prints the shared settings.").below(self.legend)
+            count = min(WORST, max(LEAST_WORST, space - count_lines(notes, console.width)))
         method, cells, *columns = map(plain, self.methods[0])
         first_to_go = [*self.first_to_go, columns[-1][0]]
         left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
         rows = self.print_chosen(count)
-        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0"}]
+        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
         left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
         print_lines([*self.left_out(left), *notes])
+
+
+def count_lines(texts: Iterable[str], width: int) -> int:
+    return sum(len(wrap(text, width)) for text in texts)
 
 
 def most_rows() -> int:
@@ -227,13 +235,23 @@ def latex_text(text: str) -> str:
     return "$" + re.sub(r"(?<![\d.])1 \\times ", "", text) + "$"
 
 
+GREEK = {"epsilon": "varepsilon"} | {name: name for name in ("tau", "gamma", "beta", "delta", "mu", "rho")}
+"""Settings that a heading writes as their symbol in mathematics."""
+LONGEST = 40
+"""Rows of a table that fits on a page of LaTeX; a longer one is a longtable."""
+
+
 def latex(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """Environment tabular for the package booktabs; numbers to the right."""
-    title, *lines = (" & ".join(map(latex_text, line)) + r" \\" for line in (titles, *cells))
+    """Environment tabular, or longtable, for the package booktabs; numbers to the right."""
+    head = [rf"$\{GREEK[title]}$" if title in GREEK else latex_text(title) for title in titles]
+    title, *lines = (" & ".join(line) + r" \\" for line in (head, *(map(latex_text, line) for line in cells)))
     columns = zip(*cells, strict=True)
-    form = "".join("r" if all(c == "-" or NUMBER.fullmatch(c) for c in column) else "l" for column in columns)
-    head = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", title, r"\midrule"]
-    return "\n".join([*head, *lines, r"\bottomrule", r"\end{tabular}"])
+    form = "".join(
+        "r" if all(c in ("-", "none") or NUMBER.fullmatch(c) for c in column) else "l" for column in columns
+    )
+    name, ends = ("longtable", [r"\endhead"]) if len(cells) > LONGEST else ("tabular", [])
+    top = [rf"\begin{{{name}}}{{{form}}}", r"\toprule", title, r"\midrule", *ends]
+    return "\n".join([*top, *lines, r"\bottomrule", rf"\end{{{name}}}"])
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

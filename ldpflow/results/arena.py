@@ -188,11 +188,18 @@ SHORT = (
 """Measures of the short view of a summary."""
 
 
+def with_state(table: pa.Table) -> pa.Table:
+    """The table with ``level_state``, if it has the coverages that decide it."""
+    if "level_state" in table.column_names or "coverage_failures_as_misses" not in table.column_names:
+        return table
+    return table.append_column("level_state", pa.array(map(judge, table.to_pylist()), pa.string()))
+
+
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
     """Few measures, and of the settings, which are the columns before ``first``, those that differ."""
     rows = summary.to_pylist()
-    if "level_state" in measures and "level_state" not in summary.column_names:
-        summary = summary.append_column("level_state", pa.array(map(judge, rows), pa.string()))
+    if "level_state" in measures:
+        summary = with_state(summary)
     names = summary.column_names
     settings = [name for name in names[: names.index(first)] if name != "path"]
     differing = distinguishing_columns(settings, rows, implied=True)

@@ -30,7 +30,8 @@ FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "de
 mechanisms are compared."""
 
 SHORT = (
-    "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs"
+    "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
+    "undefined", "undefined_baseline",
 )  # fmt: skip
 """Columns of the short view of a comparison, after the settings that differ."""
 
@@ -148,7 +149,8 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
 
 def label(differs: Row, by: str) -> str:
     rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
-    return " ".join([str(differs[by]), *rest])
+    value = differs[by]
+    return " ".join([f"{value:g}" if isinstance(value, float) else str(value), *rest])
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
@@ -201,7 +203,8 @@ def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
     pairs = len(a)
     if not (pairs and total(b) > 0):
         return math.nan, math.nan
-    mean_a, mean_b = total(a) / pairs, total(b) / pairs
+    # The mean of equal lengths is exact, so that the MCSE of their ratio is 0.
+    mean_a, mean_b = (float(v[0]) if v.min() == v.max() else total(v) / pairs for v in (a, b))
     if pairs == 1 or mean_a == 0:
         return mean_a / mean_b, math.nan
     psi = a / mean_a - b / mean_b

@@ -107,7 +107,11 @@ COLUMNS = {
     **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
-SHORT = ("level", *(f"{name}_effect" for name in EFFECTS[:-1]), *COVERAGE, "level_state", "cause")
+SHORT = (
+    "level",
+    *(f"{name}_effect{end}" for name in EFFECTS[:-1] for end in ("", "_mcse")),
+    *(*COVERAGE, "level_state", "cause"),
+)
 """Columns of the short view of an explanation, after the settings that differ: effects that add up."""
 
 
@@ -115,14 +119,15 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if they are the main cause of a low coverage, else "".
 
     They are if the coverage with failures as misses is beyond two MCSE below the level, and they lower it by
-    more than the largest effect, or than what the finished replicates lack without a clear effect.
+    more than the largest effect, or than all that the finished replicates lack. Without a clear effect a
+    loss beyond two MCSE is enough: no other one is known.
     """
-    misses = row["coverage_failures_as_misses"]
+    misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
     kind, term = coverage.leading()
-    effect = -term.effect if term else row["level"] - finished if kind == "left" else 0.0
-    low = row["level"] - misses > 2 * (row["coverage_failures_as_misses_mcse"] or 0.0)
-    if row["failures"] and low and finished - misses > effect:
+    effect = -term.effect if term else noise if kind == "left" else 0.0
+    low = row["level"] - misses > noise
+    if row["failures"] and low and finished - misses > min(effect, row["level"] - finished):
         return f"{round_text(100 * row['failures'] / row['replicates'], 2)}% failed"
     return ""
 

@@ -61,12 +61,20 @@ def select_rows(
     sort: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns."""
+    """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
+
+    A condition on a summary may also ask for ``level_state``, which a summary has only of the best rows.
+    """
     if where is not None:
-        found = table.filter(condition(where, table.schema))
+        names, judged = table.column_names, table
+        if "level_state" in str(where):
+            from ldpflow.results.arena import with_state  # loads the interval methods
+
+            judged = with_state(table)
+        found = judged.filter(condition(where, judged.schema))
         if table.num_rows and not found.num_rows:
-            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [table]))
-        table = found
+            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [judged]))
+        table = found.select(names)
     if sort:
         order = []
         for name in read_names(sort, "sort"):
@@ -107,7 +115,9 @@ def check_column(name: str, names: Sequence[str], field: str) -> None:
     if name not in names:
         hint = closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
         allowed = "a column of the table"
-        raise InputError(field, name, allowed, hint or "docs/tables.md lists all columns.")
+        raise InputError(
+            field, name, allowed, hint or "The table as CSV (--format csv) begins with all names."
+        )
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:

@@ -653,7 +653,8 @@ def load_study(source: str, is_path: bool = False) -> Study:
             raise
         if stored:
             check_plugins(RunStore(os.path.dirname(source) or "."), readable=False)
-        line = line_of(text, error.field)
+        table = error.field.partition(".")[0]
+        line = line_of(text, error.field, faulty_table(table, mapping.get(table)))
         where = f"In {source}" + ("." if line is None else f", line {line}.")
         raise InputError(error.field, error.value, error.allowed, f"{error.hint} {where}".strip()) from None
 
@@ -680,15 +681,27 @@ def nearest_file(source: str) -> str:
     return f"The folder {folder} has {some}." if names else f"The folder {folder} has no .toml file."
 
 
-def line_of(text: str, field: str) -> int | None:
-    """First line of a study file that gives a setting, or else that of its table."""
+def faulty_table(group: str, tables: object) -> int:
+    """Place in a list of tables of the first one that cannot be read by itself; 0 if there is none."""
+    for place, table in enumerate(tables if isinstance(tables, list) and group in GROUPS else ()):
+        try:
+            combinations(read_group(group, table))
+        except InputError:
+            return place
+    return 0
+
+
+def line_of(text: str, field: str, place: int = 0) -> int | None:
+    """First line of a study file that gives a setting, or else that of its table, the one at ``place``."""
     table, _, key = field.partition(".")
     section, found = "", None
     for number, line in enumerate(text.splitlines(), 1):
-        if header := re.match(r"\s*\[\[?\s*([\w-]+)", line):
+        if header := re.match(r"\s*\[\[?\s*([\w-]+)\s*(\.?)", line):
             section = header[1]
-            found = number if section == table and found is None else found
+            if section == table and not header[2]:
+                found = number if place == 0 else found
+                place -= 1
         elif given := re.match(r"\s*\"?([\w-]+)\"?\s*=", line):
-            if (section, given[1]) in ((table, key), ("", table)):
+            if (section, given[1], place) == (table, key, -1) or (section, given[1]) == ("", table):
                 return number
     return found

@@ -199,8 +199,9 @@ def test_what_a_run_offers(run, tmp_path):
     assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
     few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
+    undefined = ["undefined", "undefined_baseline"]
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
-    assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs"]
+    assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
     assert few.num_rows == compared.num_rows / 2
     assert len(run.explain()["explanation"]) == run.summary().num_rows
     for row in run.explain(short=True).to_pylist():
@@ -209,7 +210,15 @@ def test_what_a_run_offers(run, tmp_path):
     short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
-    assert len(short) < 22 and {"method", "length_effect", "level_state", "cause"} <= {*short}
+    assert len(short) < 26 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
+        *short
+    }
+    state, cause = run.summary(short=True)["level_state"][0].as_py(), run.explain()["cause"][0].as_py()
+    chosen = run.summary(f"level_state == '{state}'")
+    states = run.summary(short=True)["level_state"].to_pylist()
+    assert chosen.num_rows == states.count(state) and chosen.schema == run.summary().schema
+    few = run.explain(f"cause == {cause!r} and level_state == '{state}' and n > 0")
+    assert few.num_rows >= 1 and {*few["cause"].to_pylist()} == {cause}
     assert not run.verify("dette-graw").passed  # the study has no published cell
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)

@@ -332,3 +332,9 @@ def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, sa
     shown = ldpflow("new", kind, "mine", "--folder", tmp_path)
     assert shown.code == 0 and f'{said} "mine"' in shown.err
     assert (tmp_path / "mine.py").is_file() and (tmp_path / "test_mine.py").is_file()
+
+
+@pytest.mark.parametrize(("replicates", "said"), [("1014", True), ("1015", False)])
+def test_a_dry_run_says_how_many_replicates_show_that_a_method_holds_its_level(ldpflow, replicates, said):
+    shown = ldpflow("sweep", "quickstart", "--dry-run", "--replicates", replicates)
+    assert shown.code == 0 and ("from 1,015 replicates on; with 1,014" in shown.out) == said

@@ -36,14 +36,18 @@ def joined(text):
 def test_explain_is_a_table_whose_terms_add_up(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0 and "main cause" in shown.out and "judged by itself" in joined(shown.out)
+    assert "MCSEs: coverage up to 0." in joined(shown.out)
     written = ldpflow("explain", run_directory, "--format", "md").out.splitlines()
     head, _, *cells = (
         [word.strip() for word in line.split("|")[1:-1]] for line in written if line[:1] == "|"
     )
     causes = {}
     for row in (dict(zip(head, cell, strict=True)) for cell in cells):
-        terms = [row[name] for name in head[head.index("level") : head.index("coverage")]]
-        assert sum(Decimal("0" if term == "-" else term) for term in terms) == Decimal(row["coverage"])
+        names = head[head.index("level") : head.index("coverage") + 1]
+        assert all(" ± 0." in row[name] or row[name] == "-" for name in names[1:])
+        texts = ("0" if row[name] == "-" else row[name].partition(" ±")[0] for name in names)
+        *terms, coverage = map(Decimal, texts)
+        assert sum(terms) == coverage
         causes[row["epsilon"], row["method"], row["beta"]] = row["main cause"]
     assert len(causes) == 12 and re.fullmatch(r"\d+% too short", causes["2", "BB", "0.65"])
 
@@ -181,7 +185,11 @@ def test_sweep_to_a_target(ldpflow, tmp_path):
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'")
     assert shown.code == 0
-    assert [line.split() for line in shown.out.splitlines()[2:]] == [["300", "SN"]] * 2
+    assert [line.split() for line in shown.out.splitlines()[2:4]] == [["300", "SN"]] * 2
+    for words in ("level=0.9", "differ in settings that are not shown: epsilon.", "2 of 12 rows: those with"):
+        assert words in joined(shown.out), "the lines of the whole table"
+    shown = ldpflow("summary", run_directory, "--columns", "epsilon,method,beta", "--format", "latex")
+    assert "% problem=quantile" in shown.out and "not shown" not in shown.out
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet, trajectory_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -92,6 +92,7 @@ def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monke
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
     assert "misses" in " ".join(lines) and any("0.570 ± 0.015" in line for line in lines)
+    assert sum("none" in line for line in lines) == len(rows) - 1, "a dash would be a missing value"
     monkeypatch.setenv("COLUMNS", "50")
     text = " ".join(" ".join(shown(rows, capsys)).split())
     assert "175 of 500 in a cell" in text and "0.31" in text, "or it is said below"
@@ -143,6 +144,21 @@ def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
         out = capsys.readouterr().out
         assert out.splitlines()[2].split()[-2:] == [rest, "0.800"]
         assert ("part of the rest" in " ".join(out.split())) == (width < 80)
+
+
+def test_the_line_of_a_method_has_the_means_of_all_effects():
+    """Of effects within two MCSE too. A cell without effects has a coverage with failures as misses."""
+    one = {"level": 0.9, "coverage": 0.88, "coverage_failures_as_misses": 0.88, "length_effect": -0.008}
+    one |= {"bias_effect": -0.004, "variability_effect": None, "rest_effect": -0.02}
+    other = one | {"coverage": 0.874, "length_effect": -0.018, "bias_effect": 0.002}
+    lost = {**dict.fromkeys(one), "level": 0.9, "coverage_failures_as_misses": 0.0}
+    found = mean_effects([one, other, lost], ["length", "variability", "bias"])
+    assert {name: found[name] for name in found if name.endswith(" term")} == {
+        "length term": -0.013, "bias term": -0.001, "rest term": -0.009,
+    }  # fmt: skip
+    assert found["coverage"] == pytest.approx(0.877) and found["level"] == 0.9
+    assert found["coverage_failures_as_misses"] == pytest.approx(1.76 / 3)
+    assert "coverage" not in mean_effects([lost], ["length"])
 
 
 def long_table():
@@ -205,22 +221,34 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     summary_sheet(long_table(), "ldpflow summary runs/quickstart --all").show(every=False)
     lines = capsys.readouterr().out.splitlines()
     (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
+    assert ("B=500" in " ".join(lines)) == (height > 5), "the shared settings make place for rows"
     assert least <= worst <= most and (worst == 4 or len(lines) <= height - 2)
     summary_sheet(long_table().slice(0, 28)).show(every=False)
     assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)
 
 
 def test_latex_is_for_booktabs():
-    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "-", "12,345"]]
+    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "none", "12,345"]]
     assert latex(titles, cells).splitlines() == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
         r"a\_b & length & n \\",
         r"\midrule",
         r"x \& y & $-8.4 \times 10^{-5} \pm 10^{-6}$ & $10^{5}$ \\",
-        r"50\% & -- & $12{,}345$ \\",
+        r"50\% & none & $12{,}345$ \\",
         r"\bottomrule",
         r"\end{tabular}",
+    ]
+
+
+def test_latex_has_symbols_in_headings_and_breaks_a_long_table_into_pages():
+    lines = latex(["epsilon", "tau", "c", "law"], [["1", "0.5", "1", "tau"]] * 41).splitlines()
+    assert lines[0] == r"\begin{longtable}{rrrl}" and lines[-1] == r"\end{longtable}"
+    assert lines[2:6] == [
+        r"$\varepsilon$ & $\tau$ & c & law \\",
+        r"\midrule",
+        r"\endhead",
+        r"$1$ & $0.5$ & $1$ & tau \\",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.comparison import compare_cells, stored_comparisons
+from ldpflow.results.comparison import compare_cells, length_ratio, stored_comparisons
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -55,6 +55,13 @@ def test_a_difference_is_the_difference_of_the_summaries(run):
         assert row["coverage_difference"] == pytest.approx(mine["coverage"] - other["coverage"])
         assert row["length_ratio"] == pytest.approx(mine["length_mean"] / other["length_mean"])
     assert len(found) == 24
+    assert {row["vs"] for row in compared(run, "epsilon", "1")} == {"1"}
+
+
+def test_the_ratio_of_constant_lengths_has_no_error():
+    """Also where a sum of equal numbers divided by their count is not the number."""
+    for length in (0.1, 0.0704, 1 / 3):
+        assert length_ratio(np.full(200, length), np.full(200, 0.7)) == (length / 0.7, 0.0)
 
 
 def test_budgets_that_are_settings_are_not_mixed(tmp_path):
@@ -64,7 +71,7 @@ def test_budgets_that_are_settings_are_not_mixed(tmp_path):
     run_study(Study.from_mapping(study), tmp_path, engine="serial")
     for by, expected in (
         ("method", [("SN", 1.0, "BM"), ("SN", 2.0, "BM")]),
-        ("mu", [("BM", 2.0, "1.0"), ("SN", 2.0, "1.0")]),
+        ("mu", [("BM", 2.0, "1"), ("SN", 2.0, "1")]),
     ):
         found = compared(RunStore(tmp_path), by)
         assert [(row["method"], row["mu"], row["vs"]) for row in found] == expected

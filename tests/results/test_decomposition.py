@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ from ldpflow.results.decomposition import (
     DIAGNOSIS_COLUMNS,
     EFFECTS,
     SINGLE,
+    Term,
     decompose,
 )
 from ldpflow.results.explanation import explain, extremes, failures, lost_words, no_oracle
@@ -217,6 +219,25 @@ def test_the_main_cause_in_words():
     assert "noise" not in fine.sentence(None, 33, "33% failed")
     few = failing | {"failures": 1, "coverage_failures_as_misses": 0.891}
     assert lost_words(fine, few) == "" and "of the finished" in fine.sentence(None, 1)
+
+
+@pytest.mark.parametrize(
+    ("main", "effect", "coverage", "misses", "failed", "cause"),
+    [
+        # Lengths alone would cost more than the gap, and failures cost more than all the rest.
+        ("length", -0.474, 0.745, 0.350, 106, "53% failed"),
+        ("length", -0.474, 0.450, 0.212, 106, ""),
+        # No effect is clear: the loss by failures is, unless they are few.
+        ("left", None, 0.492, 0.150, 139, "70% failed"),
+        ("left", None, 0.500, 0.495, 2, ""),
+    ],
+)
+def test_failures_that_cost_most_are_the_main_cause(main, effect, coverage, misses, failed, cause):
+    leading = (main, None if effect is None else Term(main, effect, 0.02))
+    row = {"coverage": coverage, "coverage_failures_as_misses": misses, "failures": failed}
+    row |= {"coverage_failures_as_misses_mcse": math.sqrt(misses * (1 - misses) / 200)}
+    row |= {"replicates": 200, "level": 0.9}
+    assert lost_words(SimpleNamespace(leading=lambda: leading), row) == cause
 
 
 def test_explain_says_how_many_effects_chance_would_name(runs):

@@ -279,3 +279,14 @@ def test_a_refused_study_file_is_named_with_the_line(tmp_path: Path) -> None:
     file.write_text(NUMBERED)
     with pytest.raises(InputError, match=r"^problem\.tau: 1\.5 is not allowed.* In .*mine\.toml, line 7\.$"):
         load_study(str(file))
+
+
+@pytest.mark.parametrize(("bad", "line"), [("tau = 0.9\ndf = 3.0", 9), ("tau = 2", 10)])
+def test_of_several_tables_the_faulty_one_is_named(tmp_path: Path, bad: str, line: int) -> None:
+    """Settings that do not go together: its header."""
+    file = tmp_path / "mine.toml"
+    several = NUMBERED.replace("tau = 1.5", "tau = 0.5").replace("[problem]", "[[problem]]")
+    second = f'[[problem]]\n{bad}\nkind = "quantile"\n\n[algorithm]\nkind = "ldp_sgd"\n\n[mechanism]'
+    file.write_text(several.replace("[mechanism]", second))
+    with pytest.raises(InputError, match=rf"mine\.toml, line {line}\.$"):
+        load_study(str(file))
