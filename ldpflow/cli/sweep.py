@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,8 @@ from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_tex
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import Planned, RunResult
@@ -200,7 +203,8 @@ def print_note(text: str) -> None:
 
 
 def print_caution(text: str) -> None:
-    print_wrapped(f"warning: {text}")
+    flagged = re.sub(r"`(out|fresh)`", r"--\1", text)
+    print_wrapped(f"warning: {flagged}")
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
@@ -264,7 +268,20 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     if study.trajectory is not None:
         typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    typer.echo(f"{count_replicates(table, wanted)}; {computed}; rows in {run.out}")
+    others = count_others(study, table) if study.method else 0
+    of_others = f" ({others:,} of the cells are not of this study)" if others else ""
+    typer.echo(f"{count_replicates(table, wanted)}{of_others}; {computed}; rows in {run.out}")
+
+
+def count_others(study: Study, summary: pa.Table) -> int:
+    """Number of cells of a summary that the study does not have."""
+    from ldpflow.store.schema import cell_id, cell_keys
+    from ldpflow.sweeps import keys_of_cells
+
+    own = keys_of_cells(study)
+    names = {*cell_keys(summary.schema), "path"}
+    rows = summary.select([name for name in summary.column_names if name in names]).to_pylist()
+    return sum((row.pop("path"), cell_id(row)) not in own for row in rows)
 
 
 def print_troubles(result: RunResult) -> None:

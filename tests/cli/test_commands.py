@@ -182,6 +182,14 @@ def test_sweep(ldpflow, engine, tmp_path, monkeypatch):
     assert shown.err == ""
 
 
+def test_cells_of_other_studies_are_counted_below_the_table(ldpflow, tmp_path):
+    words = ["sweep", "--method", "SN", "--replicates", "2", "--out", tmp_path / "r", "--epsilon", "1"]
+    ldpflow(*words, "--n", "100")
+    shown = ldpflow(*words, "--n", "10")
+    assert "warning: adds 1 cell (n = 10) to 1 in" in shown.err and "--out gives a run" in shown.err
+    assert "(1 of the cells are not of this study)" in shown.out
+
+
 def test_sweep_flags(ldpflow, engine, tmp_path):
     flags = "--n 1e4 --n 1_000 --epsilon 0.5 --epsilon 2 --beta .5 --gamma .6 --c 2 --level .8"
     flags += " --B 100 --tau .3 --method BB --replicates 10 --seed 7 --engine serial --num-cpus 2"
