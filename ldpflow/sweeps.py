@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
 
-CAUTION_LINES = 6
-"""Largest number of lines about paths that do not arrive."""
+CAUTION_LINES = 2
+"""Largest number of lines about paths that do not arrive. More paths share one line."""
+
+TROUBLES = {
+    "steps too large": " steps too large at ",
+    "not arrived": " not arrived at ",
+    "values too coarse": " the values of the column lie ",
+}
+"""What the lines about paths are about, and the words by which a line is known."""
 
 
 @with_options(SweepOptions, "engine")
@@ -222,13 +229,15 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
 
 
 def cautions(study: Study) -> list[str]:
-    """Warnings about parts left out, broken assumptions, and the first paths that do not arrive."""
+    """Warnings about parts left out, broken assumptions, and paths that do not arrive."""
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
-    more = len(found) - CAUTION_LINES
-    rest = [f"and {more:,} more path{'s' * (more > 1)}: see ldpflow plan"] if more > 0 else []
-    return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
+    if len(found) > CAUTION_LINES:
+        counts = {what: sum(words in line for line in found) for what, words in TROUBLES.items()}
+        texts = [f"{what} in {count:,}" for what, count in counts.items() if count]
+        found = [f"of {len(study.plans()):,} paths: {', '.join(texts)} (ldpflow plan says what to change)"]
+    return [*study.left_out(), *study.warnings(), *found]
 
 
 def display(progress: bool | None, study: Study, until_precise: bool, continued: str | None) -> Any:
