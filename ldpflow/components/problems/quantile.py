@@ -106,9 +106,11 @@ class QuantileProblem(Problem):
     Parameters
     ----------
     law : str
-        Law of Z, or the kind of a data law that a plug-in defines.
-    location, scale : float
-        Unit of the data; scale > 0.
+        Law of Z, where a user's value is location + scale * Z; or the kind of a data law of a plug-in.
+    location : float
+        Location of the data: a user's value is location + scale * Z.
+    scale : float
+        Scale of the data, > 0: a user's value is location + scale * Z.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional
