@@ -144,7 +144,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except EngineLost as error:
         leave_at_once(str(error))
     except KeyboardInterrupt:
-        return 130
+        return print_error("interrupted", 130)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -226,8 +227,19 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
+    found = (name_hint(group, kind), closest(kind, registry), own) if isinstance(kind, str) else ()
+    hint = next(filter(None, found), "")
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
+
+
+def name_hint(group: str, text: str) -> str:
+    """Hint with the kind of the component that a text names in full, as "batch means" does; or ""."""
+    if (group, text.casefold()) == ("problem", "median"):
+        return "The median is 'quantile' with tau = 0.5."
+    names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
+    folded = "".join(filter(str.isalnum, text[:100])).casefold()
+    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
+    return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 
 def are_texts(values: Iterable[object]) -> bool:

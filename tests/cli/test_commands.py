@@ -101,8 +101,24 @@ def test_bad_runs(ldpflow, tmp_path):
             assert shown.code == 2
             assert "Traceback" not in shown.err
             assert str(path) in shown.err
-    (tmp_path / "mine").mkdir()
-    assert f"Did you mean '{tmp_path / 'mine'}'?" in ldpflow("summary", tmp_path / "mien").err
+
+
+def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "summary.parquet").write_text("x")
+    (tmp_path / "runs" / "mind").mkdir()
+    for place, hint in (
+        ("runs", "The runs in it: runs/mine."),
+        ("runs/mien", "Did you mean 'runs/mine'?"),
+        ("mine", "Did you mean 'runs/mine'?"),
+        ("runs/mine/rows", "Did you mean 'runs/mine'?"),
+    ):
+        assert ldpflow("summary", place).err.endswith(f"There is no run there. {hint}\n"), place
+    (tmp_path / "my.toml").write_text("")
+    assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
+    assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
 
 
 def test_verify(ldpflow, tmp_path):
