@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ldpflow.__main__ import start
 from ldpflow.cli.sheets import summary_sheet
 from ldpflow.columns import short
 from ldpflow.engine.loop import Progress, RunResult
@@ -270,6 +271,17 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert said in shown.err
     assert "Traceback" not in shown.err
     assert "study" not in engine
+
+
+def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ldpflow.cli.flags.FlagCommand.parse_args", interrupt)
+    shown = ldpflow("sweep")
+    assert (shown.code, shown.err) == (130, "ldpflow: interrupted\n")
+    monkeypatch.setattr("ldpflow.cli.main", interrupt)
+    assert start() == 130
 
 
 def test_a_process_of_its_own_ends_with_the_code():
