@@ -56,7 +56,7 @@ def test_few_replicates_are_not_praised(results: Results) -> None:
     first, second = findings(results).sentences
     assert first == "No method is shown to hold its level of 90% in any setting."
     judged = [judge(row) for row in results.rows if row["method"] != "oracle"]
-    undecided = judged.count("too few replicates to say")
+    undecided = judged.count("unclear")
     assert f"in {undecided} of 40 cells that are judged there are too few replicates to say" in second
 
 
