@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -240,6 +241,11 @@ def name_hint(group: str, text: str) -> str:
     folded = "".join(filter(str.isalnum, text[:100])).casefold()
     close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
     return "{} is '{}'.".format(*names[close[0]]) if close else ""
+
+
+def full_name(group: str, kind: str) -> str:
+    """Words of the name of a component's class: ``block bootstrap`` of BlockBootstrap."""
+    return re.sub(r"\B(?=[A-Z])", " ", GROUPS[group][kind].__name__).lower()
 
 
 def are_texts(values: Iterable[object]) -> bool:
