@@ -39,6 +39,12 @@ def test_list(ldpflow):
         assert said in shown.out
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
+    assert ldpflow("list", "studies").out.startswith("Bundled studies\n")
+    methods = ldpflow("list", "methods").out
+    assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
+    assert ldpflow("list", "BB").out.count(": ") == 1
+    shown = ldpflow("list", "metods")
+    assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
 
 @pytest.mark.parametrize("columns", [80, 140])
