@@ -196,7 +196,8 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
     from ldpflow.store.schema import cell_id
     from ldpflow.study.stored import stored_study
 
-    paths, stored = {}, {}
+    paths: dict[str, dict[str, Any]] = {}
+    stored: dict[tuple[str, str], dict[str, Any]] = {}
     for part in parts:
         if part.kind is store.replicates.kind:
             key = part.path_key

@@ -125,7 +125,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
 
 HOLDS_RULE = (
     "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points; "
-    "unclear: too few replicates to say."
+    "unclear: too few replicates."
 )
 
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -258,21 +258,21 @@ def print_plan(paths: Sequence[Planned]) -> None:
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
-    from ldpflow.cli.tables import print_lines
     from ldpflow.study.entry import full_name
 
+    out = shlex.quote(run.out)
     if study.method:
         table = run.summary()
-        summary_sheet(table, f"ldpflow summary {shlex.quote(run.out)} --all").show(every=False)
+        sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
-        print_lines(["; ".join(f"{kind}: {full_name('method', kind)}" for kind in kinds)])
+        names = "; ".join(f"{kind} {full_name('method', kind)}" for kind in kinds)
+        notes = [*sheet.notes, f"{names}. Next: ldpflow report {out}"]
+        replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
         trajectory_sheet(table).show()
     if study.trajectory is not None:
         typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
-    out = shlex.quote(run.out)
-    typer.echo(f"next: ldpflow report {out}" + f" or ldpflow explain {out}" * bool(study.method))
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
     others = count_others(study, table) if study.method else 0
     of_others = f" ({others:,} of the cells are not of this study)" if others else ""

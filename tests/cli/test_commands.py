@@ -211,6 +211,7 @@ def test_cells_of_other_studies_are_counted_below_the_table(ldpflow, tmp_path):
     shown = ldpflow(*words, "--n", "10")
     assert "warning: adds 1 cell (n = 10) to 1 in" in shown.err and "--out gives a run" in shown.err
     assert "(1 of the cells are not of this study)" in shown.out
+    assert "SN self normalization. Next: ldpflow report" in shown.out
 
 
 def test_sweep_flags(ldpflow, engine, tmp_path):
