@@ -38,6 +38,10 @@ rows with `paths.parquet` ([one line](run_directory.md#rows-with-their-settings)
 50 bytes on disk. The summary takes less than a gigabyte of memory for any number of rows, if each cell has
 at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
+**Undefined intervals have no length.** A replicate without an interval has `covered` = null, and NaN in
+`lower`, `upper` and `length`. Polars and DuckDB count NaN as a number: a mean over it is NaN, and a median
+may be wrong without notice. Keep the rows with `status = 'ok'` for a mean length.
+
 {replicates}
 
 Some interval methods add columns to the runs that use them: settings, which are part of a cell's name, and

@@ -56,6 +56,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 COUNT = "a whole number above 0"
 WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
+LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
 INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 FLAG: Rule = "True or False", lambda x: True
@@ -94,7 +95,7 @@ class SweepOptions:
         "Ray cluster to join: auto, or HOST:6379; see submit for HTTP.", ("auto or HOST:6379", lambda x: True)
     )
     num_cpus: int | None = option(
-        "Cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
+        "Threads, or cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
     )
     nice: int | None = option(
         "Niceness of a local Ray's workers; 0 shares a busy machine equally.",
@@ -185,6 +186,8 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
                 keyword = Parameter(declared.name, Parameter.KEYWORD_ONLY, default=declared.default)
                 parameters.append(keyword.replace(annotation=annotation))
                 default = f" Default: {details['shown']}." if details["shown"] else ""
+                if details["read"]:
+                    default = f" As a number: {details['rule'][0].partition(',')[0]}."
                 entries.append(f"    {declared.name} : {annotation}\n        {details['help']}{default}\n")
         function.__doc__ = str(function.__doc__).replace("    {options}\n", "".join(entries))
         function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -193,12 +196,14 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
     return declare
 
 
-def make_options(kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
-    """Options of a kind, of which the caller gives its ``own``; an unknown name is refused."""
-    names = [declared.name for declared in fields(kind) if declared.name not in own]
+def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
+    """Options of a kind, of which a function gives its ``own``; a name that it does not have is refused."""
+    from ldpflow.settings import closest
+
+    names = [*signature(function).parameters]
     for name, value in given.items():
         if name not in names:
-            raise InputError(name, value, f"one of {', '.join(names)}")
+            raise InputError(name, value, f"one of {', '.join(names)}", closest(name, names))
     return kind(**given, **own)
 
 
@@ -232,12 +237,12 @@ class PlanOptions:
     epsilon: float | Sequence[float] | None = option("Privacy budget. *", POSITIVE)
     n: float | Sequence[float] | None = option("Users. *", USERS)
     level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
-    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", POSITIVE)
+    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", LENGTH)
     half_width: float | Sequence[float] | None = option(
-        "As a half width; with `compare` one for each `tau`, or one for all.", POSITIVE
+        "As a half width; with `compare` one for each `tau`, or one for all.", LENGTH
     )
     response_rate: float | None = option("Share of invited users who answer: invitations.", SHARE)
-    difference: float | None = option("Difference of two groups to detect: users per group.", POSITIVE)
+    difference: float | None = option("Difference of two groups to detect: users per group.", LENGTH)
     power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
     seed: int = option("Seed of the resampled pilots.", default=0)
     compare: bool = option(

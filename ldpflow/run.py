@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -18,6 +19,7 @@ from ldpflow.settings import check_type, closest
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow.cli.tables import Shown
     from ldpflow.engine.check import Finding
     from ldpflow.engine.loop import RunResult
     from ldpflow.report.results import Results
@@ -224,6 +226,11 @@ class Run:
             errors, and ``level_state``: whether the method holds its level, failures counted as misses. Then
             ``sort`` and ``columns`` take these.
 
+        Returns
+        -------
+        pyarrow.Table
+            One row per cell and coordinate, with the columns of docs/tables.md.
+
         Raises
         ------
         InputError
@@ -328,17 +335,19 @@ class Run:
         where, sort
             As of :meth:`summary`; the columns of the explanation sort too.
         short : bool
-            Only the settings that differ between rows, the effects without their errors, both coverages,
-            ``level_state`` and ``cause``.
+            Only the settings that differ between rows, the effects that add up without their errors, both
+            coverages, ``level_state`` and ``cause``.
 
         Returns
         -------
         pyarrow.Table
             Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
             ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
-            ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level``. ``clear_effects``
-            names those beyond two MCSE, ``cause`` the main one, and ``explanation`` has sentences. The
-            schema's metadata ``note`` counts the clear effects, and those expected by chance.
+            ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level`` (null is 0).
+            ``clear_effects`` names those beyond two MCSE, ``cause`` the main one, and ``explanation`` has
+            sentences. ``rest_effect`` is no further term: it is the sum of the first five that are not clear
+            and of the last two, which a terminal prints in their place. The schema's metadata ``note``
+            counts the clear effects, and those expected by chance.
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.explanation import SHORT, explain
@@ -377,17 +386,21 @@ class Run:
         width: float | str | None = None,
         height: float | str | None = None,
         baseline: str | None = None,
+        title: str | None = None,
     ) -> Any:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
         Parameters
         ----------
         figure : str
-            ``coverage``, ``length``, ``zip``, ... (``ldpflow.report.pictures.FIGURES``).
+            ``coverage``, ``explanation``, ``coverage-difference``, ``length-ratio``, ``choice``, ``length``,
+            ``relative-length``, ``protocols``, ``zip``, ``bias``, ``standard-error`` or ``paper``; for
+            trajectories ``distance``, ``excess-loss``, ``loss``, ``gradient-norm``, ``gradient-error``,
+            ``clipped``, ``threshold``, ``rates`` or ``risk``.
         x : str
             Factor on the axis.
         where : str, optional
-            Rows to draw, as in :meth:`summary`.
+            Rows to draw, as in :meth:`summary`. The subtitle has it.
         rows, cols, color : str or sequence of str, optional
             Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
             color="method"``. The other factors get rows or columns too. Default: chosen by the design.
@@ -395,12 +408,15 @@ class Run:
             Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
         baseline : str, optional
             Method that the paired figures compare with. Default: chosen by the results.
+        title : str, optional
+            In the place of the figure's own.
 
         Returns
         -------
         altair.Chart
-            A notebook displays it, ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
-            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
+            A notebook displays it (offline after ``altair.renderers.enable("svg")``), ``chart.save`` writes
+            it. (A PDF of ``chart.save`` has 72 pixels to an inch. ``ldpflow plot -o figure.pdf`` keeps
+            millimetres.)
 
         Raises
         ------
@@ -421,10 +437,10 @@ class Run:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
-        from ldpflow.report.charts import resize
+        from ldpflow.report.charts import entitle, resize
 
         chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return resize(chart, width, height)
+        return resize(entitle(chart, title, where), width, height)
 
     def report(
         self,
@@ -494,13 +510,41 @@ class Run:
             summary = self.summary()
         except InputError:
             return f"Run({self.out!r}): nothing has finished"
-        replicates = summary["replicates"].to_pylist()
+        replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
         count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         return f"Run({self.out!r}): {summary.num_rows} cells, {count} replicates"
 
     def _repr_html_(self) -> str:
-        """Table of cells, for notebooks."""
-        from ldpflow.report.export import run_html
+        """The tables of ``ldpflow summary``, for notebooks."""
+        from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+        from ldpflow.cli.tables import MOST_ROWS, WORST, plain
+        from ldpflow.study.stored import stored_notes
 
-        return run_html(self.out)
+        head = [repr(self)]
+        try:
+            summary = self.summary()
+            sheet = summary_sheet(summary) if summary.num_rows else trajectory_sheet(self.trajectories())
+        except InputError as error:
+            return html_of([*head, str(error)])
+        rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
+        notes = [*sheet.below(sheet.constants), *stored_notes(self.store)]
+        if len(rows) <= MOST_ROWS or sheet.rank is None:
+            return html_of(head, (columns, rows[:MOST_ROWS]), notes)
+        worst = sorted(rows, key=sheet.rank)[:WORST]
+        notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()", sheet.legend, *notes]
+        return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
+
+
+def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> str:
+    """HTML of lines of text and of tables, each as its columns and rows."""
+    found = []
+    for part in parts:
+        if not isinstance(part, tuple):
+            found += [f"<p>{escape(text)}</p>" for text in part]
+            continue
+        columns, rows = part
+        lines = [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
+        cells = ("".join(f"<td>{escape(text)}</td>" for text in line) for line in lines)
+        found.append(f"<table><tbody><tr>{'</tr><tr>'.join(cells)}</tr></tbody></table>")
+    return "".join(found)

@@ -208,6 +208,11 @@ class Axes:
         values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
         return f"{self.component.__name__}({values})"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"no {name!r}: lists make axes of a design, and `values` has them by name")
+
 
 def signature_of(cls: type[BaseModel]) -> inspect.Signature:
     """Signature of a class: settings with types and defaults, without bounds; a list is an axis."""

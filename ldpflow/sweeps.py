@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
 from ldpflow.options import ENGINES, SweepOptions, make_options, with_options
@@ -39,7 +39,7 @@ def sweep(
     study: Study | str | os.PathLike[str],
     out: str | os.PathLike[str] | None = None,
     *,
-    executor: str = "auto",
+    executor: Literal["auto", "threads", "ray", "serial"] = "auto",
     allow_failures: bool = False,
     progress: bool | None = None,
     on_plan: Callable[[list[Planned]], None] | None = None,
@@ -104,7 +104,7 @@ def sweep(
     """
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}", closest(executor, ENGINES))
-    given = make_options(SweepOptions, options, engine=executor)
+    given = make_options(sweep, SweepOptions, options, engine=executor)
     run = run_sweep(study, out, given, progress, on_plan, on_engine, on_caution)
     assert run.result is not None
     if run.result.failed_batches and not allow_failures:

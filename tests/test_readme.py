@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import ldpflow as lf
+from ldpflow.cli import main
 from ldpflow.testing import check_plugin
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +44,22 @@ def test_the_study_file_is_the_study_in_python():
     names = {}
     exec(block("lf.Study").partition("run = ")[0], names)
     assert lf.Study.load(block("[0.5, 0.9]", language="toml")) == names["study"]
+
+
+def test_a_study_becomes_a_table_and_a_figure_of_a_paper(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = "docs/from_simdesign.md"
+    study = block('name = "paper"', page, "toml")
+    shorter = study.replace("replicates = 1100", "replicates = 10").replace("1e5", "2e4")
+    Path("paper.toml").write_text(shorter)
+    for line in block("ldpflow sweep", page, "bash").splitlines():
+        words, _, file = line.partition(" > ")
+        capsys.readouterr()
+        assert main(shlex.split(words)[1:]) == 0
+        if file:
+            table = capsys.readouterr().out
+            assert "\\toprule" in table and table.count("laplace") == table.count("normal") == 4
+    assert Path("coverage.pdf").stat().st_size and Path("runs/paper/report.html").is_file()
 
 
 @pytest.mark.thorough

@@ -49,9 +49,11 @@ class OneShot(Questions):
 
     def draw_question(self) -> int | None:
         """That of a made-up user, whose report is thrown away."""
+        if not self.protocol.public_coin:
+            return None
         low, high = self.protocol.ends
         made: Any = client.REPORTS[self.protocol.kind](low, 1.0, low, high, self.protocol.k)
-        return int(made[0]) if self.protocol.public_coin else None
+        return int(made[0])
 
     def parameters(self, question: int | None) -> dict[str, Any]:
         low, high = self.protocol.ends

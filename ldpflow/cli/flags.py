@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ldpflow.errors import InputError, MissingExtra
+from ldpflow.errors import InputError, LdpflowError, MissingExtra
 
 METHODS = "(every interval method)"
 """Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
@@ -48,6 +48,28 @@ StudyName = Annotated[
     ),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
+
+
+def complete_path(ctx: typer.Context, incomplete: str) -> list[str]:
+    from ldpflow.store.run_store import RunStore
+
+    try:
+        datasets = RunStore(ctx.params["run"]).datasets()
+        keys = {f"p{key}" for dataset in datasets for key in dataset.path_keys()}
+    except (LdpflowError, KeyError, TypeError, OSError):
+        return []
+    return sorted(key for key in keys if key.startswith(incomplete))
+
+
+PathKey = Annotated[
+    str | None,
+    typer.Option(
+        "--path",
+        help="Key of the path, or its first digits. Without it a run of several paths lists them.",
+        show_default=False,
+        autocompletion=complete_path,
+    ),
+]
 Axis = list[str] | None
 Where = Annotated[
     str | None,

@@ -34,9 +34,6 @@ ORACLE = (
 )
 
 
-MOST_DESIGNS = 5
-"""Best designs of a comparison that a terminal shows without --verbose."""
-
 LEGEND = (
     "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
     "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses. "
@@ -228,7 +225,7 @@ def comparison_sheet(found: Plan) -> Sheet:
     """The best designs with their main columns, for a terminal; the advice is printed before."""
     from ldpflow.practice.planning.plans import text_of_cautions
 
-    rows = [row for row in found.rows if row["rank"] is not None and row["rank"] <= MOST_DESIGNS]
+    rows = found.best_rows()
     shown, every = ({row["protocol"] for row in each} for each in (rows or found.rows, found.rows))
     whole = protocol_sheet(found, None)
     short = ("rounds", "bits", "half width", "coverage", "n for it", "ε for it", "liars shift")
@@ -272,6 +269,8 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
     if any(row["liars_shift"] is not None for row in rows):
         columns.append(number("liars shift", "liars_shift", 3))
     columns.append(("bytes kept", lambda row: text_of(row["state_bytes"], ",")))
+    if "worst_law" in rows[0]:
+        columns.append(plain("worst_law"))
     asked = "n counts the users who are asked, users those who answer about a quantile"
     if response is not None and response < 1.0:
         asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
@@ -346,7 +345,7 @@ HELPS = {
 
 DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
 DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
-WITH_UNIT = re.compile(r"([-+.\de]*\d)\s*([^\d\s.].*)")
+WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNORECASE)
 
 
 def flag_parameters() -> Iterator[Parameter]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Format, Run, TableFormat, parse_settings
+from ldpflow.cli.flags import Format, PathKey, Run, TableFormat, parse_settings
 from ldpflow.errors import InputError, require_extra
 
 if TYPE_CHECKING:
@@ -326,11 +326,9 @@ def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protoc
 
 def transcript(
     run: Run,
-    path: Annotated[
-        str, typer.Option("--path", help="Key of the path; ldpflow replay RUN --replicate 0 lists them.")
-    ],
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A .parquet file, or CSV.")],
+    path: PathKey = None,
     n: Annotated[
         str | None, typer.Option("--n", metavar="X", help="Users.", show_default="the path's largest n")
     ] = None,

@@ -40,13 +40,13 @@ def split_names(texts: list[str] | None) -> list[str] | None:
 def columns_of(
     columns: Sequence[str], field: str, texts: list[str] | None, headings: Mapping[str, str]
 ) -> list[str]:
-    """Columns for names or printed headings, each of which may have a minus before it."""
+    """Columns for names or printed headings, to sort by with or without a minus before them."""
     from ldpflow.results.where import check_column
 
     known = dict(zip(columns, columns, strict=True)) | {h: c for h, c in headings.items() if c in columns}
     found = []
     for text in split_names(texts) or ():
-        name = text.removeprefix("-")
+        name = text.removeprefix("-") if field == "sort" else text
         check_column(name, [*known], field)
         found.append(text.removesuffix(name) + known[name])
     return found
@@ -115,7 +115,7 @@ def summary(
     from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
-    from ldpflow.study.stored import stored_left_out
+    from ldpflow.study.stored import stored_notes
 
     opened = open_run(run)
     table = opened.summary()
@@ -141,7 +141,7 @@ def summary(
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        return replace(sheet, notes=[*sheet.notes, *kept, *stored_left_out(opened.store)])
+        return replace(sheet, notes=[*sheet.notes, *kept, *stored_notes(opened.store)])
 
     print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
 
@@ -435,11 +435,11 @@ def report(
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
 
-    Two sentences on top say which methods hold their level and where, which fail and why. Figures show all
+    Sentences on top say which methods hold their level, which fail, where and why. Figures show all
     settings; a picker in the page filters figures and tables at once.
 
     With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
-    With --notes, text before the first heading goes below the two sentences; text under "# Coverage" goes
+    With --notes, text before the first heading goes below these sentences; text under "# Coverage" goes
     to the section Coverage; text under a heading that the report lacks makes a section of its own.
     """
     require_extra("report", "altair", "vl_convert")
@@ -492,6 +492,9 @@ def plot(
     ] = None,
     height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
     baseline: Baseline = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In the place of the figure's own title.")
+    ] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -500,14 +503,18 @@ def plot(
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """
     require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.charts import save, suffix_of
+    from ldpflow.report.charts import UNITS, drawn_size, save, suffix_of
     from ldpflow.run import open_run
 
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    chart = open_run(run).plot(figure, x, where, **places, width=width, height=height, baseline=baseline)
+    chart = open_run(run).plot(
+        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+    )
     save(chart, output)
+    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
+        typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)
     typer.echo(output)

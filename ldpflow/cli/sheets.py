@@ -22,6 +22,9 @@ KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "meth
 """Columns that may determine the settings of a row."""
 COUNTS = ("replicates", "failures")
 
+UNREAD = ("sha256",)
+"""Settings that no line names: ldpflow export and --format csv have them."""
+
 TRIVIAL = {"dimension": 1, "coordinate": 0, "neighbouring": "replacement of one record"}
 """Values that are not named where all rows have them."""
 
@@ -32,7 +35,7 @@ def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str]
     lines: dict[str, list[str]] = {"": []}
     for name in names:
         values = [row[name] for row in rows if row[name] is not None]
-        if name in settings or len(set(map(repr, values))) != 1 or values[0] == TRIVIAL.get(name):
+        if name in (*settings, *UNREAD) or len(set(map(repr, values))) != 1 or values[0] == TRIVIAL.get(name):
             continue
         owners = "" if len(values) == len(rows) else owners_of(name, rows)
         if owners is None:

@@ -16,6 +16,7 @@ from ldpflow.cli.flags import (
     METHODS,
     Axis,
     Format,
+    PathKey,
     Run,
     StudyName,
     TableFormat,
@@ -23,7 +24,7 @@ from ldpflow.cli.flags import (
     print_wrapped,
     set_parameters,
 )
-from ldpflow.errors import InputError, LdpflowError, SweepInterrupted, plain_text
+from ldpflow.errors import InputError, SweepInterrupted, plain_text
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
@@ -305,29 +306,10 @@ def print_troubles(result: RunResult) -> None:
         )
 
 
-def complete_path(ctx: typer.Context, incomplete: str) -> list[str]:
-    from ldpflow.store.run_store import RunStore
-
-    try:
-        datasets = RunStore(ctx.params["run"]).datasets()
-        keys = {f"p{key}" for dataset in datasets for key in dataset.path_keys()}
-    except (LdpflowError, KeyError, TypeError, OSError):
-        return []
-    return sorted(key for key in keys if key.startswith(incomplete))
-
-
 def replay(
     run: Run,
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
-    path: Annotated[
-        str | None,
-        typer.Option(
-            "--path",
-            help="Key of the path, or its first digits. Without it a run of several paths lists them.",
-            show_default=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
+    path: PathKey = None,
     last: Annotated[
         int | None, typer.Option(min=0, help="Last replicate of several.", show_default="--replicate")
     ] = None,

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -324,27 +325,23 @@ class Shard:
     """
 
     aggregator: Any
-    unpublished: dict[Published, Sent] = field(default_factory=dict)
+    # By path and cell set, then by first replicate: a part is looked up among thousands of batches.
+    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
     statistics: Any = None
 
     def keep(self, sent: Sent) -> None:
         """Hold on to a batch that the aggregator has taken."""
         batch = sent.batch
-        place = Published(batch.simulator.key, batch.first, batch.last, cell_set_of(batch.cells))
-        self.unpublished[place] = sent
+        held = self.unpublished.setdefault((batch.simulator.key, cell_set_of(batch.cells)), {})
+        held[batch.first] = sent
 
     def forget(self, published: list[Published]) -> None:
         """Let go of rows that are in published parts."""
         for part in published:
-            self.unpublished = {
-                place: sent
-                for place, sent in self.unpublished.items()
-                if not (
-                    (place.path_key, place.cell_set) == (part.path_key, part.cell_set)
-                    and part.first <= place.first
-                    and place.last <= part.last
-                )
-            }
+            held = self.unpublished.get((part.path_key, part.cell_set), {})
+            for first, sent in list(held.items()):
+                if part.first <= first and sent.batch.last <= part.last:
+                    del held[first]
 
 
 @dataclass(frozen=True)
@@ -495,7 +492,7 @@ class RayExecutor:
             raise LdpflowError(message) from error
         shard.aggregator = new_aggregator(self.make_aggregator)
         lost, shard.unpublished = shard.unpublished, {}
-        for sent in lost.values():
+        for sent in chain.from_iterable(held.values() for held in lost.values()):
             self.send(sent)
 
     def drop(self) -> None:

@@ -10,13 +10,14 @@ from ldpflow.components.problems.transform import inverse
 from ldpflow.practice.transcripts.result import (
     ARRIVAL,
     EstimatedCdf,
+    form_of,
     interval_words,
     limits_words,
     method_label,
     shown_columns,
     shown_number,
 )
-from ldpflow.report.charts import GREY, METHODS, Layout, colours, draw, named_scale, style_chart
+from ldpflow.report.charts import GREY, LABEL, METHODS, Layout, colours, draw, named_scale, style_chart
 from ldpflow.report.figures import CAPTIONS
 from ldpflow.report.page import render_page
 from ldpflow.report.results import Row
@@ -82,8 +83,9 @@ def facts(analysis: Analysis) -> list[tuple[str, str]]:
         ("Mechanism", analysis.words("privacy")),
     ]
     if algorithm is not None:
-        steps = f"{analysis.steps:,}, {algorithm.step_constant():g} i^-{algorithm.step_exponent():g}"
-        found.append(("Steps", steps))
+        constants = (factor * algorithm.step_constant() for factor in algorithm.step_factors() or (1.0,))
+        sizes = (f"{constant:g} i^-{algorithm.step_exponent():g}" for constant in constants)
+        found.append(("Steps", ", ".join([f"{analysis.steps:,}", *sizes])))
     elif collection.protocol is not None:
         bins = getattr(collection.protocol, "k", None)
         low, high = inverse(collection.scale, collection.protocol.ends).tolist()
@@ -129,7 +131,7 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
             points.append(point | {"low": row["lower"], "high": row["upper"]})
     names = {point["series"] for point in points}
     reported = analysis.reported(j)
-    last = "" if reported is None else f"{reported['estimate']:.6g} {analysis.unit}".rstrip()
+    last = "" if reported is None else f"{reported['estimate']:{form_of(reported)}} {analysis.unit}".rstrip()
     layout = Layout(
         "Estimates along the run",
         "step",
@@ -155,7 +157,8 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
         limits = [{"lower": row["lower"], "upper": row["upper"], "F": tau}]
         base = alt.Chart(alt.Data(values=limits)).mark_rule(strokeWidth=3, color=METHODS["TR"])
         layers = layers + base.encode(x=alt.X("lower:Q", title=value), x2="upper:Q", y="F:Q")
-        end = f"The interval at {tau:g} is {limits_words(row['lower'], row['upper'], analysis.unit)}."
+        ends = limits_words(row["lower"], row["upper"], analysis.unit, form_of(row))
+        end = f"The interval at {tau:g} is {ends}."
     text = f"Estimated distribution function at {len(points)} points. {end}"
     layers = layers.properties(width=620, height=300)
     return style_chart(layers, "Estimated distribution function", text)
@@ -175,7 +178,8 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
         y=alt.Y("name:N", title=None, sort=[row["name"] for row in rows]),
         color=alt.Color("method:N", legend=None, scale=shades),
     )
-    x: Any = alt.X("lower:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False))
+    few = alt.Axis(tickCount=5, labelExpr=LABEL, labelOverlap=True)
+    x: Any = alt.X("lower:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False), axis=few)
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
     text = "; ".join(

@@ -14,6 +14,7 @@ import numpy as np
 from ldpflow.columns import round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.report.figures import CURVES
+from ldpflow.report.patterns import where
 from ldpflow.report.results import CellIdentity, Results, Row, measured
 from ldpflow.results.arena import (
     FAILS,
@@ -36,24 +37,24 @@ MOST_NAMED = 4
 """Most groups of methods that a sentence names."""
 
 CAUSES = {
-    "bias": "the bias of the estimate",
+    "bias": "biased estimates",
     "length": "short intervals",
     "variability": "lengths that vary",
     "shape": "the shape of the estimates' distribution",
-    "undefined": "replicates without an interval",
+    "undefined": "missing intervals",
 }
 """Main causes of a low coverage in words."""
 
 
 class Findings(NamedTuple):
-    """What a study found, in two sentences, and the cells that they name, each with the reason."""
+    """What a study found, in at most three sentences, and the lowest coverages, each with its reason."""
 
     sentences: list[str]
     cells: list[tuple[str, Row]]
 
 
 def findings(results: Results) -> Findings:
-    """Methods that hold their level and where; those that fail, where, why, and the lowest coverage of each.
+    """Methods that hold their level and where; those that fail, where and why; cells that decide nothing.
 
     Methods that need the truth or are not known here are left to the tables, unless a run has no others.
     """
@@ -73,21 +74,14 @@ def findings(results: Results) -> Findings:
         members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
         for name in sorted(members, key=lambda name: -len(members[name]) / len(groups[name])):
             if members[name]:
-                found.setdefault(where(results, groups[name], members[name]), {})[name] = members[name]
+                words = where(results.names, results.varying(), groups[name], members[name])
+                found.setdefault(words, {})[name] = members[name]
         texts = []
         for words, alike in list(found.items())[:MOST_NAMED]:
             chosen = [row for own in alike.values() for row in own]
-            lowest = min(chosen, key=lambda row: row[COVERAGE])
-            cells.append((f"{state}, lowest coverage", lowest))
-            at = results.names.settings(lowest, [*["series"] * (len(alike) > 1), *results.varying()])
-            coverage = f"{lowest[COVERAGE]:.3f}" + (f": {at}" if at else "")
+            cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
             clause = f"{join(name_series([*alike]))} {words}"
-            if state == HOLDS:
-                failing = sum(judge(row) == FAILS for name in alike for row in groups[name])
-                fails = f", and to fail in {failing:,}" if failing else ""
-                texts.append(f"{clause} (lowest coverage there {coverage}){fails}")
-            else:
-                texts.append(f"{clause}, {main_cause(chosen)} (lowest coverage {coverage})")
+            texts.append(clause if state == HOLDS else f"{clause} ({main_cause(chosen)})")
         others = sum(map(len, list(found.values())[MOST_NAMED:]))
         return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
 
@@ -95,15 +89,16 @@ def findings(results: Results) -> Findings:
     first = f"Shown to hold {level}: {'; '.join(held)}."
     if not held:
         first = f"No method is shown to hold {level} in any setting."
-    second = f"Shown to fail: {'; '.join(failed)}" if failed else "No method is shown to fail"
+    sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
-        judged = "cells" if len(rows) == len(results.rows) else "cells that are judged"
-        second += f"; in {open_cells:,} of {len(rows):,} {judged} there are too few replicates to say"
+        judged = "cells" if len(rows) == len(results.rows) else "judged cells"
+        third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
         if (enough := least(results)) > max(row["replicates"] for row in rows):
-            second += f" (about {enough:,} can show that a method holds its level)"
+            third += f" (about {enough:,} show that a level is held)"
+        sentences.append(f"{third}.")
     if not cells:
         cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
-    return Findings([first, f"{second}."], cells)
+    return Findings(sentences, cells)
 
 
 def count_bounded(results: Results) -> tuple[int, int]:
@@ -140,18 +135,6 @@ def followed_findings(results: Results) -> list[str]:
     return found
 
 
-def where(results: Results, rows: Sequence[Row], chosen: Sequence[Row]) -> str:
-    """In how many of its cells a method is chosen, and the values of a factor that say in which."""
-    if len(chosen) == len(rows):
-        return "in every setting" if len(rows) > 1 else "in the one setting"
-    count = f"in {len(chosen):,} of {len(rows):,} settings"
-    for name in results.varying():
-        values = sorted({row[name] for row in chosen if row[name] is not None})
-        if values and len(chosen) == sum(row[name] in values for row in rows):
-            return f"{count}, those with {join([results.names.value(name, value) for value in values])}"
-    return count
-
-
 def name_series(names: Sequence[str]) -> list[str]:
     """Methods, each with its settings in brackets."""
     found: dict[str, list[str]] = {}
@@ -173,8 +156,8 @@ def main_cause(rows: Sequence[Row]) -> str:
     causes = Counter("undefined" if fails_by_undefined(row) else str(row.get("main_cause")) for row in rows)
     cause, count = causes.most_common(1)[0]
     if cause not in CAUSES or 2 * count <= len(rows):
-        return "through no single property" if count == len(rows) else "for different reasons"
-    return f"{'' if count == len(rows) else 'mostly '}through {CAUSES[cause]}"
+        return "no single cause" if count == len(rows) else "different causes"
+    return f"{'' if count == len(rows) else 'mostly '}{CAUSES[cause]}"
 
 
 def fails_by_undefined(row: Row) -> bool:
@@ -233,9 +216,10 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         if (entry := setting.reference) is not None:
             label = tuple(short(entry.row[name]) for name in names)
             none = UNDECIDED if setting.undecided else "none holds its level"
+            length = "length_mean" if entry.row.get("length_relative") is None else "length_relative"
             down.setdefault(label, {})[setting.keys["n"]] = {
                 "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-                "numbers": f"coverage {entry.coverage:.3f}, length {entry.length:.2f}",
+                "numbers": f"coverage {measured(entry.row, COVERAGE)}, length {measured(entry.row, length)}",
                 "kind": "good" if setting.best else "open" if setting.undecided else "bad",
             }
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
@@ -250,6 +234,38 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "name": series[everywhere.label] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "most": f"{100 * MOST:g}",
+    }
+
+
+def pairs(results: Results) -> dict[str, Any] | None:
+    """Paired differences of all cells to the baseline; None for a run without pairs."""
+    found = [(row, results.contrasts.get(results.identity(row))) for row in results.rows]
+    rows = [row | contrast for row, contrast in found if contrast is not None]
+    if not rows:
+        return None
+    names = results.varying()
+    measures = {
+        "paired_coverage_difference": "coverage difference ± MCSE",
+        "paired_length_ratio": "length ratio ± MCSE",
+    }
+    return {
+        "baseline": results.baseline,
+        "head": [
+            *map(results.names.label, names),
+            "method",
+            *measures.values(),
+            "pairs",
+        ],
+        "rows": [
+            [
+                *(short(row[name]) for name in names),
+                row["series"],
+                *(measured(row, name) for name in measures),
+                f"{row['paired_pairs']:,}",
+            ]
+            for row in rows[:MAX_TABLE_ROWS]
+        ],
+        "left": max(len(rows) - MAX_TABLE_ROWS, 0),
     }
 
 

@@ -49,11 +49,11 @@ def in_points(drawn: str) -> str:
 
 FORMATS: dict[str, Callable[[str], Any]] = {
     ".svg": vl_convert.vegalite_to_svg,
-    ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=2),
+    ".png": lambda spec: vl_convert.vegalite_to_png(spec, scale=72 / 96, ppi=300),
     ".pdf": lambda spec: vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(spec))),
     ".json": lambda spec: spec,
 }
-"""Formats of files by suffix; PNG has two pixels per pixel of 1/96 inch, JSON is Vega-Lite."""
+"""Formats of files by suffix; PNG has 300 pixels to an inch, JSON is Vega-Lite."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
@@ -80,6 +80,10 @@ def named_scale(values: Mapping[str, str]) -> alt.Scale:
     return alt.Scale(domain=list(values), range=list(values.values()))
 
 
+MOST_LETTERS = 75
+"""Most letters of a line below a title: a longer one would make a narrow figure wide."""
+
+
 def style_chart(
     chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
 ) -> Any:
@@ -90,7 +94,8 @@ def style_chart(
     ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
-    below: dict[str, Any] = {"subtitle": left_out, "subtitleFontSize": 11} if left_out else {}
+    lines = wrap(left_out, MOST_LETTERS)
+    below: dict[str, Any] = {"subtitle": lines, "subtitleFontSize": 11} if lines else {}
     return chart.properties(
         title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8, **below),
         description=" ".join(filter(None, (description, left_out))),
@@ -114,6 +119,19 @@ def style_chart(
             columns=3 if wrapped else alt.Undefined,
         ),
     )
+
+
+def entitle(chart: Any, title: str | None, where: str | None) -> Any:
+    """The chart with another title, and the condition on its rows below the title."""
+    if title is not None:
+        chart.title.text = title
+    if where is not None:
+        note = f"Rows with {where}"
+        lines = [chart.title.subtitle] if "left_out" in chart.usermeta else []
+        chart.title.subtitle = [*lines, *wrap(note, 50)]
+        chart.title.subtitleFontSize = 11
+        chart.description += f" {note}."
+    return chart
 
 
 def suffix_of(file: str) -> str:

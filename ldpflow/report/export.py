@@ -1,77 +1,30 @@
-"""A run for others: as one DuckDB file with ready views, and as a notebook shows it."""
+"""A run for others: one DuckDB file with ready views."""
 
 from __future__ import annotations
 
 import json
 import os
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from ldpflow.columns import distinguishing_columns, short
+from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
-from ldpflow.report.page import asset, load_template
-from ldpflow.report.results import Results, measured
+from ldpflow.report.page import asset
+from ldpflow.report.results import Results
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.summary import stored_settings
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.schema import cell_keys
-from ldpflow.study.stored import stored_left_out
 
-MOST_ROWS = 30
 SESSION = {
     "session": "VARCHAR", "command": "VARCHAR", "seed": "BIGINT", "started": "TIMESTAMP",
     "ended": "TIMESTAMP", "wall_seconds": "DOUBLE", "engine": "VARCHAR", "machine": "JSON",
     "versions": "JSON",
 }  # fmt: skip
 """Columns of the table of sessions, with their types."""
-
-
-def run_html(out: str) -> str:
-    """HTML of the run stored at ``out``: a heading, a table of cells, cautions."""
-    try:
-        results = Results.load(out)
-    except InputError as error:
-        return f"<p>{escape(str(error))}</p>"
-    rows = results.rows
-    settings = distinguishing_columns([*results.parameters, "series"], rows) or ["series"]
-    counts = [row["replicates"] for row in rows]
-    ends = [f"{end(counts, default=0):,}" for end in (min, max)]
-    return load_template("notebook.html.jinja").render(
-        name=results.name,
-        out=out,
-        cells=f"{len(rows):,}",
-        finished=" to ".join(dict.fromkeys(ends)),
-        head=[*settings, "coverage", "failures as misses", "length", "failures"],
-        rows=[
-            [
-                *(str(row[name]) if name == "series" else short(row[name]) for name in settings),
-                *(measured(row, name) for name in ("coverage", "coverage_failures_as_misses", "length_mean")),
-                f"{row['failures']:,} of {row['replicates']:,}",
-            ]
-            for row in rows[:MOST_ROWS]
-        ],
-        left=f"{len(rows) - MOST_ROWS:,}" if len(rows) > MOST_ROWS else "",
-        notes=[*cautions(results), *stored_left_out(results.store)],
-    )
-
-
-def cautions(results: Results) -> list[str]:
-    """Cells whose numbers should not be read without a look at their failures."""
-    rows = results.rows
-    failed = [row for row in rows if row["failures"]]
-    if not failed:
-        return []
-    worst = max(failed, key=lambda row: row["failures"] / row["replicates"])
-    share = worst["failures"] / worst["replicates"]
-    where = ", ".join([str(worst["series"]), results.names.value("n", worst["n"])])
-    return [
-        f"Replicates without an interval in {len(failed):,} of {len(rows):,} cells; most in {where}: "
-        f"{share:.1%}. Coverage is over the others; with failures as misses it is in its own column."
-    ]
 
 
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:

@@ -102,11 +102,18 @@ function fit(spec, width) {
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
   if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
-  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends of what is shown
-    for (const { field, legend, scale } of Object.values(encoding ?? {})) {
+  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends and axes of what is shown
+    for (const { field, legend, scale, axis } of Object.values(encoding ?? {})) {
       const present = new Set(fitted.data.values.map((row) => row[field]));
       const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
       if (legend && !legend.values && names.length) legend.values = names;
+      if ((field === "place" || field === "x") && chosen.size && scale?.domain) {
+        const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
+        const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
+        const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
+        if (axis?.values) axis.values = field === "place" ? [...new Set(at)] : axis.values.filter((x) => present.has(x));
+        scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
+      }
     }
   }
   const discrete = margin > 100; // names stand beside a panel: it may be narrower
@@ -162,7 +169,7 @@ async function drawChart(chart) {
   const width = chart.clientWidth || chart.closest("section")?.clientWidth || 700;
   const chosenData = chosen.size ? filterData(figures[name], isChosen) : figures[name];
   const full = Boolean(chart.dataset.all) || !Number(chart.dataset.tall);
-  const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 3 : 1)));
+  const [spec, words] = full ? [chosenData, ""] : shorten(chosenData, Math.ceil(Number(chart.dataset.tall) / (width < 560 ? 2 : 1)));
   const supplement = chart.closest("section").querySelector(".supplement");
   if (supplement && !chart.dataset.all) {
     supplement.hidden = !words;
@@ -181,7 +188,7 @@ async function drawChart(chart) {
       downloadFileName: name,
     });
     let result = await embed(width);
-    const over = place.querySelector("svg").getBoundingClientRect().width - width;
+    const over = Number(place.querySelector("svg").getAttribute("width")) - width;
     if (over > 0) { // the labels are wider than guessed
       result.finalize();
       result = await embed(width - Math.ceil(over));
@@ -229,6 +236,7 @@ function filterTables() {
       const found = searched.every((word) => cells.some((cell) => cell.toLowerCase() === word || (word.length > 1 && /[a-z]/.test(word[0]) && cell.toLowerCase().includes(word))));
       row.hidden = !found || tests.some(([at, values]) => !passes(cells[at], values));
     }
+    table.parentElement.classList.toggle("empty", [...table.tBodies[0].rows].every((row) => row.hidden));
     heads.forEach((head, at) => { // columns of single values, as n = 1e5
       const [label, value] = head.split(" = ");
       const factor = value && factors.find(({ dataset }) => dataset.label === label);
@@ -237,7 +245,7 @@ function filterTables() {
       for (const row of table.rows) row.cells[at].hidden = hidden;
     });
   }
-  for (const details of document.querySelectorAll("#which details, #failures details")) {
+  for (const details of document.querySelectorAll("#which details, #failures details, #pairs details")) {
     const count = details.querySelectorAll("tbody tr:not([hidden])").length;
     const summary = details.querySelector("summary");
     summary.textContent = summary.textContent.replace(/^[\d,]+/, count);
@@ -321,7 +329,7 @@ function countRows() {
 }
 
 function prepareFilters() {
-  filter?.addEventListener("input", () => { filterTables(); countRows(); });
+  filter?.addEventListener("input", () => { filterTables(); countRows(); describe(); });
   picker?.addEventListener("change", () => { show(); countCells(); draw(); });
   picker?.addEventListener("reset", () => setTimeout(() => { show(); countCells(); draw(); }));
   document.addEventListener("click", (event) => { for (const factor of factors) if (!factor.contains(event.target)) factor.open = false; });

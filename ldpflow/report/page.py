@@ -30,6 +30,7 @@ from ldpflow.report.answers import (
     findings,
     glance,
     least,
+    pairs,
     ratio,
 )
 from ldpflow.report.charts import write_file
@@ -176,6 +177,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         words=words(results),
         barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
         failures=failures(results),
+        pairs=pairs(results),
         followed=followed_table(results) if results.followed else None,
         comparisons=[comparison_table(c) for c in published_comparisons(results)],
         table=cell_table(results, settings),
@@ -352,7 +354,7 @@ def insert_notes(html: str, notes: str) -> str:
     """Put a person's prose under the headings of a page.
 
     Text before the first heading goes below the findings; a heading that the page lacks makes a section of
-    its own after the answers: coverage, methods at a glance, the choice. HTML in the notes is shown as text,
+    its own after the answers: methods at a glance, coverage, the choice. HTML in the notes is shown as text,
     and pictures are links: the page stays one file without scripts of others.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")

@@ -49,7 +49,7 @@ from ldpflow.report.figures import (
     trajectory,
 )
 from ldpflow.report.results import Results, Row
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, judge, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
@@ -138,12 +138,14 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
 # Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
 
 MAX_INTERVALS = 150
+FEW_CELLS = 6
+"""Cells of which a zip plot draws all; of more it draws those that the findings name."""
 REACH = 3.0
 """A zip plot is cut at so many times the 90% quantile of the distances of limits from the truth."""
 
 
 def zip_plot(results: Results) -> Any:
-    """Zip plots of the cells that the findings name.
+    """Zip plots of the cells that the findings name, and of all others of a run with few cells.
 
     Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
     bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
@@ -164,7 +166,11 @@ def zip_plot(results: Results) -> Any:
     base = alt.Chart()
     points: list[Row] = []
     absent, most = [], 0
-    for reason, row in findings(results).cells:
+    cells = findings(results).cells
+    others = [row for row in results.rows if all(row is not other for _, other in cells)]
+    if len(results.rows) <= FEW_CELLS:
+        cells, others = [*cells, *((judge(row), row) for row in others)], []
+    for reason, row in cells:
         lines = intervals(results, row)
         settings = results.names.settings(row, results.varying()) or "the only cell"
         if not lines:
@@ -175,6 +181,10 @@ def zip_plot(results: Results) -> Any:
         name = f"{row['series']}: {reason}\n{settings}\ncoverage {row['coverage']:.3f}{lost}"
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
         points += [line | fixed for line in lines]
+    if others:
+        absent.append(
+            f"Not drawn: {len(others):,} of {len(results.rows):,} cells, which the findings do not name."
+        )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
     layers = [

@@ -294,7 +294,7 @@ def distinct(rows: Iterable[Row], name: str) -> list[Any]:
     return sorted({row[name] for row in rows if row.get(name) is not None})
 
 
-def measured(row: Row, name: str, unit: float = 1.0) -> str:
+def measured(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
     """Text of a measure with its MCSE."""
     value, error = row.get(name), row.get(f"{name.removesuffix('_mean')}_mcse")
     return with_error(*(None if number is None else unit * number for number in (value, error)))

@@ -19,7 +19,7 @@ from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
-from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, SINGLE, Decomposition, decompose
+from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import limit_law
@@ -107,8 +107,8 @@ COLUMNS = {
     **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
-SHORT = ("level", *(f"{name}_effect" for name in (*SINGLE, "rest")), *COVERAGE, "level_state", "cause")
-"""Columns of the short view of an explanation, after the settings that differ."""
+SHORT = ("level", *(f"{name}_effect" for name in EFFECTS[:-1]), *COVERAGE, "level_state", "cause")
+"""Columns of the short view of an explanation, after the settings that differ: effects that add up."""
 
 
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:

@@ -144,10 +144,11 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
         raise TypeError
     name = named.id
     check_column(name, schema.names, "where")
-    if isinstance(other, ast.Name):
+    column, kind = pc.field(name), schema.field(name).type
+    has_texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if isinstance(other, ast.Name) and has_texts and other.id not in schema.names:
         raise InputError("where", other.id, f"a value of {name}", f"Text is in quotes: '{other.id}'.")
     value = ast.literal_eval(other)
-    column, kind = pc.field(name), schema.field(name).type
     several = isinstance(value, (list, tuple))
     if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
         raise TypeError
@@ -162,7 +163,7 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
             return column.is_valid()
     if type(op) not in OPERATORS or several or value is None:
         raise TypeError
-    if (pa.types.is_string(kind) or pa.types.is_large_string(kind)) != isinstance(value, str):
+    if has_texts != isinstance(value, str):
         raise InputError("where", value, f"values of {name}, which is {kind}")
     both = (column, value) if named is left else (value, column)
     found: pc.Expression = OPERATORS[type(op)](*both)

@@ -197,6 +197,12 @@ def python_error(error: InputError) -> InputError:
     return InputError(error.field, error.value, allowed, hint)
 
 
+OFFERED = (
+    "methods", "load", "from_mapping", "from_toml", "to_toml", "replace", "simulators", "settings", "hash",
+    "plans", "warnings", "left_out",
+)  # fmt: skip
+"""Members that completion offers beside the settings."""
+
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
 MOST_NAMES = 6
@@ -311,6 +317,15 @@ class Study:
             self.fill(read_study(plain_values(mapping)))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
+
+    @property
+    def methods(self) -> tuple[Entry, ...]:
+        """The interval methods, by the name that the constructor has for them."""
+        return self.method
+
+    def __dir__(self) -> list[str]:
+        """What an editor offers: settings and the methods of users."""
+        return sorted([*(own.name for own in fields(self)), *OFFERED])
 
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""

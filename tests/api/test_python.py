@@ -25,6 +25,7 @@ import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
+from ldpflow.report.pictures import FIGURES
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,9 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
     assert "RandomizedResponse(epsilon=[0.5, 1.0])" in repr(study) and "gamma" not in repr(study)
     for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
         assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
+    assert study.methods == study.method and {"methods", "replace", "to_toml", "n"} <= {*dir(study)}
+    assert not {"fill", "with_fields", "make_plan", "check_distinct"} & {*dir(study)}
+    assert all(hasattr(study, name) for name in dir(study))
     page = small()._repr_html_()
     assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
     for cell in ("tau = 0.5, 0.9; law = normal", "epsilon = 0.5, 1", "gamma = 0.51", "beta = 0.65, 0.75"):
@@ -135,7 +139,10 @@ def test_lists_are_axes_and_scalars_are_scalars():
     assert study.problem[0].axes["coefficients"] == ((1.0, 2.0),)
     axes = lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
     assert len(small(problem=axes, mechanism=lf.Laplace(epsilon=1.0)).simulators()) == 2
-    assert repr(lf.Quantile(tau=[0.5, 0.9])) == "Quantile(tau=[0.5, 0.9])"
+    axes = lf.Quantile(tau=[0.5, 0.9])
+    assert repr(axes) == "Quantile(tau=[0.5, 0.9])" and pickle.loads(pickle.dumps(axes)) == axes
+    with pytest.raises(AttributeError, match="no 'tau': lists make axes of a design"):
+        axes.tau  # noqa: B018
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
 
 
@@ -218,6 +225,9 @@ def test_what_a_run_offers(run, tmp_path):
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs"]
     assert few.num_rows == compared.num_rows / 2
     assert len(run.explain()["explanation"]) == run.summary().num_rows
+    for row in run.explain(short=True).to_pylist():
+        effects = [value or 0.0 for name, value in row.items() if name.endswith("_effect")]
+        assert row["level"] + sum(effects) == pytest.approx(row["coverage"], abs=1e-12) and any(effects)
     short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
@@ -275,11 +285,23 @@ def test_a_package_of_an_extra_that_is_missing_comes_with_the_line_that_installs
         assert str(again) == str(caught.value)
 
 
+def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
+    few = {"problem": lf.Quantile(), "collection": {"unit": "EUR"}, "replicates": 2}
+    study = small(**few, methods=[], trajectory={"first": 10, "points": 3})
+    run = lf.sweep(study, tmp_path / "run", executor="serial")
+    assert repr(run).endswith("0 cells, 0 replicates")
+    assert "and so of lengths, is EUR." in run._repr_html_()
+    assert "last_sq" in run._repr_html_() and run._repr_html_().count("<tr>") == 3
+
+
 def test_pictures_and_pages(run):
     assert "vega-lite" in run.plot("coverage", x="n").to_json()
-    assert "40 replicates each" in run._repr_html_() and "failures as misses" in run._repr_html_()
+    page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
+    assert "32 cells, 40 replicates" in page and page.count("<table>") == 2
+    assert page.count("<tr>") == 1 + 4 + 1 + 10 and "10 of 32 rows, the worst" in page and "holds" in page
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
         run.plot("covrage")
+    assert all(f"``{name}``" in lf.Run.plot.__doc__ for name in FIGURES)
 
 
 def test_a_record_in_memory_gives_the_stored_intervals(run):

@@ -148,6 +148,15 @@ def test_options_of_a_sweep(tmp_path, option, value):
     assert not (tmp_path / "run").exists()
 
 
+def test_an_unknown_option_is_one_message_with_all_names(tmp_path):
+    said = refused(
+        lambda: lf.sweep(study(), tmp_path / "run", excutor="ray"), "excutor", "Did you mean 'executor'"
+    )
+    assert "max_time" in said and ", executor, " in said
+    refused(lambda: lf.plan("quickstart", epsilo=1), "epsilo", "Did you mean 'epsilon'")
+    assert "Threads, or cores" in lf.sweep.__doc__ and "seconds above 0" in lf.sweep.__doc__
+
+
 def test_numbers_of_numpy_are_options_of_a_sweep(tmp_path):
     options = {"num_cpus": np.int64(1), "target_mcse": np.float64(0.25), "max_replicates": np.int64(256)}
     assert lf.sweep(study(), tmp_path / "run", executor="serial", **options).summary().num_rows == 1

@@ -22,6 +22,7 @@ passed: bool = run.verify("dette-graw").passed and run.check().passed
 equal: bool = run.replay(path="p0123456789abcdef", replicate=17).equal
 place: str = run.report("report.html")
 level: float = lf.Quantile(tau=0.9).tau
+lf.sweep(study, executor="thread")  # type: ignore[arg-type]
 unknown = lf.LdpSgd(gama=0.51)  # type: ignore[call-arg]
 predicted: lf.Plan = lf.plan("quickstart", half_width=0.1)
 record = lf.simulate(study.simulators()[0], seed=1, replicates=range(32), n=[1e4])

@@ -75,7 +75,7 @@ MORE_ARGUMENTS = {
     "plot": ["coverage"],
     "replay": ["--replicate", "0"],
     "export": ["-o", "x.duckdb"],
-    "transcript": ["--path", "p" + 16 * "0", "--replicate", "0", "-o", "x.csv"],
+    "transcript": ["--replicate", "0", "-o", "x.csv"],
 }
 PARAMETERS = {
     name: {*signature(command).parameters} for panel in COMMANDS.values() for name, command in panel.items()

@@ -53,7 +53,7 @@ def test_a_path_that_does_not_arrive_has_no_length(ldpflow, trial):
 
 
 def test_the_advice_prints_a_length_and_no_budget_may_be_enough(ldpflow, trial):
-    shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "0.01")
+    shown = ldpflow("plan", trial(23.4, 54.0), "--half-width", "1e-2")
     assert shown.code == 0 and "2.322" in shown.out and "doubtful" in shown.out and "none" in shown.out
     assert "half width 0.01" in shown.out and "those of the oracle" in shown.out
 
@@ -67,7 +67,10 @@ SETTINGS = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
         ("--column", ("--column", "spent")), ("--missing", ("--missing", "keep")),
         ("--tau", ("--tau", "0.999")), ("STUDY", ("--bounds", "0", "1")),
         ("--half-width", ("--length", "4", "--half-width", "2")), ("--verbose", ("--verbose",)),
+        ("--half-width", ("--half-width", "1e-200")),
+        ("--half-width", ("--compare", "--half-width", "1e200")),
         ("--transform", ("--transform", "exp")), ("--edges", ("--edges", "1", "0")),
+        ("--range: [-5.0, 9.0]", ("--compare", "--transform", "log1p", "--range", "-5", "9")),
     ],
 )  # fmt: skip
 def test_flags_refused(ldpflow, pilot, field, flags):

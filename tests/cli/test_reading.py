@@ -185,9 +185,14 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"
-    for flag, name, hint in (("--columns", "pears", "pairs"), ("--sort", "lenght ratio", "length ratio")):
-        refused = ldpflow("compare", run_directory, flag, name)
-        assert refused.code == 2 and f"{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
+    refusals = (
+        ("columns", "pears", "pairs"),
+        ("columns", "-pairs", "pairs"),
+        ("sort", "lenght ratio", "length ratio"),
+    )
+    for flag, name, hint in refusals:
+        refused = ldpflow("compare", run_directory, f"--{flag}={name}")
+        assert refused.code == 2 and f"--{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
 
 
 @pytest.mark.parametrize(

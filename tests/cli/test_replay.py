@@ -7,7 +7,7 @@ import re
 import pytest
 
 import ldpflow as lf
-from ldpflow.cli.sweep import complete_path
+from ldpflow.cli.flags import complete_path
 from tests.studies import forget_plugins
 
 METHOD = '''

@@ -228,3 +228,14 @@ def test_latex_is_for_booktabs():
 def test_csv_of_any_command_has_no_formula(formula, capsys):
     write_csv(["name", formula], [{"name": formula, formula: -1.5}, {"name": "BB"}])
     assert capsys.readouterr().out == f"name,'{formula}\n'{formula},-1.5\nBB,\n"
+
+
+def test_a_coordinate_is_named_by_its_quantile_and_no_digest_is_printed(capsys):
+    rows = [cell(coordinate=j, taus="[0.5, 0.9]", sha256="04254d") for j in (0, 1)]
+    rows = [{name: row[name] for name in ("taus", "sha256")} | row for row in rows]  # settings stand first
+    lines = shown(rows, capsys)
+    assert [line.split()[:3] for line in lines if "(tau" in line] == [
+        ["0", "(tau", "0.5)"],
+        ["1", "(tau", "0.9)"],
+    ]
+    assert "04254d" not in " ".join(lines) and "taus=[0.5, 0.9]" in " ".join(lines)

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from ldpflow.options import PlanOptions, list_of
 from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
+    find_budget,
     first_of,
     make_forecasts,
     predict_row,
@@ -224,6 +226,16 @@ def test_several_quantiles(medians):
     assert "cells" not in medians
 
 
+def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
+    """With 1 it reaches what is wanted, whatever is recommended with 12."""
+    monkeypatch.setattr(SgdForecast, "expected_half_width", lambda self, n, e: 1 / e if e < 2 else math.inf)
+    monkeypatch.setattr(SgdForecast, "simulate", lambda *given: None)
+    row = {"n": 1000, "tau": 0.5, "epsilon": 1.0, "half_width": 1.0}
+    for wanted, budget in ((2.0, 0.5), (0.8, None)):
+        found = find_budget(row, SgdForecast(TARGET), wanted, 10, 1)
+        assert found == (None if budget is None else pytest.approx(budget, rel=0.012))
+
+
 def test_first_value_that_is_enough():
     for first, guess in itertools.product((1, 2, 57, 100), (-1, 1, 50, 57, 60, 100, math.inf)):
         assert first_of(range(1, 101), lambda value, first=first: value >= first, guess) == first
@@ -256,6 +268,18 @@ def test_a_row_per_quantile_and_protocol(compared):
     with pytest.raises(InputError) as error:
         compared.check()
     assert error.value.field == "check"
+
+
+def test_a_comparison_shows_its_best_designs_the_pick_and_first_the_advice(compared):
+    shown, html = str(compared), compared._repr_html_()
+    best = [row for row in compared.rows if row["rank"] is not None and row["rank"] <= 5]
+    assert len(compared.rows) > len(best) > 0 and shown.startswith(compared.advice[0])
+    head, *rows = [line for line in shown.splitlines() if line not in compared.advice][:-1]
+    assert head.split()[0] == "protocol" and len(rows) == len(best) == html.count("<tr>") - 1
+    picks = {row["protocol"] for row in best if row["best"]}
+    assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks and len(picks) == 1
+    assert f"rows not shown: {len(compared.rows) - len(best)}" in shown
+    assert 0 < html.index(escape(compared.advice[0])) < html.index("<table>")
 
 
 @pytest.mark.parametrize("law", ["mixture", "empirical"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -434,27 +435,39 @@ def test_bounds(tmp_path):
 
 def test_the_row_of_the_worst_law():
     one = row_of(
-        2.0, coverage=0.95, coverage_mcse=0.1, undefined=0.0, cautions="x", n_needed=7, epsilon_needed=1.0
-    )
+        2.0, coverage=0.95, coverage_mcse=0.1, undefined=0.0, cautions="x", n_needed=7, epsilon_needed=1.0,
+        interval_needed="TR", liars_shift=1.0,
+    )  # fmt: skip
     two = one | {"half_width": 3.0, "coverage": 0.8, "coverage_mcse": 0.2, "state": FAILS, "cautions": "y"}
     three = one | {"range_end": 0.6, "n_needed": None, "epsilon_needed": 2.0, "state": UNDECIDED}
+    three |= {"interval_needed": None, "liars_shift": 4.0}
     found = worst_row({"normal": one, "two": two, "three": three})
     assert (found["half_width_low"], found["half_width"], found["worst_law"]) == (2.0, 3.0, "two")
     assert (found["coverage"], found["coverage_mcse"], found["state"]) == (0.8, 0.2, FAILS)
     assert (found["n_needed"], found["epsilon_needed"], found["range_end"]) == (None, 2.0, 0.6)
+    assert (found["interval_needed"], found["liars_shift"]) == (None, 4.0)
     assert found["cautions"] == "x; two: y; not shown to hold its level: two, three"
     none = worst_row({"normal": one, "four": two | {"half_width": None, "state": None, "coverage": None}})
     assert (none["half_width"], none["half_width_low"], none["state"], none["coverage"]) == (None,) * 4
+    assert worst_row({"normal": one, "end": one | {"half_width": 0.0}})["worst_law"] == "normal"
 
 
-def test_a_mirrored_law_has_mirrored_levels_and_answers(monkeypatch):
+def test_drop_out_has_the_sign_of_the_values_under_mirrored_laws():
+    plan = lf.plan(bounds=(0, 100), tau=0.1, epsilon=1, n=1000, compare=True, replicates=5, answer_below=0.5)
+    biases = re.findall(r"drop-out: bias ([-+])", " ".join(plan.cautions))
+    assert set(biases) == {"+"} and any("upper bound: " in text for text in plan.cautions)
+
+
+@pytest.mark.parametrize(("taus", "levels"), [([0.5, 0.75], [0.5, 0.25]), ([0.5], [0.5])])
+def test_a_mirrored_law_has_mirrored_levels_answers_and_range(monkeypatch, taus, levels):
     calls = []
     monkeypatch.setattr(
         compare_module, "compare_designs", lambda *given, **own: calls.append((given, own)) or []
     )
-    compare_under_laws(Guess(0.0, 1.0), [0.5, 0.75], 1, 1000, 0.9, answer_below=0.25)
-    found = [(law.name, taus, own["answer_below"], own["answer_above"]) for (law, taus, *_), own in calls]
-    own, mirror = ([0.5, 0.75], 0.25, 1.0), ([0.5, 0.25], 1.0, 0.25)
+    compare_under_laws(Guess(0.0, 1.0), taus, 1, 1000, 0.9, answer_below=0.25, ends=(0.0, 3.0))
+    names = ("answer_below", "answer_above", "ends")
+    found = [(law.name, taus, *map(own.get, names)) for (law, taus, *_), own in calls]
+    own, mirror = (taus, 0.25, 1.0, (0.0, 3.0)), (levels, 1.0, 0.25, (-2.0, 1.0))
     names = ("exponential", "lognormal")
     assert found == [("normal", *own), *((name, *each) for name in names for each in (own, mirror))]
 

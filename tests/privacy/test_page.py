@@ -130,7 +130,7 @@ def test_composed_delta_is_the_sum_over_outcomes(at):
         assert releases.composed_delta(epsilon, reports, at) == pytest.approx(expected, abs=1e-14)
     if at <= 1.0:
         delta = releases.composed_delta(0.5, 6, at)
-        assert releases.composed_epsilon(0.5, 6, delta) == pytest.approx(at, abs=1e-9)
+        assert releases.composed_epsilon(0.5, 6.0, delta) == pytest.approx(at, abs=1e-9)
 
 
 def test_a_secret_sample_by_enumeration():

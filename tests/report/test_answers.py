@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ldpflow as lf
 from ldpflow.cli import main
+from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.answers import diverged_counts, failures, findings, glance, why_failed
+from ldpflow.report.answers import diverged_counts, failures, findings, glance, pairs, why_failed
 from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import cell_table, insert_notes, report_html
+from ldpflow.report.patterns import where
 from ldpflow.report.pictures import FIGURES, parts_of
-from ldpflow.report.results import Results, Row, rank_series
+from ldpflow.report.results import Names, Results, Row, rank_series
 from ldpflow.results.arena import judge, settings_of
 from ldpflow.study import Study
 from tests.report.test_figures import values
@@ -39,25 +43,66 @@ def many(results: Results) -> Results:
 
 def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> None:
     found = findings(many)
-    first, second = found.sentences
-    assert first.startswith("Shown to hold its level of 90%: SN in every setting (lowest coverage there")
-    assert re.search(r"BM in 4 of 8 settings, those with n = 1000 \(lowest .*\), and to fail in 4", first)
-    assert "oracle" not in first + second
-    assert "BB (β = 0.6; β = 0.75; β = 0.95) in every setting, through short intervals" in second
+    assert found.sentences == [
+        "Shown to hold its level of 90%: SN in every setting; BM where n = 1000.",
+        "Shown to fail: BB (β = 0.6; β = 0.75; β = 0.95) in every setting (short intervals); "
+        "BM where n = 100 (short intervals).",
+    ]
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
-    for _, row in found.cells:
-        assert many.names.settings(row, many.varying()) in first + second
     rows = [row | {"main_cause": "left" if at % 2 else "none"} for at, row in enumerate(many.rows)]
-    _, second = findings(dataclasses.replace(many, rows=rows)).sentences
-    assert "mostly through no single" not in second
+    assert "mostly no single" not in findings(dataclasses.replace(many, rows=rows)).sentences[1]
+
+
+FACTORS = {"law": ("laplace", "normal", "uniform"), "tau": (0.5, 0.75, 0.9), "n": (1000, 10_000, 100_000)}
+
+
+def read_condition(text: str, row: Row) -> bool:
+    """Whether a row has the values that a condition names, word for word."""
+
+    def holds(words: str) -> bool:
+        name, sign, value = words.partition(next((sign for sign in "=≤≥" if sign in words), "="))
+        if not sign:
+            return bool(row["law"] == words)
+        found, limit = row[name.strip()], float(value)
+        return bool({"=": found == limit, "≤": found <= limit, "≥": found >= limit}[sign])
+
+    return all(any(map(holds, part.split(" or "))) for part in text.split(" with "))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
+    """The words are read and compared with all cells, one by one; the patterns vary with the seed."""
+    random = np.random.default_rng(seed)
+    rows = [dict(zip(FACTORS, values, strict=True)) for values in itertools.product(*FACTORS.values())]
+    rows = [row for row in rows if seed % 4 or random.random() < 0.7]  # not a full design
+    noise = 0.02 * (seed % 5)
+    chosen = [row for row in rows if (row["n"] == 1000 or row["tau"] > 0.8) != (random.random() < noise)]
+    if seed > 25:
+        chosen = [row for row in rows if random.random() < seed / 40]
+    text = where(Names(), list(FACTORS), rows, chosen)
+    covered: list[Row] = []
+    for part in re.findall(r"where (.+?)(?=, where | and (?:in|at|where) |$)", text):
+        cells = [row for row in rows if read_condition(part, row)]
+        assert cells and all(row in chosen for row in cells)
+        covered += cells
+    outside = [row for row in rows if row not in covered]
+    rest = [row for row in outside if row in chosen]
+    if counted := re.search(r"in (\d+|all) of (?:the other )?(\d+)(?: settings)?(?: with (.*))?$", text):
+        within = [row for row in outside if not counted[3] or read_condition(counted[3], row)]
+        assert len(within) == int(counted[2])
+        assert len(rest) == (len(within) if counted[1] == "all" else int(counted[1]))
+        assert all(row in within for row in rest)
+    elif rest:
+        assert text == "in every setting" or text.endswith(f"at {Names().settings(rest[0], FACTORS)}")
+        assert len(rest) == (len(rows) if text == "in every setting" else 1)
 
 
 def test_few_replicates_are_not_praised(results: Results) -> None:
-    first, second = findings(results).sentences
+    first, _, third = findings(results).sentences
     assert first == "No method is shown to hold its level of 90% in any setting."
     judged = [judge(row) for row in results.rows if row["method"] != "oracle"]
     undecided = judged.count("unclear")
-    assert f"in {undecided} of 40 cells that are judged there are too few replicates to say" in second
+    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (about 1,015")
 
 
 def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) -> None:
@@ -65,7 +110,7 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) ->
     row = row | {"failures": 600, "coverage": 0.91, "coverage_failures_as_misses": 0.64}
     failing = dataclasses.replace(many, rows=[row])
     _, second = findings(failing).sentences
-    assert "through replicates without an interval (lowest coverage 0.640" in second
+    assert second == "Shown to fail: SN in the one setting (missing intervals)."
     (shown,) = glance(failing, settings_of(failing.rows))
     assert shown["coverage"] == "0.640" and (shown["fails"], shown["holds"]) == ("1", "0")
     assert shown["failures"] == "600 (30.0%)"
@@ -73,7 +118,7 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) ->
 
 
 def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results: Results, shell: str) -> None:
-    places = [shell.index(f'id="{name}"') for name in ("coverage", "failures", "length")]
+    places = [shell.index(f'id="{name}"') for name in ("glance", "coverage", "failures", "length")]
     assert places == sorted(places) and shell.count('id="failures"') == 1
     table = failures(results)
     assert table["rows"] and table["head"][-1] == "why"
@@ -169,6 +214,24 @@ def test_paired_differences_are_those_of_compare(run: Path, results: Results) ->
             assert found[f"paired_{name}"] == expected[tuple(row[key] for key in keys)][name]
 
 
+def test_the_page_has_a_table_of_paired_differences(results: Results) -> None:
+    table = pairs(results.with_baseline("SN"))
+    assert table is not None and table["baseline"] == "SN" and len(table["rows"]) == 40
+    others = [row for row in results.rows if row["series"] != "SN"]
+    contrasts = results.with_baseline("SN").contrasts
+    at = table["head"].index("coverage difference ± MCSE")
+    for row, shown in zip(others, table["rows"], strict=True):
+        found = contrasts[results.identity(row)]
+        assert shown[at - 1 :] == [
+            row["series"],
+            with_error(found["paired_coverage_difference"], found["paired_coverage_difference_mcse"]),
+            with_error(found["paired_length_ratio"], found["paired_length_ratio_mcse"]),
+            "64",
+        ]
+    one = dataclasses.replace(results, rows=[row for row in results.rows if row["series"] == "SN"])
+    assert pairs(one) is None
+
+
 def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Path) -> None:
     assert results.with_baseline(None) is results
     for name, series in (("BB", "BB, β = 0.6"), ("BB beta=0.75", "BB, β = 0.75"), ("BB, β = 0.95",) * 2):
@@ -230,6 +293,21 @@ def test_files_have_the_size_that_a_paper_asks_for(
     opened.plot("coverage", width=f"{least}mm")
     with pytest.raises(InputError):
         opened.plot("coverage", width=f"{least - 1:.1f}mm")
+
+
+def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chart = lf.open_run(run).plot("coverage", where="epsilon==1 and tau==0.5", title="Ours")
+    assert chart.title.text == "Ours" and chart.title.subtitle == ["Rows with epsilon==1 and tau==0.5"]
+    left_out = lf.open_run(run).plot("coverage", "beta", where="epsilon==1").title.subtitle
+    assert left_out[0].startswith("Left out: ") and left_out[1] == "Rows with epsilon==1"
+    file = tmp_path / "a.png"
+    narrow = ["plot", str(run), "coverage", "--where", "epsilon==1", "--width", "85mm", "-o", str(file)]
+    assert main(narrow) == 0 and "A4" not in capsys.readouterr().err
+    assert int.from_bytes(file.read_bytes()[16:20], "big") == pytest.approx(85 / 25.4 * 300, abs=6)
+    assert main([*narrow, "--height", "300mm", "-o", str(tmp_path / "a.json")]) == 0
+    assert "The figure is 300 mm high, a sheet of A4 297 mm" in capsys.readouterr().err
 
 
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:

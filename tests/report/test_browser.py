@@ -74,6 +74,11 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
             "td => td.scrollWidth > td.clientWidth || td.getBoundingClientRect().right > innerWidth).length"
         )
         label = page.execute_script(content.format("#which td"))
+        # A drawing that was made for a wider window is no wider than this one.
+        assert page.execute_script(
+            "const svg = document.querySelector('svg.marks'); svg.setAttribute('width', 3000);"
+            "return svg.getBoundingClientRect().right <= innerWidth"
+        )
         assert (label != "none") == (width == 390) and (width > 390 or page.execute_script(hidden) == 0)
 
         page.find_element(By.ID, "filter").send_keys("SN")
@@ -91,6 +96,20 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert page.find_element(By.ID, "chosen").text.startswith("Of the 20 chosen cells that are judged")
         glance = page.find_elements(By.CSS_SELECTOR, "#glance-table tbody td:nth-child(2)")
         assert {cell.text for cell in glance} == {"4"}
+
+        # Axes have the chosen values alone, and a table without rows says so.
+        labels = "return [...document.querySelectorAll('[data-figure=length] .role-axis-label text')]"
+        labels += ".map(t => t.textContent)"
+        assert "100" in page.execute_script(labels)
+        empty = "return document.querySelector('#failures .scroll').classList.contains('empty')"
+        assert not page.execute_script(empty)
+        for name, value in (("n", "1000"), ("series", "SN")):
+            box = f"#picker details[data-name={name}] input[value='{value}']"
+            page.execute_script(f'document.querySelector("{box}").click()')
+            WebDriverWait(page, 60).until(is_drawn)
+        found = page.execute_script(labels)
+        assert "1000" in found and "100" not in found
+        assert page.execute_script(empty)
 
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"

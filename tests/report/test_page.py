@@ -136,6 +136,7 @@ def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None
         none = UNDECIDED if setting.undecided else "none holds its level"
         label = setting.reference.row["series"]
         assert (label if setting.best else f"{none}; nearest {label}") in names
+    assert all(cell["numbers"].count("±") == 2 for _, cells in found["rows"] for cell in cells)
     (row,) = (row for row in glance(results, settings) if row["series"] == "oracle")
     assert row["recommended"] == "0"
     section = shell.partition('id="which"')[2].partition("</section>")[0]

@@ -50,6 +50,8 @@ def test_rows_that_are_kept(where: str, rows: list[int]) -> None:
         ("__import__('os').system('true')", "comparisons"),
         ("n", "comparisons"),
         ("n = 3", "Equality is =="),
+        ("n == n", "comparisons"),
+        ("n == nan", "comparisons"),
         ("method == BB", "Text is in quotes: 'BB'"),
         ("", "comparisons"),
         ("method in 'BB'", "comparisons"),

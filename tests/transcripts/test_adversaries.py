@@ -24,6 +24,7 @@ from ldpflow.components.protocols.collections import (
 )
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
+from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
 from tests.oracles import protocols as oracle
@@ -228,7 +229,7 @@ def test_every_interval_is_widened_and_says_so(rows):
     assert 1.0 < (own["lower"] - moved["lower"]) * scale / -zero < 1.3
     assert 1.0 < (moved["upper"] - own["upper"]) * scale / one < 1.3
     words = wide.methods_paragraph()
-    honest = "[{lower:.6g}, {upper:.6g}]".format(**plain.reported())
+    honest = interval_words(plain.reported()).partition("interval ")[2]
     assert "2% of users who send any report" in words and f"Without them: {honest}" in words
     assert wide.to_dict()["adversarial_share"] == 0.02
     assert wide.to_dict()["verdicts"][0]["without_adversaries"] == [

@@ -11,7 +11,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import arrival_of, verdict_of
+from ldpflow.practice.transcripts.result import arrival_of, interval_words, verdict_of
 from tests.oracles.transcript import SETTINGS, demo
 from tests.transcripts.conftest import as_table, write
 
@@ -139,9 +139,23 @@ def test_early_steps(shift, flagged):
     assert found.exit_code(True, False) == int(flagged)
 
 
+@pytest.mark.parametrize(
+    ("se", "lower", "upper", "words"),
+    [
+        (0.2044, 18.2425, 18.9372, "18.58, 90% interval [18.24, 18.94]"),
+        (None, 18.2, 98.2, "19, 90% interval [18, 98]"),
+        (1234.0, 18.2425, 5e6, "18.5752, 90% interval [18.2425, 5e+06]"),
+        (None, 18.5752, 18.5752, "18.5752, 90% interval [18.5752, 18.5752]"),
+    ],
+)
+def test_an_interval_has_the_digits_of_its_standard_error(se, lower, upper, words):
+    row = {"estimate": 18.5752, "se": se, "lower": lower, "upper": upper, "level": 0.9}
+    assert interval_words(row) == words
+
+
 def test_words(rows, analysis):
     lines = str(analysis).splitlines()
-    assert lines[0].startswith("report TR (degree 2): 38.4215, 90% interval [36.8024, 40.1578]")
+    assert lines[0].startswith("report TR (degree 2): 38.42, 90% interval [36.80, 40.16]")
     paragraph = analysis.methods_paragraph()
     for said in ("0.9-quantile", "20,000 reports", "epsilon = 1", "eps-LDP", "without a proof", "ldpflow"):
         assert said in paragraph

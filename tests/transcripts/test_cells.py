@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
+from ldpflow.report.analysis_page import analysis_html
 from tests.oracles.transcript import cell_demo
 from tests.transcripts.conftest import field_of
 
@@ -44,6 +48,9 @@ def test_two_quantiles(demo):
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
     assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
     assert not found.oddities
+    first, second = found.verdicts
+    known = replace(found, verdicts=[replace(first, arrival="unknown"), replace(second, arrival="arrived")])
+    assert re.search(r"relaxation times of the 0.6-quantile \(arrived", known.methods_paragraph())
 
 
 def test_each_quantile_is_fitted_by_itself(demo):
@@ -61,6 +68,8 @@ def test_each_quantile_is_fitted_by_itself(demo):
         roots = np.roots(np.polyfit(x, a, row["degree"]))
         nearest = min(roots.real, key=lambda root: abs(root - x.mean()))
         assert row["estimate"] == pytest.approx(nearest, rel=1e-6)
+    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}}
+    assert "4,000, 3 i^-0.6, 3 i^-0.6" in analysis_html(analyse(table(rows), own))
     assert "by quantile" in str(found) and "each quantile by itself" in found.methods_paragraph()
     degrees = {row["degree"] for row in found.asked if row["method"] == "TR"}
     assert degrees == {2, 3}

@@ -9,7 +9,7 @@ user, so its expected length is corrected by few simulations.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -59,7 +59,7 @@ PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation e
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
-"""Budgets that are searched for the smallest one that is enough, 200 a decade up to 12: exact to 1.2%."""
+"""Budgets that are searched for the smallest one that is enough, 200 a decade to 12: exact to 1.2% or .001"""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
@@ -191,19 +191,23 @@ def users_then_length(pair: Pair) -> tuple[float, float, float]:
 def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **settings: Any) -> list[Pair]:
     """Compare designs within public bounds: every row is that of the worst of some laws.
 
-    A mirrored law has the mirrored quantiles of the law itself, and the shares who answer change places. The
+    In the place of a mirrored law, levels and range are mirrored and the shares who answer change places. The
     row is that of the law ``worst_law`` with the longest intervals, and ``half_width_low`` is the smallest
-    half width. Coverage and state are the worst of any law, users and budget needed are enough for all, and
-    the quantile is that of the normal law.
+    half width. Coverage, state and liars' shift are the worst of any law, users and budget needed are enough
+    for all, and the quantile is that of the normal law.
     """
+    given = {"answer_below": 1.0, "answer_above": 1.0, "ends": guess.ends} | settings
+    mirror = {"answer_below": given["answer_above"], "answer_above": given["answer_below"]}
+    if given["ends"] != guess.ends:
+        low, high = given["ends"]
+        mirror["ends"] = guess.lower + guess.upper - high, guess.lower + guess.upper - low
     found: dict[tuple[str, float], dict[str, Pair]] = {}
     for name, (law, upper) in guess.laws().items():
         levels = {mirrored(tau) if upper else tau: tau for tau in taus}
-        if upper and list(levels) == list(taus):
+        if upper and list(levels) == list(taus) and "ends" not in mirror:
             continue  # the median, which has equal results from both bounds
-        ends = [settings.get(f"answer_{end}", 1.0) for end in ("below", "above")]
-        answers = dict(zip(("answer_below", "answer_above"), ends[::-1] if upper else ends, strict=True))
-        own = settings | answers | {"source": replace(guess, drawn=law)}
+        own = given | (mirror if upper else {})
+        own["source"] = replace(guess, drawn=law, direction=-1.0 if upper else 1.0)
         for row, forecast in compare_designs(law, list(levels), *point, **own):
             found.setdefault((row["protocol"], levels[row["tau"]]), {})[name] = row, forecast
     pairs = []
@@ -217,14 +221,15 @@ def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **setti
 def worst_row(by_law: Mapping[str, Row]) -> Row:
     """Row of the worst law of one design, see :func:`compare_under_laws`."""
     rows = list(by_law.values())
-    worst_law = max(by_law, key=lambda name: by_law[name]["half_width"] or math.inf)
-    known = by_law[worst_law]["half_width"] is not None
+    lengths = {name: row["half_width"] for name, row in by_law.items()}
+    worst_law = max(lengths, key=lambda name: math.inf if lengths[name] is None else lengths[name])
     least = min(rows, key=lambda row: -1.0 if row["coverage"] is None else row["coverage"])
 
     def largest(name: str) -> Any:
         values = [row[name] for row in rows]
         return None if None in values else max(values)
 
+    of_any = ("range_end", "undefined", "n_needed", "epsilon_needed", "liars_shift")
     states = [row["state"] for row in rows]
     lost = [name for name, row in by_law.items() if row["state"] != HOLDS]
     texts = [by_law["normal"]["cautions"]]
@@ -233,11 +238,12 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
     if lost:
         texts.append(f"not shown to hold its level: {', '.join(lost)}")
     return by_law[worst_law] | {
-        "half_width_low": min(row["half_width"] for row in rows) if known else None,
+        "half_width_low": None if lengths[worst_law] is None else min(lengths.values()),
         "worst_law": worst_law,
         "state": next((state for state in (None, FAILS, UNDECIDED) if state in states), HOLDS),
         **{name: least[name] for name in ("coverage", "coverage_mcse")},
-        **{name: largest(name) for name in ("range_end", "undefined", "n_needed", "epsilon_needed")},
+        **{name: largest(name) for name in of_any},
+        "interval_needed": max(rows, key=lambda row: row["n_needed"] or math.inf)["interval_needed"],
         "cautions": "; ".join(filter(None, texts)),
     }
 
@@ -354,7 +360,11 @@ def make_forecasts(
     for name, other in source.scales(ends).items():
         on_scale.append((name, replace(target, source=other, law=other.law), None))
     for name, one, guess in on_scale:
-        low, high = forward(one.source.transform, ends, "range").tolist()
+        try:
+            low, high = forward(one.source.transform, ends).tolist()
+        except InputError:
+            allowed = f"two numbers for which the scale {one.source.transform} is defined"
+            raise InputError("range", list(ends), allowed) from None
         if one is target:
             yield RoundsForecast(target, (low, high))
         for kind in PROTOCOLS.values():
@@ -522,9 +532,12 @@ def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int
     if not isinstance(forecast, SgdForecast):
         return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed), guess)
     ratio, chosen = row_ratio(row, forecast), None
+    budgets = EPSILONS
+    if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):  # no interval, but perhaps with less
+        budgets = EPSILONS[: bisect_right(EPSILONS, row["epsilon"])]
     for _ in range(2):
         wanted = half_width / ratio
-        chosen = first_of(EPSILONS, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w, guess)  # type: ignore[misc]
+        chosen = first_of(budgets, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w, guess)  # type: ignore[misc]
         found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
         if chosen is None or found is None:
             break

@@ -106,7 +106,7 @@ class Target:
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.quantile(level) - self.quantile(self.tau)
+        return self.source.direction * (self.quantile(level) - self.quantile(self.tau))
 
     @property
     def quantiles(self) -> int:
@@ -427,6 +427,7 @@ class SgdForecast(Forecast):
             found.append(f"{words} for an average ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
+        found = [f"{text}; {method} is no average and keeps none of that bias" for text in found]
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +45,9 @@ SHOWN = (
     "method_needed", "n_needed",
 )  # fmt: skip
 """Results in the text of a plan."""
+
+MOST_DESIGNS = 5
+"""Best designs of a comparison that a text or a terminal shows."""
 
 FAILURES = 0.05  # share of the rows above which a method is undefined
 SHORT = 0.03  # coverage this far below the level is short
@@ -128,24 +131,23 @@ class Plan:
     advice: list[str] = field(default_factory=list)
     others: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
+    def best_rows(self) -> list[dict[str, Any]]:
+        """Rows of a comparison's best designs. Empty if no design holds its level, and without `compare`."""
+        return [row for row in self.rows if (row.get("rank") or math.inf) <= MOST_DESIGNS]
+
     def __str__(self) -> str:
-        """A table of the settings that differ and the main results, and the number of cautions."""
-        names = [name for name in ("protocol", *NAMED, "n", "level", "coordinate") if name in self.rows[0]]
-        names = distinguishing_columns(names, self.rows, implied=True) or ["n"]
-        names += [name for name in SHOWN if any(row.get(name) is not None for row in self.rows)]
-        values = [[row.get(name) for name in names] for row in self.rows]
-        texts = [[round_text(v, 4) if isinstance(v, float) else short(v) for v in line] for line in values]
-        widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
-        form = "  ".join(f"{{:>{width}}}" for width in widths)
-        more = f"cautions: {len(self.cautions)} (plan.cautions); all columns: plan.table()"
-        return "\n".join([*(form.format(*line) for line in (names, *texts)), *self.advice, more])
+        """The advice, a table of the settings that differ and main results, and the number of cautions."""
+        lines = lines_of(self)
+        form = "  ".join(f"{{:>{max(map(len, column))}}}" for column in zip(*lines, strict=True))
+        return "\n".join([*self.advice, *(form.format(*line) for line in lines), last_line(self)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        *lines, more = map(escape, str(self).splitlines())
-        rows = "".join(f"<tr><td>{re.sub(' {2,}', '</td><td>', line.strip())}</td></tr>" for line in lines)
-        return f"<table><tbody>{rows}</tbody></table><p>{more}</p>"
+        cells = ("".join(f"<td>{escape(text)}</td>" for text in line) for line in lines_of(self))
+        rows = "".join(f"<tr>{line}</tr>" for line in cells)
+        texts = [f"<p>{escape(text)}</p>" for text in (*self.advice, last_line(self))]
+        return f"{''.join(texts[:-1])}<table><tbody>{rows}</tbody></table>{texts[-1]}"
 
     def table(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -299,7 +301,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     >>> plan.table().select(["epsilon", "n", "recommended"]).num_rows
     3
     """
-    given = make_options(PlanOptions, options)
+    given = make_options(plan, PlanOptions, options)
     if sum(each is not None for each in (study, given.pilot, given.bounds)) != 1:
         raise InputError("study", study, "one of a study (or its name or file), `pilot` and `bounds`")
     source = source_of(given)
@@ -319,6 +321,28 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     return plan_comparison(*study_points(chosen, given), given)
 
 
+def lines_of(found: Plan) -> list[list[str]]:
+    """Settings that differ and main results as texts, after their names. *: the design to take."""
+    rows = found.best_rows() or found.rows
+    names = [name for name in (*NAMED, "n", "level", "coordinate") if name in rows[0]]
+    names = distinguishing_columns(names, rows, implied=True)
+    names = ["protocol", *names] if "protocol" in rows[0] else names or ["n"]
+    names += [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
+    values = [[row.get(name) for name in names] for row in rows]
+    texts = [[round_text(v, 4) if isinstance(v, float) else short(v) for v in line] for line in values]
+    for line, row in zip(texts, rows, strict=True):
+        line[0] += " *" if row.get("best") else ""
+    return [names, *texts]
+
+
+def last_line(found: Plan) -> str:
+    """What the table of a plan leaves out, and where it is."""
+    left = len(found.rows) - len(found.best_rows() or found.rows)
+    legend = "*: the design to take; " if any(row.get("best") for row in found.rows) else ""
+    legend += f"rows not shown: {left}; " if left else ""
+    return f"{legend}cautions: {len(found.cautions)} (plan.cautions); all columns: plan.table()"
+
+
 def plan_comparison(
     points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
 ) -> Plan:
@@ -332,7 +356,10 @@ def plan_comparison(
         advice += choose_design(pairs)
         found += pairs
     if isinstance(source, Guess):
-        advice.append(f"every row is that of its worst law of these: {', '.join(source.laws())}")
+        advice.append(
+            "every row is that of its worst law, with the longest half width (from the shortest); coverage, "
+            f"users, budget and the shift by liars are the worst of any of these: {', '.join(source.laws())}"
+        )
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
     rows = [row for row, _ in found]

@@ -113,6 +113,7 @@ class Source:
     """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
 
     transform: Transform = None  # scale of its laws, steps and starts
+    direction = 1.0  # -1.0 if its laws are those of mirrored values
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
         """The source on further scales for the bins of histograms on a public range, by name."""
@@ -460,6 +461,7 @@ class Guess(OwnSteps):
     lower: float
     upper: float
     drawn: Law | None = None  # of the values that a comparison simulates, the normal one by default
+    direction: float = 1.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):

@@ -40,7 +40,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     The sum over outcomes is exact, whereas privacy loss distributions are rounded to a grid.
     """
-    k = reports
+    k = count_of(reports)
     log_p = -math.log1p(math.exp(-epsilon))
     terms = []
     log_choose = 0.0

@@ -413,7 +413,8 @@ class Analysis:
             found = [row.honest for row in rows if row is not None and row.honest is not None]
             if found and found[0][0] is not None:
                 bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
-                limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit)}{bounded}")
+                form = ".6g" if rows[0] is None else form_of(rows[0])
+                limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit, form)}{bounded}")
         return limits
 
     def remarks(self) -> list[str]:
@@ -457,12 +458,21 @@ def own_columns(row: Row) -> dict[str, Any]:
 
 
 def interval_words(row: Row, unit: str = "") -> str:
-    estimate = f"{row['estimate']:.6g} {unit}".rstrip()
-    return f"{estimate}, {100 * row['level']:g}% interval {limits_words(row['lower'], row['upper'], unit)}"
+    form = form_of(row)
+    estimate = f"{row['estimate']:{form}} {unit}".rstrip()
+    limits = limits_words(row["lower"], row["upper"], unit, form)
+    return f"{estimate}, {100 * row['level']:g}% interval {limits}"
 
 
-def limits_words(lower: float | None, upper: float | None, unit: str) -> str:
-    return f"[{lower:.6g}, {upper:.6g}] {unit}".rstrip()
+def form_of(row: Row) -> str:
+    """Format of an estimate and its limits: to the second digit of the SE, or of a quarter of the length."""
+    error = row["se"] or (row["upper"] - row["lower"]) / 4
+    decimals = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else -1
+    return f".{decimals}f" if 0 <= decimals <= 9 else ".6g"
+
+
+def limits_words(lower: float | None, upper: float | None, unit: str, form: str = ".6g") -> str:
+    return f"[{lower:{form}}, {upper:{form}}] {unit}".rstrip()
 
 
 def method_words(row: Row) -> str:

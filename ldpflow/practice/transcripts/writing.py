@@ -8,7 +8,6 @@ Of a protocol without a path the counts are those of the sweep.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path as FilePath
@@ -22,7 +21,7 @@ from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
 from ldpflow.components.protocols.rounds import Rounds
-from ldpflow.engine.replay import planned_path
+from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION
@@ -264,24 +263,20 @@ def write_transcript(
 
 def stored_transcript(
     run: str | os.PathLike[str],
-    path_key: str,
+    path_key: str | None,
     replicate: int,
     file: str | os.PathLike[str],
     n: int | None = None,
 ) -> int:
     """Write the transcript of a stored replicate; see :func:`write_transcript`.
 
-    ``path_key`` may start with the p of the folder's name. Default of ``n``: the largest of the path.
+    ``path_key`` is as of :func:`ldpflow.engine.replay.replay`. Default of ``n``: the largest of the path.
     """
-    if not re.fullmatch("p?[0-9a-f]{16}", path_key):
-        raise InputError("path", path_key, "a path key as in the folder names: p and 16 hex digits")
     store = RunStore(run)
     with store.named_errors():
         study = study_to_run(store)
-    plan, _ = planned_path(study, path_key.removeprefix("p"))
-    if plan is None:
-        keys = ", ".join(f"p{plan.simulator.key}" for plan in study.plans()[:5])
-        raise InputError("path", path_key, "a path of the run", f"It has: {keys}.")
+    plan, _ = planned_path(study, key_of(store, path_key, study, ()))
+    assert plan is not None  # its key is one of the study
     users = n if n is not None else max([cell.n for cell in plan.cells], default=0)
     if users < 1:
         raise InputError("n", n, "a number of users: the path has no cells")
