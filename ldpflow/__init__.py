@@ -7,6 +7,7 @@ protect data.
 from __future__ import annotations
 
 from importlib import import_module
+from sys import modules
 from typing import Any
 
 __version__ = "0.3.0"
@@ -55,7 +56,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(MODULE_OF[name]), name)
     if name[:1].isupper() and name in (found := component_classes()):
         return found[name]
-    raise AttributeError(f"module 'ldpflow' has no attribute {name!r}")
+    message = f"module 'ldpflow' has no attribute {name!r}"
+    raise AttributeError(message, name=name, obj=modules[__name__])  # Python adds the nearest name
 
 
 def __dir__() -> list[str]:

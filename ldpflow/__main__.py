@@ -1,8 +1,18 @@
-"""``python -m ldpflow``."""
+"""``python -m ldpflow``, and the command ``ldpflow``."""
 
 import sys
 
-from ldpflow.cli import main
+
+def start() -> int:
+    """Run the command line; an interrupt while it loads is one line, as it is later."""
+    try:
+        from ldpflow.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        print("ldpflow: interrupted", file=sys.stderr)
+        return 130
+
 
 if __name__ == "__main__":  # Ray's workers import the main module again
-    sys.exit(main())
+    sys.exit(start())

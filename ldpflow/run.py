@@ -31,6 +31,9 @@ Names = str | Sequence[str] | None
 MOST_NAMES = 1000
 """Largest number of names that are compared with that of an absent run."""
 
+MOST_RUNS = 6
+"""Most runs that a hint names."""
+
 
 def open_run(out: str | os.PathLike[str]) -> Run:
     """Open the stored results of a sweep, without loading its plug-ins.
@@ -55,11 +58,34 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     store = RunStore(out)
     with store.named_errors():
         if not store.holds_run():
-            others = islice(Path(store.root).parent.glob("*"), MOST_NAMES)
-            near = "" if os.path.lexists(store.root) else closest(store.root, map(str, others))
-            hint = f"There is no run there. {near}".strip()
-            raise InputError("run", str(out), "a run directory", hint)
+            hint = nearest_run(Path(store.root)) if store.local else ""
+            raise InputError("run", str(out), "a run directory", f"There is no run there. {hint}".strip())
     return Run(store)
+
+
+def nearest_run(place: Path) -> str:
+    """Hint with the runs inside a place that is no run, the run that it lies in, or the nearest name."""
+    if inside := [str(run) for run in runs_in(place)]:
+        more = ", ..." if len(inside) > MOST_RUNS else ""
+        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}{more}."
+    for likely in (*place.parents, "runs" / place):
+        if is_run(likely):
+            return f"Did you mean '{likely}'?"
+    others = {str(run): None for run in (*runs_in(place.parent), *runs_in(Path("runs")))}
+    return closest(place, others)
+
+
+def runs_in(folder: Path) -> list[Path]:
+    return sorted(filter(is_run, islice(folder.glob("*"), MOST_NAMES)))
+
+
+def is_run(place: Path) -> bool:
+    from ldpflow.store.run_store import RunStore
+
+    try:
+        return place.is_dir() and RunStore(place).holds_run()
+    except (OSError, InputError):
+        return False
 
 
 @dataclass(frozen=True, repr=False)

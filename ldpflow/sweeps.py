@@ -19,10 +19,19 @@ if TYPE_CHECKING:
     from ldpflow.components.intervals.record import Record
     from ldpflow.engine.loop import Planned
     from ldpflow.simulators.simulator import Simulator
+    from ldpflow.store.part import Part
+    from ldpflow.store.run_store import RunStore
     from ldpflow.study import Study
 
-CAUTION_LINES = 6
-"""Largest number of lines about paths that do not arrive."""
+CAUTION_LINES = 2
+"""Largest number of lines about paths that do not arrive. More paths share one line."""
+
+TROUBLES = {
+    "steps too large": " steps too large at ",
+    "not arrived": " not arrived at ",
+    "values too coarse": " the values of the column lie ",
+}
+"""What the lines about paths are about, and the words by which a line is known."""
 
 
 @with_options(SweepOptions, "engine")
@@ -61,10 +70,12 @@ def sweep(
     on_plan : callable, optional
         Called once, before the first batch, with the stored and the missing replicates.
     on_engine : callable, optional
-        Called with a line on the choice of ``auto`` and its reason.
+        Called with a line on the cells that a larger study adds to a run, and with one on the choice of
+        ``auto`` and its reason.
     on_caution : callable, optional
-        Called before the first batch, with each line about a broken assumption of a method or a path that
-        does not arrive. Default: one warning :class:`ldpflow.Caution` per line.
+        Called before the first batch, with each line about a broken assumption of a method, paths that do
+        not arrive, or a run that holds other cells or another study. Default: one warning
+        :class:`ldpflow.Caution` per line.
 
     Returns
     -------
@@ -128,11 +139,17 @@ def run_sweep(
     elif options.engine == "auto" and not all(map(is_importable, components)):
         options = replace(options, engine="threads")
     store = RunStore(root)
+    warned: list[str] = []
     with store.named_errors():
         store.check_place()
         if not options.fresh and store.holds_run():
-            stored_parts(store, chosen)  # refuses another study before it warns of this one
-    for text in cautions(chosen):
+            parts, _ = stored_parts(store, chosen)  # refuses another study before it warns of this one
+            text, is_slip = describe_growth(store, chosen, parts)
+            if is_slip:
+                warned.append(text)
+            elif text and on_engine is not None:
+                on_engine(text)
+    for text in [*warned, *cautions(chosen)]:
         if on_caution is None:
             warnings.warn(text, Caution, stacklevel=3)
         else:
@@ -157,14 +174,71 @@ def run_sweep(
     return run
 
 
+def keys_of_cells(study: Study) -> dict[tuple[str, str], dict[str, Any]]:
+    """Settings of each cell of a study, by path and cell id."""
+    from ldpflow.store.schema import cell_id
+
+    return {
+        (f"p{plan.simulator.key}", cell_id(cell.columns())): plan.simulator.columns() | cell.columns()
+        for plan in study.plans()
+        for cell in plan.cells
+    }
+
+
+def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tuple[str, bool]:
+    """A line on what the study adds to a run, or "", and whether it may be a slip.
+
+    It may be a slip if the study has another name, or adds cells and lacks stored ones. Cells that the run's
+    last study had already are not new: an interrupted sweep continues.
+    """
+    from ldpflow.columns import short
+    from ldpflow.simulators.families import runnable_simulator
+    from ldpflow.store.schema import cell_id
+    from ldpflow.study.stored import stored_study
+
+    paths: dict[str, dict[str, Any]] = {}
+    stored: dict[tuple[str, str], dict[str, Any]] = {}
+    for part in parts:
+        if part.kind is store.replicates.kind:
+            key = part.path_key
+            if key not in paths:
+                paths[key] = runnable_simulator(part.meta["path_settings"]).columns()
+            stored |= {(f"p{key}", cell_id(cell)): paths[key] | cell for cell in part.cells}
+    try:
+        before = stored_study(store)
+    except InputError:  # the sweep writes the file again
+        before = None
+    known = stored if before is None else stored | keys_of_cells(before)
+    wanted = keys_of_cells(study)
+    added = {key: settings for key, settings in wanted.items() if key not in known}
+    renamed = before is not None and before.name != study.name
+    if not stored or not (added or renamed):
+        return "", False
+    new = []
+    for name in dict.fromkeys(name for settings in added.values() for name in settings):
+        had = {short(settings.get(name)) for settings in known.values()}
+        values = dict.fromkeys(short(settings.get(name)) for settings in added.values())
+        if found := [value for value in values if value not in had]:
+            new.append(f"{name} = {', '.join(found[:3])}" + ", ..." * (len(found) > 3))
+    which = f" ({'; '.join(new[:3])})" if new else ""
+    text = f"adds {len(added):,} cell{'s' * (len(added) != 1)}{which} to {len(stored):,} in {store.root}"
+    if renamed and before is not None:
+        text = f"{study.name} {text}, the run of {before.name}"
+    is_slip = renamed or not stored.keys() <= wanted.keys()
+    ways = ": `out` gives a run of its own, `fresh` starts over" if is_slip else ""
+    return text + ways, is_slip
+
+
 def cautions(study: Study) -> list[str]:
-    """Warnings about parts left out, broken assumptions, and the first paths that do not arrive."""
+    """Warnings about parts left out, broken assumptions, and paths that do not arrive."""
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
-    more = len(found) - CAUTION_LINES
-    rest = [f"and {more:,} more path{'s' * (more > 1)}: see ldpflow plan"] if more > 0 else []
-    return [*study.left_out(), *study.warnings(), *found[:CAUTION_LINES], *rest]
+    if len(found) > CAUTION_LINES:
+        counts = {what: sum(words in line for line in found) for what, words in TROUBLES.items()}
+        texts = [f"{what} in {count:,}" for what, count in counts.items() if count]
+        found = [f"of {len(study.plans()):,} paths: {', '.join(texts)} (ldpflow plan says what to change)"]
+    return [*study.left_out(), *study.warnings(), *found]
 
 
 def display(progress: bool | None, study: Study, until_precise: bool, continued: str | None) -> Any:

@@ -144,8 +144,10 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except EngineLost as error:
         leave_at_once(str(error))
     except KeyboardInterrupt:
-        return 130
+        return print_error("interrupted", 130)
     except SystemExit as stop:
+        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
+            return print_error("interrupted", 130)  # before the command, which has a line of its own
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
         return report_error(error)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ldpflow.errors import InputError
+
 TITLES = {
     "problem": "Problems",
     "law": "Data laws of plug-ins",
@@ -16,17 +18,28 @@ TITLES = {
 }
 
 
-def catalogue() -> None:
-    """List problems, mechanisms, algorithms, interval methods and bundled studies.
+def catalogue(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="WHAT", help="studies, methods, another group, or a kind such as BB."),
+    ] = None,
+) -> None:
+    """List problems, mechanisms, algorithms, interval methods and bundled studies, or WHAT of them.
 
     The list names the file or package of each component that a plug-in defines.
     """
+    from ldpflow.settings import nearest
     from ldpflow.study import allowed, bundled_studies
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
+    kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
+    if what not in (None, "studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds):
+        known = ["studies", *(f"{group}s" for group in TITLES), *kinds]
+        raise InputError("what", what, "studies, a group or a kind", nearest(what, known))
     for group, title in TITLES.items():
-        registry = REGISTRIES[group]
+        whole = what in (None, group, f"{group}s")
+        registry = {kind: cls for kind, cls in REGISTRIES[group].items() if whole or kind == what}
         if not registry:
             continue
         typer.secho(f"{title}  [{group}]", bold=True)
@@ -40,6 +53,8 @@ def catalogue() -> None:
                     default = "optional" if field.default is None else f"{field.default!r}"
                     typer.echo(f"      {name} = {default}   ({allowed(cls, name)})")
         typer.echo("")
+    if what not in (None, "studies"):
+        return
     typer.secho("Bundled studies", bold=True)
     for name, file in bundled_studies().items():
         comment = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")

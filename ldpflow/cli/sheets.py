@@ -101,7 +101,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
         estimate("coverage", "coverage", "coverage_mcse"),
-        *([("state", lambda row: STATES[row["level_state"]]), plain("candidates")] if chosen else []),
+        *([("state", lambda row: row["level_state"]), plain("candidates")] if chosen else []),
         *([MISSES] if lost else []),
         estimate("length", "length_mean", "length_mcse"),
         estimate("bias", "bias", "bias_mcse"),
@@ -127,9 +127,9 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
 
 
 HOLDS_RULE = (
-    "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points."
+    "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points; "
+    "unclear: too few replicates."
 )
-STATES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "unclear"}
 
 
 def shortfall(row: Row) -> float:
@@ -142,7 +142,7 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
     lines = []
     for line, own in by_method(rows, settings):
         states = [judge(row) for row in own]
-        line |= {name: states.count(state) for state, name in STATES.items()}
+        line |= {state: states.count(state) for state in (HOLDS, FAILS, UNDECIDED)}
         line |= {title: span(row[COVERAGE] for row in own)}
         lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
     return lines

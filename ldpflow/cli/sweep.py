@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,8 @@ from ldpflow.errors import InputError, SweepInterrupted, plain_text
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import Planned, RunResult
@@ -201,7 +204,8 @@ def print_note(text: str) -> None:
 
 
 def print_caution(text: str) -> None:
-    print_wrapped(f"warning: {text}")
+    flagged = re.sub(r"`(out|fresh)`", r"--\1", text)
+    print_wrapped(f"warning: {flagged}")
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
@@ -262,17 +266,36 @@ def print_plan(paths: Sequence[Planned]) -> None:
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
+    from ldpflow.study.entry import full_name
 
+    out = shlex.quote(run.out)
     if study.method:
         table = run.summary()
-        summary_sheet(table, f"ldpflow summary {shlex.quote(run.out)} --all").show(every=False)
+        sheet = summary_sheet(table, f"ldpflow summary {out} --all")
+        kinds = dict.fromkeys(entry.kind for entry in study.method)
+        names = "; ".join(f"{kind} {full_name('method', kind)}" for kind in kinds)
+        notes = [*sheet.notes, f"{names}. Next: ldpflow report {out}"]
+        replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
         trajectory_sheet(table).show()
     if study.trajectory is not None:
         typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    typer.echo(f"{count_replicates(table, wanted)}; {computed}; rows in {run.out}")
+    others = count_others(study, table) if study.method else 0
+    of_others = f" ({others:,} of the cells are not of this study)" if others else ""
+    typer.echo(f"{count_replicates(table, wanted)}{of_others}; {computed}; rows in {run.out}")
+
+
+def count_others(study: Study, summary: pa.Table) -> int:
+    """Number of cells of a summary that the study does not have."""
+    from ldpflow.store.schema import cell_id, cell_keys
+    from ldpflow.sweeps import keys_of_cells
+
+    own = keys_of_cells(study)
+    names = {*cell_keys(summary.schema), "path"}
+    rows = summary.select([name for name in summary.column_names if name in names]).to_pylist()
+    return sum((row.pop("path"), cell_id(row)) not in own for row in rows)
 
 
 def print_troubles(result: RunResult) -> None:

@@ -32,7 +32,7 @@ Shown = tuple[str, Callable[[Any], str]]
 GAP = 2  # characters between columns
 MOST_ROWS = 30
 """Rows of a table that is printed whole without --all, if the window has as many lines."""
-WORST, LEAST_WORST = 10, 4
+WORST, LEAST_WORST = 10, 3
 """Rows of a longer table that are printed; the smaller number in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 

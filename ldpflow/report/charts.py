@@ -127,7 +127,7 @@ def entitle(chart: Any, title: str | None, where: str | None) -> Any:
         chart.title.text = title
     if where is not None:
         note = f"Rows with {where}"
-        lines = [chart.title.subtitle] if "left_out" in chart.usermeta else []
+        lines = chart.title.subtitle if "left_out" in chart.usermeta else []
         chart.title.subtitle = [*lines, *wrap(note, 50)]
         chart.title.subtitleFontSize = 11
         chart.description += f" {note}."

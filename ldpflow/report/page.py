@@ -37,7 +37,7 @@ from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.results import Results, Row, distinct, measured, present_last
-from ldpflow.results.arena import TOLERANCE, UNDECIDED, ArenaSetting, judge, settings_of, why_barred
+from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -61,10 +61,6 @@ def diagnostics(results: Results) -> list[Summary]:
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
-STATES = {UNDECIDED: "unclear"}
-"""Shorter words for states in the table of all cells."""
-
-
 def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, Any]:
     """All cells as texts. Its rows are what a page filters and counts by method."""
     best = {id(setting.best.row) for setting in choices if setting.best is not None}
@@ -81,7 +77,7 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
             *(short(row[name]) for name in settings),
             row["series"],
             measured(row, "coverage"),
-            STATES.get(judge(row), judge(row)) + (", recommended" if id(row) in best else ""),
+            judge(row) + (", recommended" if id(row) in best else ""),
             *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
             *(measured(row, name) for name in ("bias", "empirical_se")),
             measured(row, "relative_error_model_se", 100),

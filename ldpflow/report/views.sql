@@ -1,9 +1,9 @@
 -- Views of an exported study. Its tables are described in docs/tables.md. {cell} stands for the columns
 -- that name a cell in this study, whatever settings it varies.
 -- In summary, `setting` says what tells a path from the study's others, `series` the method and those of its
--- settings that differ. `level_state` says whether a method holds its level: 'holds', 'fails', or 'too few replicates to
--- say', by the rule of all that is ranked, which counts a replicate without interval as a miss; `barred` says why a
--- method is not recommended whatever it covers; `place` counts the others of its path, n, level and coordinate.
+-- settings that differ. `level_state` says whether a method holds its level: 'holds', 'fails', or 'unclear' (too few
+-- replicates to say), by the rule of all that is ranked, which counts a replicate without interval as a miss; `barred`
+-- says why a method is not recommended whatever it covers; `place` counts the others of its path, n, level and coordinate.
 
 -- Rows of replicates, each with the settings of its path.
 CREATE VIEW replicates AS

@@ -4,7 +4,7 @@ A setting is a path, n, level and coordinate. One rule serves for all:
 
 * A method holds its level if the lower end of Wilson's 95% interval for its coverage, failures counted as
   misses, is at most :data:`TOLERANCE` below the level. It fails if even the upper end is lower than that.
-  Otherwise there are too few replicates to say. Everything that ranks or praises methods asks
+  Otherwise it is unclear: there are too few replicates to say. Everything that ranks or praises methods asks
   :func:`judge`.
 * Of the methods that hold it, the one with the shortest mean length is recommended. If none does, the one
   with the highest coverage is named as the nearest.
@@ -38,8 +38,8 @@ TOLERANCE = 0.02
 MOST = 0.9
 """Share of the settings in which a method must hold its level to be recommended for all of them."""
 
-HOLDS, UNDECIDED, FAILS = "holds", "too few replicates to say", "fails"
-"""States of a method at its level."""
+HOLDS, UNDECIDED, FAILS = "holds", "unclear", "fails"
+"""States of a method at its level. Unclear: there are too few replicates to say."""
 
 Row = Mapping[str, Any]
 

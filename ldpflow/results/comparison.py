@@ -22,6 +22,7 @@ from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.settings import closest
 from ldpflow.simulators.families import setting_names
 from ldpflow.store.run_store import RunStore
+from ldpflow.study.entry import name_hint
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -96,7 +97,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         vs = {"vs": label(reference, by)}
         rows += [s | d | vs | vars(compare_cells(cell, base)) for s, d, cell in members if cell is not base]
     if not rows and baseline is not None and len(seen) > 1:
-        raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, seen))
+        names = [*seen, *(text.partition(" ")[0] for text in seen)]
+        hint = (by == "method" and name_hint("method", baseline)) or closest(baseline, names)
+        raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
     if not rows:
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
     names = list(dict.fromkeys(name for row in rows for name in row))

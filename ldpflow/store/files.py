@@ -118,7 +118,11 @@ class RunFiles:
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
-            raise InputError("out", self.root, "a directory or a name that is still free")
+            name = Path(self.base)
+            hint = f"It is a file of a study: its run is runs/{name.stem} by default." * (
+                name.suffix == ".toml"
+            )
+            raise InputError("out", self.root, "a run directory, not a file", hint)
 
     def full(self, name: str) -> str:
         """Path of a file of the run inside :attr:`filesystem`."""
@@ -339,6 +343,7 @@ class RunLock:
     def _lock_error(self, holder: dict[str, Any]) -> InputError:
         host, pid, started = (holder.get(name, "unknown") for name in ("host", "pid", "started"))
         hint = f"Host {host}, process {pid} has held it since {started}: {holder.get('command', '')}"
+        hint += "\nWait until it ends, or stop that process."
         return InputError("out", self.store.root, "a run that no other sweep is writing to", hint)
 
 

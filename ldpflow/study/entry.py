@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -226,8 +228,24 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
+    found = (name_hint(group, kind), closest(kind, registry), own) if isinstance(kind, str) else ()
+    hint = next(filter(None, found), "")
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
+
+
+def name_hint(group: str, text: str) -> str:
+    """Hint with the kind of the component that a text names in full, as "batch means" does; or ""."""
+    if (group, text.casefold()) == ("problem", "median"):
+        return "The median is 'quantile' with tau = 0.5."
+    names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
+    folded = "".join(filter(str.isalnum, text[:100])).casefold()
+    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
+    return "{} is '{}'.".format(*names[close[0]]) if close else ""
+
+
+def full_name(group: str, kind: str) -> str:
+    """Words of the name of a component's class: ``block bootstrap`` of BlockBootstrap."""
+    return re.sub(r"\B(?=[A-Z])", " ", GROUPS[group][kind].__name__).lower()
 
 
 def are_texts(values: Iterable[object]) -> bool:

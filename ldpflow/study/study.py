@@ -391,6 +391,8 @@ class Study:
             If it is not TOML, or no study.
         """
         check_type("study", text, str, "the text of a study")
+        if "\n" not in text and text.endswith(".toml"):
+            raise InputError("study", text, "the text of a study", "Study.load reads a file.")
         return cls.from_mapping(parse_toml(text, "study"))
 
     @classmethod
@@ -636,6 +638,9 @@ def load_study(source: str, is_path: bool = False) -> Study:
         if "\0" not in source and not os.path.lexists(source):
             hint = f"No such file or directory. {nearest_file(source)}".strip()
             raise InputError("study", source, "a file that can be read", hint)
+        if os.path.isdir(source):
+            hint = "It is a directory: ldpflow summary and ldpflow report show a run."
+            raise InputError("study", source, "a file in TOML", hint)
         file, text = Path(source).name, read_text(source, "study")
     else:
         close = closest(source, [*bundled, *study_files(source)])

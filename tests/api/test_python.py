@@ -99,6 +99,28 @@ def test_another_study_is_refused_before_it_is_warned_of(run):
     assert lines == []
 
 
+def test_a_run_that_takes_on_other_cells_or_another_study_is_named(tmp_path):
+    cautions_of, notes = [], []
+
+    def sweep(**changes):
+        study = small(problem=lf.Quantile(tau=0.5), methods=lf.SelfNormalization(), replicates=2, **changes)
+        cautions_of.clear(), notes.clear()
+        lf.sweep(
+            study, tmp_path / "r", executor="serial",
+            on_caution=cautions_of.append, on_engine=notes.append,
+        )  # fmt: skip
+        return [text for text in [*cautions_of, *notes] if " to " in text and "cell" in text]
+
+    ways = ": `out` gives a run of its own, `fresh` starts over"
+    assert sweep() == [] and sweep() == []
+    assert sweep(n=10) == [f"adds 2 cells (n = 10) to 4 in {tmp_path / 'r'}{ways}"] and cautions_of
+    assert sweep(n=500) == []
+    grown = sweep(n=[10, 100, 500, 1000])
+    assert grown == [f"adds 2 cells (n = 100) to 6 in {tmp_path / 'r'}"] and grown[0] in notes
+    (other,) = sweep(n=20, name="other")
+    assert other == f"other adds 2 cells (n = 20) to 8 in {tmp_path / 'r'}, the run of mine{ways}"
+
+
 def test_help_of_a_component_is_its_page():
     found = pydoc.render_doc(lf.Quantile, renderer=pydoc.plaintext)
     assert len(found.splitlines()) < 250 and "model_" not in found and "pydantic_" not in found
@@ -210,7 +232,7 @@ def test_what_a_run_offers(run, tmp_path):
     short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
-    assert len(short) < 26 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
+    assert len(short) < 27 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
         *short
     }
     state, cause = run.summary(short=True)["level_state"][0].as_py(), run.explain()["cause"][0].as_py()

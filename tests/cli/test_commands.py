@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ldpflow.__main__ import start
 from ldpflow.cli.sheets import summary_sheet
 from ldpflow.columns import short
 from ldpflow.engine.loop import Progress, RunResult
@@ -38,6 +39,12 @@ def test_list(ldpflow):
         assert said in shown.out
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
+    assert ldpflow("list", "studies").out.startswith("Bundled studies\n")
+    methods = ldpflow("list", "methods").out
+    assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
+    assert ldpflow("list", "BB").out.count(": ") == 1
+    shown = ldpflow("list", "metods")
+    assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -101,9 +108,24 @@ def test_bad_runs(ldpflow, tmp_path):
             assert shown.code == 2
             assert "Traceback" not in shown.err
             assert str(path) in shown.err
-    (tmp_path / "mine").mkdir()
-    assert f"Did you mean '{tmp_path / 'mine'}'?" in ldpflow("summary", tmp_path / "mien").err
-    assert "Did you mean" not in ldpflow("summary", tmp_path / "mine").err, "a folder without a run"
+
+
+def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "summary.parquet").write_text("x")
+    (tmp_path / "runs" / "mind").mkdir()
+    for place, hint in (
+        ("runs", "The runs in it: runs/mine."),
+        ("runs/mien", "Did you mean 'runs/mine'?"),
+        ("mine", "Did you mean 'runs/mine'?"),
+        ("runs/mine/rows", "Did you mean 'runs/mine'?"),
+    ):
+        assert ldpflow("summary", place).err.endswith(f"There is no run there. {hint}\n"), place
+    (tmp_path / "my.toml").write_text("")
+    assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
+    assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
 
 
 def test_verify(ldpflow, tmp_path):
@@ -183,6 +205,15 @@ def test_sweep(ldpflow, engine, tmp_path, monkeypatch):
     assert shown.err == ""
 
 
+def test_cells_of_other_studies_are_counted_below_the_table(ldpflow, tmp_path):
+    words = ["sweep", "--method", "SN", "--replicates", "2", "--out", tmp_path / "r", "--epsilon", "1"]
+    ldpflow(*words, "--n", "100")
+    shown = ldpflow(*words, "--n", "10")
+    assert "warning: adds 1 cell (n = 10) to 1 in" in shown.err and "--out gives a run" in shown.err
+    assert "(1 of the cells are not of this study)" in shown.out
+    assert "SN self normalization. Next: ldpflow report" in shown.out
+
+
 def test_sweep_flags(ldpflow, engine, tmp_path):
     flags = "--n 1e4 --n 1_000 --epsilon 0.5 --epsilon 2 --beta .5 --gamma .6 --c 2 --level .8"
     flags += " --B 100 --tau .3 --method BB --replicates 10 --seed 7 --engine serial --num-cpus 2"
@@ -247,6 +278,17 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert said in shown.err
     assert "Traceback" not in shown.err
     assert "study" not in engine
+
+
+def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ldpflow.cli.flags.FlagCommand.parse_args", interrupt)
+    shown = ldpflow("sweep")
+    assert (shown.code, shown.err) == (130, "ldpflow: interrupted\n")
+    monkeypatch.setattr("ldpflow.cli.main", interrupt)
+    assert start() == 130
 
 
 def test_a_process_of_its_own_ends_with_the_code():

@@ -20,6 +20,7 @@ from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
+from ldpflow.sweeps import cautions
 from tests.oracles.column_law import example_column
 from tests.studies import changed
 
@@ -312,6 +313,12 @@ def test_a_level_that_the_pilot_says_too_little_about(tmp_path):
     assert caught.value.field == "problem.tau"
 
 
+def test_steps_that_are_the_advised_ones_are_not_called_better():
+    study = Study.from_mapping(changed(problem__tau=0.9, algorithm__gamma=0.51, grid__n=[5e4]))
+    (text,) = lf.plan(study.replace(epsilon=0.5, c=0.84, theta0=30.0, level=0.9)).cautions
+    assert "better start for TR3, in the unit of the data: c = 0.84 (60 relaxation times), theta0 =" in text
+
+
 def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
@@ -322,6 +329,9 @@ def test_cautions_of_a_sweep(monkeypatch):
     assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
+    assert cautions(study.replace(tau=[0.5, 0.8, 0.9])) == [
+        "of 3 paths: not arrived in 3 (ldpflow plan says what to change)"
+    ]
     monkeypatch.setattr(rows, "MOST_PATHS", 0)
     assert arrival_cautions(study) == []
 

@@ -97,6 +97,8 @@ def test_by_one_setting_and_with_a_baseline(run, by, baseline, count, vs):
         ("level", None, "by"),  # one only
         ("epsilno", None, "by: .* Did you mean 'epsilon'"),
         ("method", "BM", "baseline"),
+        ("method", "bb", "baseline: .* Did you mean 'BB'"),
+        ("method", "block bootstrap", "baseline: .* BlockBootstrap is 'BB'"),
         ("epsilon", "x", "baseline"),
     ],
 )

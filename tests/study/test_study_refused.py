@@ -81,6 +81,26 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "kind", "said"),
+    [
+        ("method", "block bootstrap", "BlockBootstrap is 'BB'."),
+        ("method", "BatchMeans", "BatchMeans is 'BM'."),
+        ("method", "Self-Normalisation", "SelfNormalization is 'SN'."),
+        ("method", "mine", "One of your own needs its file"),
+        ("problem", "median", "The median is 'quantile' with tau = 0.5."),
+    ],
+)
+def test_a_full_name_is_answered_with_the_kind(table: str, kind: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Study.from_mapping(changed(**{table: {"kind": kind}}))
+
+
+def test_a_path_in_the_place_of_a_text_is_answered_with_load() -> None:
+    with pytest.raises(InputError, match=r"Study\.load reads a file"):
+        Study.from_toml("nope.toml")
+
+
 def test_unsuitable_algorithm_and_too_few_users() -> None:
     batch = {"kind": "minibatch_sgd", "batch_size": 5000, "noise": "batch"}
     with pytest.raises(InputError, match="randomised response has none"):

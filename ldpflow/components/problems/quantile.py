@@ -106,11 +106,11 @@ class QuantileProblem(Problem):
     Parameters
     ----------
     law : str
-        Law of Z, or the kind of a data law that a plug-in defines.
+        Law of Z, where a user's value is location + scale * Z; or the kind of a data law of a plug-in.
     location : float
-        Unit of the data.
+        Location of the data: a user's value is location + scale * Z.
     scale : float
-        Unit of the data, > 0.
+        Scale of the data, > 0: a user's value is location + scale * Z.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional

@@ -368,6 +368,8 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
     good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
     low, high = min(good) * rule.c, max(good) * rule.c
+    span = f"; anything in {low:.2g} .. {high:.2g}" if low < high else ""
+    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
     with_it, off = found[0], f"{abs(found[0].bias):.2f} SE of bias"
@@ -384,8 +386,8 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     average, use = with_it.coverage(row.level), with_length(row, with_it, cases[0], methods[0])
     less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
-        f"better steps and start for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
-        f"({with_it.relaxation_times:.0f} relaxation times; anything in {low:.2g} .. {high:.2g}), theta0 = "
+        f"better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
+        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = "
         f"{rule.theta0:.2g}{in_units}; with them use {use}; an interval around an average would cover "
         f"{average:.2f}{less} ({off})"
     )
