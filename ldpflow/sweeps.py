@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 CAUTION_LINES = 2
 """Largest number of lines about paths that do not arrive. More paths share one line."""
-
-TROUBLES = {
-    "steps too large": " steps too large at ",
-    "not arrived": " not arrived at ",
-    "values too coarse": " the values of the column lie ",
-}
-"""What the lines about paths are about, and the words by which a line is known."""
 
 
 @with_options(SweepOptions, "engine")
@@ -234,11 +228,12 @@ def cautions(study: Study) -> list[str]:
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
-    if len(found) > CAUTION_LINES:
-        counts = {what: sum(words in line for line in found) for what, words in TROUBLES.items()}
-        texts = [f"{what} in {count:,}" for what, count in counts.items() if count]
-        found = [f"of {len(study.plans()):,} paths: {', '.join(texts)} (ldpflow plan says what to change)"]
-    return [*study.left_out(), *study.warnings(), *found]
+    lines = [line for _, line in found]
+    if len(lines) > CAUTION_LINES:
+        counts = Counter(verdict for verdict, _ in found)
+        texts = ", ".join(f"{verdict} in {count:,}" for verdict, count in counts.items())
+        lines = [f"of {len(study.plans()):,} paths: {texts} (ldpflow plan says what to change)"]
+    return [*study.left_out(), *study.warnings(), *lines]
 
 
 def display(progress: bool | None, study: Study, until_precise: bool, continued: str | None) -> Any:

@@ -322,10 +322,10 @@ def test_steps_that_are_the_advised_ones_are_not_called_better():
 def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
-    (line,) = arrival_cautions(study)
+    ((_, line),) = arrival_cautions(study)
     assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 SE" in line
     assert line.count("n = ") == 1
-    (line,) = arrival_cautions(study.replace(n=[10**4, 10**5]))
+    ((_, line),) = arrival_cautions(study.replace(n=[10**4, 10**5]))
     assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []

@@ -431,8 +431,8 @@ def upwards(n: float) -> str:
     return f"{math.ceil(n / unit * (1 - 1e-12)) * unit:.1e}".replace("e+0", "e").replace("e+", "e")
 
 
-def arrival_cautions(study: Study) -> list[str]:
-    """A line for every path with intervals that does not arrive, or whose values are too coarse."""
+def arrival_cautions(study: Study) -> list[tuple[str, str]]:
+    """Verdict and line for every path with intervals that does not arrive, or whose values are too coarse."""
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
@@ -450,13 +450,15 @@ def arrival_cautions(study: Study) -> list[str]:
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
             spread = f", spread {worst.sd_ratio:.2f} SE" if worst.sd_ratio > NEAR else ""
-            lines.append(
+            line = (
                 f"{describe_simulator(simulator)}: {words} at n = {at} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} SE{spread}, "
                 f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
-        lines += coarse(PlanRow(simulator, {}, counts[-1], max(study.level)))
+            lines.append((words, line))
+        row = PlanRow(simulator, {}, counts[-1], max(study.level))
+        lines += [("values too coarse", line) for line in coarse(row)]
     return lines
 
 
