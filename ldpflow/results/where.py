@@ -115,9 +115,7 @@ def check_column(name: str, names: Sequence[str], field: str) -> None:
     if name not in names:
         hint = closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
         allowed = "a column of the table"
-        raise InputError(
-            field, name, allowed, hint or "The table as CSV (--format csv) begins with all names."
-        )
+        raise InputError(field, name, allowed, hint or "The table as CSV begins with all names.")
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
