@@ -46,6 +46,7 @@ def test_the_study_file_is_the_study_in_python():
     assert lf.Study.load(block("[0.5, 0.9]", language="toml")) == names["study"]
 
 
+@pytest.mark.thorough
 def test_a_study_becomes_a_table_and_a_figure_of_a_paper(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = "docs/from_simdesign.md"

@@ -183,6 +183,7 @@ def test_values_are_not_called_codes(ldpflow, pilot):
         assert "looks like a code" not in shown.out
 
 
+@pytest.mark.thorough
 def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
     file, design = pilot({"amount": VALUES}), tmp_path / "design.toml"

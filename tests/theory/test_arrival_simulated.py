@@ -45,6 +45,7 @@ def covered(row):
 TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
 
 
+@pytest.mark.thorough
 def test_the_trials_case_misses_by_ten_standard_errors(tmp_path):
     """Bias -7.44 +- .1 by the closure; 64 replicates of standard deviation .55 know it to .07."""
     found = simulated(tmp_path, TRIAL, 1.0, {"gamma": 0.51}, 200_000, [{"kind": "oracle"}], 64)
