@@ -163,6 +163,8 @@ class Run:
     """
 
     def __init__(self, store: RunStore, result: RunResult | None = None) -> None:
+        if isinstance(store, (str, os.PathLike)):
+            raise InputError("store", str(store), "an open store", f"open_run({str(store)!r}) opens a run.")
         self.store = store
         self.result = result
         """Result of the sweep that made or continued the run, or None for an opened run."""
@@ -531,11 +533,11 @@ class Run:
         except InputError as error:
             return html_of([*head, str(error)])
         rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
-        notes = [*sheet.below(sheet.constants), *stored_notes(self.store)]
         if len(rows) <= MOST_ROWS or sheet.rank is None:
-            return html_of(head, (columns, rows[:MOST_ROWS]), notes)
+            return html_of(head, (columns, rows[:MOST_ROWS]), [*sheet.below(), *stored_notes(self.store)])
         worst = sorted(rows, key=sheet.rank)[:WORST]
-        notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()", sheet.legend, *notes]
+        notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()"]
+        notes += [*sheet.below(sheet.legend), *stored_notes(self.store)]
         return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
 
 

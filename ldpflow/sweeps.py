@@ -217,7 +217,8 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
     which = f" ({'; '.join(new[:3])})" if new else ""
     text = f"adds {len(added):,} cell{'s' * (len(added) != 1)}{which} to {len(stored):,} in {store.root}"
     if renamed and before is not None:
-        text = f"{study.name} {text}, the run of {before.name}"
+        grown = f"{study.name} {text}, the run of {before.name}"
+        text = grown if added else f"{store.root} is the run of another study, {before.name}"
     is_slip = renamed or not stored.keys() <= wanted.keys()
     ways = ": `out` gives a run of its own, `fresh` starts over" if is_slip else ""
     return text + ways, is_slip

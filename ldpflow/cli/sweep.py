@@ -273,8 +273,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         table = run.summary()
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
-        names = "; ".join(f"{kind} {full_name('method', kind)}" for kind in kinds)
-        notes = [*sheet.notes, f"{names}. Next: ldpflow report {out}"]
+        names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
+        notes = [*sheet.notes, f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()

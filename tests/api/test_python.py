@@ -119,6 +119,8 @@ def test_a_run_that_takes_on_other_cells_or_another_study_is_named(tmp_path):
     assert grown == [f"adds 2 cells (n = 100) to 6 in {tmp_path / 'r'}"] and grown[0] in notes
     (other,) = sweep(n=20, name="other")
     assert other == f"other adds 2 cells (n = 20) to 8 in {tmp_path / 'r'}, the run of mine{ways}"
+    sweep(n=20)
+    assert f"{tmp_path / 'r'} is the run of another study, other{ways}" in cautions_of
 
 
 def test_help_of_a_component_is_its_page():
@@ -306,6 +308,9 @@ def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
 def test_pictures_and_pages(run):
     assert "vega-lite" in run.plot("coverage", x="n").to_json()
     page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
+    assert page.count("problem=quantile") == 1
+    with pytest.raises(lf.InputError, match="open_run"):
+        lf.Run(run.out)
     assert "32 cells, 40 replicates" in page and page.count("<table>") == 2
     assert page.count("<tr>") == 1 + 4 + 1 + 10 and "10 of 32 rows, the worst" in page and "holds" in page
     with pytest.raises(lf.InputError, match="Did you mean 'coverage'"):
