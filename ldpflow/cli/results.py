@@ -117,6 +117,7 @@ def summary(
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
+    from ldpflow.results.arena import with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_notes
@@ -141,7 +142,10 @@ def summary(
 
         table = best_rows(opened.store, table)
         kept = [*(f"chosen from {line}" for line in kept), f"{HOLDS_RULE} {BEST_OF_MANY}"]
-    table = select_rows(table, sort=columns_of(table.column_names, "sort", sort, SUMMARY_HEADINGS))
+    if "level_state" in str(columns):
+        table = with_state(table)
+    names = [*table.column_names, "level_state"]
+    table = select_rows(table, sort=columns_of(names, "sort", sort, SUMMARY_HEADINGS))
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)

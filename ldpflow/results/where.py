@@ -63,18 +63,18 @@ def select_rows(
 ) -> pa.Table:
     """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
 
-    A condition on a summary may also ask for ``level_state``, which a summary has only of the best rows.
+    All may name ``level_state``, which a summary has only of the best rows.
     """
-    if where is not None:
-        names, judged = table.column_names, table
-        if "level_state" in str(where):
-            from ldpflow.results.arena import with_state  # loads the interval methods
+    kept = table.column_names
+    if "level_state" in str((where, sort, columns)):
+        from ldpflow.results.arena import with_state  # loads the interval methods
 
-            judged = with_state(table)
-        found = judged.filter(condition(where, judged.schema))
+        table = with_state(table)
+    if where is not None:
+        found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:
-            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [judged]))
-        table = found.select(names)
+            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [table]))
+        table = found
     if sort:
         order = []
         for name in read_names(sort, "sort"):
@@ -82,11 +82,10 @@ def select_rows(
             order.append((name.removeprefix("-"), "descending" if name.startswith("-") else "ascending"))
         table = table.sort_by(order)
     if columns:
-        names = read_names(columns, "columns")
-        for name in names:
+        kept = read_names(columns, "columns")
+        for name in kept:
             check_column(name, table.column_names, "columns")
-        table = table.select(names)
-    return table
+    return table.select(kept)
 
 
 def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:

@@ -176,6 +176,9 @@ def test_summary_rows_and_their_conditions(run):
     assert rows.num_rows == 40 * 2 * 2 * 2 and set(rows["n"].to_pylist()) == {1000}
     assert run.rows(where="replicate < 3 and method == 'SN'").num_rows == 3 * 4 * 2
     assert run.summary(columns="coverage").column_names == ["coverage"]
+    states = run.summary(sort="level_state", columns=["method", "level_state"])["level_state"].to_pylist()
+    assert states == sorted(states) and set(states) <= {"fails", "holds", "unclear"}
+    assert "level_state" not in run.summary(sort="level_state").column_names
     short = run.summary(short=True, sort="-coverage")
     assert short.column_names[:5] == ["epsilon", "tau", "n", "method", "beta"] and short.num_columns < 17
     assert short.num_rows == summary.num_rows * 4 and "fails" in short["level_state"].to_pylist()

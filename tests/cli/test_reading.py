@@ -193,6 +193,10 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
     assert shown.out.split()[:3] == ["method", "vs", "pairs"] and "coverage" not in shown.out
     assert ldpflow("summary", run_directory, "--columns", "state").code == 2, "--best has it"
+    states = ldpflow(
+        "summary", run_directory, "--columns", "level_state", "--sort", "level_state", "--format", "csv"
+    )
+    assert states.out.split()[0] == "level_state" and states.out.split()[1:] == sorted(states.out.split()[1:])
     refusals = (
         ("columns", "pears", "pairs"),
         ("columns", "-pairs", "pairs"),
