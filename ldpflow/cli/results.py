@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -52,6 +53,12 @@ def columns_of(
     return found
 
 
+def read_headings(where: str | None, headings: Mapping[str, str]) -> str | None:
+    """A condition in which printed headings of one word stand for their columns."""
+    pattern = r"'[^']*'|\"[^\"]*\"|\w+"
+    return where and re.sub(pattern, lambda word: headings.get(word[0], word[0]), where)
+
+
 def print_table(
     table: pa.Table,
     form: Format,
@@ -60,7 +67,7 @@ def print_table(
     make_sheet: Callable[[], Sheet],
     every: bool = True,
 ) -> None:
-    """Print a sheet, or columns with its lines below them; as CSV and JSON the columns as they are."""
+    """Print a sheet, or columns after the settings that differ; as CSV and JSON the columns alone."""
     from ldpflow.cli.tables import Sheet, column_sheet
 
     names = columns_of(table.column_names, "columns", columns, headings)
@@ -69,9 +76,9 @@ def print_table(
     elif names:
         whole = make_sheet()
         chosen = column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True)))
-        absent = ", ".join(title for title, _ in whole.settings if title not in names)
-        notes = [f"The rows also differ in settings that are not shown: {absent}."] if absent else []
-        replace(chosen, constants=whole.constants, notes=[*notes, *whole.notes]).show(form)
+        absent = [(title, text) for title, text in whole.settings if title not in names]
+        notes = {"constants": whole.constants, "notes": whole.notes, "heading": whole.heading}
+        replace(chosen, settings=[*absent, *chosen.settings], **notes).show(form)
     else:
         make_sheet().show(form, every)
 
@@ -116,7 +123,7 @@ def summary(
     --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
+    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
     from ldpflow.results.arena import with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
@@ -135,14 +142,14 @@ def summary(
 
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
-    table = select_rows(table, where)
+    table = select_rows(table, read_headings(where, SUMMARY_HEADINGS))
     kept = notes_of(table, where, total)
     if best:
         from ldpflow.results.arena import best_rows
 
         table = best_rows(opened.store, table)
-        kept = [*(f"chosen from {line}" for line in kept), f"{HOLDS_RULE} {BEST_OF_MANY}"]
-    if "level_state" in str(columns):
+        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
+    if "state" in str(columns):
         table = with_state(table)
     names = [*table.column_names, "level_state"]
     table = select_rows(table, sort=columns_of(names, "sort", sort, SUMMARY_HEADINGS))
@@ -195,7 +202,7 @@ def compare(
     def make_sheet() -> Sheet:
         factor = None if by == "method" else by
         command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
-        sheet = comparison_sheet(table, command, sort is not None)
+        sheet = comparison_sheet(table, by, command, sort is not None)
         return replace(sheet, notes=notes_of(table, where, compared.num_rows))
 
     print_table(table, form, columns, COMPARISON_HEADINGS, make_sheet, every)
@@ -222,13 +229,16 @@ def explain(
     """
     from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
     from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, print_lines
+    from ldpflow.results.arena import with_state
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
     total = opened.summary()
     known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
-    table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
+    order = columns_of(known, "sort", sort, EXPLANATION_HEADINGS)
+    table = opened.explain(read_headings(where, EXPLANATION_HEADINGS), order)
+    table = with_state(table) if "state" in str(columns) else table
 
     def make_sheet() -> Sheet:
         errors = form in (Format.md, Format.latex)
@@ -242,7 +252,8 @@ def explain(
     sheet = make_sheet()
     rows = sheet.rows
     if not every and len(rows) > MOST_ROWS:
-        rows = replace(sheet, command=f"{sheet.command} --verbose").print_chosen(WORST)
+        rows, line = replace(sheet, command=f"{sheet.command} --verbose").choose(WORST)
+        print_lines([line])
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)

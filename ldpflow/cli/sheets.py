@@ -15,6 +15,7 @@ from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_tex
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.columns import summaries_of
+from ldpflow.results.comparison import TABLES
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
@@ -86,7 +87,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         return Sheet(rows, [])
     # The path's key follows from the parameters.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
-    chosen = ("level_state", "candidates") if "level_state" in names else ()
+    chosen = "candidates" in names
     settings, constants = split_settings(
         [name for name in parameters if not chosen or name != "method"], rows
     )
@@ -101,7 +102,8 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
         estimate("coverage", "coverage", "coverage_mcse"),
-        *([("state", lambda row: row["level_state"]), plain("candidates")] if chosen else []),
+        ("state", lambda row: row.get("level_state") or judge(row)),
+        *([plain("candidates")] if chosen else []),
         *([MISSES] if lost else []),
         estimate("length", "length_mean", "length_mcse"),
         estimate("bias", "bias", "bias_mcse"),
@@ -112,6 +114,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
     last = [MISSES[0], "length"] if chosen else ["length", MISSES[0]]  # the best is the shortest
+    methods = summary_methods(rows, settings)
     return Sheet(
         rows,
         list(map(setting, settings)),
@@ -119,8 +122,9 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power", *last],
         constants,
         [*failed, *cautions(rows, declared)],
-        methods=summary_methods(rows, settings),
-        legend=f"{HOLDS_RULE} length/oracle: the median.",
+        methods=methods,
+        legend="length/oracle: the median.",
+        reading=HOLDS_RULE,
         rank=None if ordered else shortfall,
         command=command,
     )
@@ -251,11 +255,14 @@ COMPARISON_HEADINGS = {
 }
 
 
-def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
-    settings, constants = split_settings(["vs", *names[: names.index("vs")]], rows)
-    settings.sort(key="vs".__eq__)
+    settings, constants = split_settings(names[: names.index("vs")], rows)
+    baselines = list(dict.fromkeys(row["vs"] for row in rows))
+    settings += ["vs"] if len(baselines) > 1 else []
+    name = "" if by in TABLES else f"{by}="
+    heading = [f"Differences from {name}{baselines[0]}, and ratios to it:"] if len(baselines) == 1 else []
     undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
@@ -287,6 +294,7 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         ],
         ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
         constants,
+        heading=heading,
         instead=instead,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
@@ -299,6 +307,7 @@ EXPLANATION_HEADINGS = {
     **{name: f"{name}_effect" for name in ("length", "variability", "bias", "shape", "dependence", "rest")},
     "failures as misses": COVERAGE,
     "main cause": "cause",
+    "state": "level_state",
 }
 TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
@@ -324,7 +333,8 @@ def explanation_sheet(
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        return text if error is None or not errors else f"{text} ± {error:.3f}"
+        shown = errors or (name == "coverage" and not misses)
+        return f"{text} ± {error:.3f}" if shown and error is not None else text
 
     def mcse_of(name: str) -> str:
         return f"{name.replace(TERM, '_effect')}_mcse"
@@ -336,10 +346,17 @@ def explanation_sheet(
         known = mean_effects(own, parts[:-1])
         return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
 
-    bounds = ""
+    reading = []
+    if any(part + TERM not in row for row in rows for part in parts):
+        reading.append("A dash: within two MCSE, and part of the rest.")
+    if misses:
+        reading.append("The sum ends at the coverage of the finished replicates.")
     if parts and not errors:
-        bounds = f" MCSEs: coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
-        bounds += " (--format md has each)."
+        most = f"coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
+        reading.append(f"MCSEs: {most} (--format md has each).")
+    # Of a coverage that is not shown no rest is needed.
+    order = ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias"]
+    order += [*(["coverage"] if misses else []), "rest", "length", MISSES[0]]
 
     return Sheet(
         rows,
@@ -349,10 +366,9 @@ def explanation_sheet(
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", "rest", MISSES[0]],
+        order,
         constants,
-        reading="A dash: within two MCSE, and part of the rest."
-        f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
+        reading=" ".join(reading),
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means of all effects.",
