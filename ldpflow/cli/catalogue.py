@@ -33,6 +33,7 @@ def catalogue(
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
+    what = "TR" if what == "TR3" else what  # as plans name TR of degree 3
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
     if what not in (None, "studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds):
         known = ["studies", *(f"{group}s" for group in TITLES), *kinds]

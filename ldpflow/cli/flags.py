@@ -112,6 +112,10 @@ Plugins = Annotated[
 ]
 
 
+IN_A_FILE = re.compile(r"In .+, line \d+\.$")
+"""Where a setting of a study file is: the message names it as the file does."""
+
+
 class FlagCommand(TyperCommand):
     """A command whose input errors name its flags, and that accepts their former names."""
 
@@ -143,12 +147,26 @@ class FlagCommand(TyperCommand):
         except MissingExtra:
             raise
         except InputError as error:
-            raise name_flags(error, ctx) from error
+            raise name_flags(absent_run(error, ctx) or error, ctx) from error
         except KeyboardInterrupt:
             # A sweep that has begun ends in order, and says so itself: this one had not.
             what = " before the first row; run it again" if self.name == "sweep" else ""
             typer.echo(f"ldpflow: interrupted{what}", err=True)
             raise typer.Exit(130) from None
+
+
+def absent_run(error: InputError, context: typer.Context) -> InputError | None:
+    """The error that there is no run, if that is why a command failed."""
+    from ldpflow.run import open_run
+
+    run = context.params.get("run")
+    if error.field not in ("run", "path") or run is None or run.endswith(".toml"):
+        return None
+    try:
+        open_run(run)
+    except InputError as absent:
+        return absent
+    return None
 
 
 def name_flags(error: InputError, context: typer.Context) -> InputError:
@@ -165,15 +183,15 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":
             given.add(name)
-    field = error.field
-    group, _, last = field.rpartition(".")
-    setting = group if last == "kind" else last
-    if field in flags:
-        field = flags[field]
-    elif field == "out" and "run" in flags:
-        field = flags["run"]
-    elif setting in given:
-        field = flags[setting]
+
+    def flag_of(field: str) -> str:
+        group, _, last = field.rpartition(".")
+        setting = group if last == "kind" else last
+        argument = "run" if field == "out" and "out" not in flags else field
+        return flags.get(argument, flags[setting] if setting in given else field)
+
+    in_a_file = IN_A_FILE.search(error.hint) is not None
+    field = error.field if in_a_file else ", ".join(map(flag_of, error.field.split(", ")))
     allowed, hint = (
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
         for text in (error.allowed, error.hint)

@@ -138,7 +138,13 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 def analysis_sheet(analysis: Analysis) -> Sheet:
     from ldpflow.cli.tables import Sheet, Shown
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import method_label, shown_columns, shown_number
+    from ldpflow.practice.transcripts.result import (
+        IN_UNITS,
+        form_of,
+        method_label,
+        shown_columns,
+        shown_number,
+    )
 
     rows = analysis.asked
     columns: list[Shown] = [("method", lambda row: method_label(row, rows))]
@@ -146,13 +152,19 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    shown = shown_columns(rows, analysis.unit)
+
+    def text(row: Any, name: str, digits: int) -> str:
+        if name in IN_UNITS and None not in (row.get(name), row["lower"], row["upper"]):
+            return f"{row[name]:{form_of(row)}}"
+        return shown_number(row, name, digits)
+
     results: list[Shown] = [
-        (title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown
+        (title.replace(" (", "\n("), partial(text, name=name, digits=digits))
+        for title, name, digits in shown_columns(rows, analysis.unit)
     ]
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
+    return Sheet(rows, columns, results, ("lack of fit", "K", "status"), names=columns_of(rows), notes=notes)
 
 
 def audit(

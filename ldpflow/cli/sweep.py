@@ -149,6 +149,9 @@ def sweep(
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
     design = {name: flags[name] for name in AXES} | {"replicates": replicates, "seed": seed}
+    for name, values in design.items():
+        if isinstance(values, list) and len({*values}) < len(values):
+            print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
     chosen = load_study(study).replace(parse_settings(settings)).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
     options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
@@ -267,6 +270,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
     from ldpflow.study.entry import full_name
+    from ldpflow.study.stored import stored_notes
 
     out = shlex.quote(run.out)
     if study.method:
@@ -274,7 +278,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
         names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        notes = [*sheet.notes, f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")]
+        last = f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")
+        notes = [*sheet.notes, *stored_notes(run.store), last]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()

@@ -66,7 +66,7 @@ SETTINGS = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
     [
         ("--column", ("--column", "spent")), ("--missing", ("--missing", "keep")),
         ("--tau", ("--tau", "0.999")), ("STUDY", ("--bounds", "0", "1")),
-        ("--half-width", ("--length", "4", "--half-width", "2")), ("--verbose", ("--verbose",)),
+        ("--half-width", ("--length", "4", "--half-width", "2")),
         ("--half-width", ("--half-width", "1e-200")),
         ("--half-width", ("--compare", "--half-width", "1e200")),
         ("--transform", ("--transform", "exp")), ("--edges", ("--edges", "1", "0")),

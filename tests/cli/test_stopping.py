@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,11 +31,15 @@ def sweeping(run, *flags):
     process = subprocess.Popen(
         [*command, "--out", str(run), "--quiet", *flags], stderr=subprocess.PIPE, text=True
     )
-    limit = time.monotonic() + 300
-    while not (run / "study.toml").exists() and time.monotonic() < limit:
+    while process.poll() is None and not handles_termination(process.pid):
         time.sleep(0.05)
-    time.sleep(1.0)
     return process
+
+
+def handles_termination(pid):
+    """Whether a process handles SIGTERM, as a sweep does while it computes."""
+    caught = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return int(caught[1], 16) >> (signal.SIGTERM - 1) & 1
 
 
 def ended(process, seconds):
@@ -70,7 +76,8 @@ def test_two_sweeps_at_once_and_the_lock_of_one_that_was_interrupted_twice(ldpfl
     assert refused.code == 2
     assert f"process {process.pid}" in refused.err and os.uname().nodename in refused.err
     process.send_signal(signal.SIGINT)
-    time.sleep(0.7)
+    while "again to stop at once" not in (line := process.stderr.readline()):
+        assert line, "the sweep has ended"
     process.send_signal(signal.SIGINT)
     code, text = ended(process, 60)
     assert (code, "stopped at once" in text) == (130, True)
