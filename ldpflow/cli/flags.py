@@ -199,6 +199,17 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
     return InputError(field, error.value, allowed, hint)
 
 
+def flag_parameter(
+    name: str, kind: Any, default: Any, text: str, metavar: str | None, panel: str | None, shown: Any = True
+) -> inspect.Parameter:
+    """Parameter of a command for a flag; a name in backquotes in its help is another flag."""
+    names = [f"--{name.replace('_', '-')}", *(["-o"] if name == "output" else [])]
+    text = re.sub(r"`(\w+)`", r"--\1", text)
+    flag: Any = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=shown)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, flag])
+
+
 def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> None:
     signature = inspect.Signature(list(parameters))
     command.__signature__ = signature

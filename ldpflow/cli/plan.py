@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Axis, Format, complete_study, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, print_lines, setting
+from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, print_lines, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
@@ -126,17 +126,12 @@ def verdict_lines(rows: Sequence[Row], wanted: str | None) -> Iterator[Row]:
         own = [row for row in rows if row["arrival"] == verdict]
         line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
         line |= {"method": count_text(row["recommended"] or "none" for row in own)}
-        yield line | {"covers": ends_of(own, "coverage_predicted"), last[0]: ends_of(own, last[1])}
+        covers, numbers = ([row[name] for row in own] for name in ("coverage_predicted", last[1]))
+        yield line | {"covers": span(covers), last[0]: span(numbers)}
 
 
 def count_text(names: Iterable[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
-
-
-def ends_of(rows: Sequence[Row], name: str) -> str:
-    values = [row[name] for row in rows if row[name] is not None]
-    ends = (round_text(end, 3) for end in (min(values), max(values))) if values else ()
-    return " .. ".join(dict.fromkeys(ends)) or "-"
 
 
 def user_lines(
@@ -397,14 +392,10 @@ WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNOR
 
 def flag_parameters() -> Iterator[Parameter]:
     for name, (panel, kind, metavar) in FLAGS.items():
-        flag, option = f"--{name.replace('_', '-')}", PLAN_OPTIONS.get(name)
-        names = [flag] if kind in (Axis, bool, Pair) else []  # one name: without a --no-{name}
-        names += [flag, "-o"] if name == "output" else []
-        text = "" if option is None else re.sub(r"`(\w+)`", r"--\1", option.metadata["help"]) + " "
-        text = (text + HELPS.get(name, "")).strip()
-        shown = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+        option = PLAN_OPTIONS.get(name)
+        text = f"{'' if option is None else option.metadata['help']} {HELPS.get(name, '')}".strip()
         default = DEFAULTS.get(name) if option is None else option.default
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+        yield flag_parameter(name, kind, default, text, metavar, panel)
 
 
 def plan(

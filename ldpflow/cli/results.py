@@ -6,12 +6,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Columns, Every, Format, Run, Sort, StudyName, TableFormat, Where
+from ldpflow.cli.flags import Columns, Every, Format, Run, Sort, StudyName, TableFormat, Where, set_parameters
+from ldpflow.cli.sweep import sweep
 from ldpflow.errors import InputError, plain_text, require_extra
 
 if TYPE_CHECKING:
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 
     from ldpflow.cli.tables import Sheet
     from ldpflow.results.published import MissingCell
-
-
-def of_study(text: str) -> Any:
-    return typer.Option(metavar="X", help=text, show_default="the study's")
 
 
 def output_option(text: str, default: str | bool = True) -> Any:
@@ -68,17 +66,16 @@ def print_table(
     every: bool = True,
 ) -> None:
     """Print a sheet, or columns after the settings that differ; as CSV and JSON the columns alone."""
-    from ldpflow.cli.tables import Sheet, column_sheet
+    from ldpflow.cli.tables import Sheet, chosen_columns
 
     names = columns_of(table.column_names, "columns", columns, headings)
     if form in (Format.csv, Format.json):
         Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
     elif names:
         whole = make_sheet()
-        chosen = column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True)))
+        shown = chosen_columns(table, dict(zip(split_names(columns) or (), names, strict=True)))
         absent = [(title, text) for title, text in whole.settings if title not in names]
-        notes = {"constants": whole.constants, "notes": whole.notes, "heading": whole.heading}
-        replace(chosen, settings=[*absent, *chosen.settings], **notes).show(form)
+        replace(whole, settings=absent, results=shown, first_to_go=(), methods=(), reading="").show(form)
     else:
         make_sheet().show(form, every)
 
@@ -203,7 +200,7 @@ def compare(
         factor = None if by == "method" else by
         command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
         sheet = comparison_sheet(table, by, command, sort is not None)
-        return replace(sheet, notes=notes_of(table, where, compared.num_rows))
+        return replace(sheet, notes=[*sheet.notes, *notes_of(table, where, compared.num_rows)])
 
     print_table(table, form, columns, COMPARISON_HEADINGS, make_sheet, every)
 
@@ -382,15 +379,6 @@ def print_bibtex(study: Mapping[str, Any]) -> None:
 
 def trace(
     study: StudyName = "paper-table1",
-    tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
-    epsilon: Annotated[str | None, of_study("Privacy budget.")] = None,
-    beta: Annotated[str | None, of_study("Block exponent of BB.")] = None,
-    level: Annotated[str | None, of_study("Nominal coverage.")] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Interval method; may be repeated.", show_default="BB, BM, SN"),
-    ] = None,
-    seed: Annotated[str | None, of_study("Seed of the study.")] = None,
     replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")] = 0,
     first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
     last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
@@ -401,8 +389,12 @@ def trace(
     parquet: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the rows of all coordinates too.")
     ] = None,
+    **flags: Any,
 ) -> None:
-    """Draw the estimate and the limits of BB, BM and SN along one path, for a range of n."""
+    """Draw the estimate and the limits along one path, for a range of n.
+
+    By default they are those of BB, BM and SN at tau 0.5. Flags of the design (*) replace the study's values.
+    """
     require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
@@ -412,12 +404,8 @@ def trace(
     from ldpflow.study import load_study
 
     suffix_of(output)
-    given = {"tau": tau, "epsilon": epsilon, "beta": beta, "level": level, "seed": seed}
-    flags: dict[str, object] = {
-        name: [value] if name != "seed" else value for name, value in given.items() if value
-    }
-    flags["method"] = method or ["BB", "BM", "SN"]
-    asked = load_study(study).replace(flags)
+    given = {"method": flags["method"] or ["BB", "BM", "SN"], "tau": flags["tau"] or ["0.5"]}
+    asked = load_study(study).replace(flags | given)
     if len(asked.level) > 1:
         raise InputError("--level", list(asked.level), "one level")
     rows = compute(asked, first, last, points, replicate)
@@ -429,6 +417,10 @@ def trace(
     save(trace_plot(rows, min(max(split, first), last), coordinate), output)
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
+
+*OWN, _ = signature(trace, eval_str=True).parameters.values()
+OF_DESIGN = ("tau", "epsilon", "beta", "level", "method", "seed")
+set_parameters(trace, [*OWN, *(signature(sweep).parameters[name] for name in OF_DESIGN)])
 
 Baseline = Annotated[
     str | None,

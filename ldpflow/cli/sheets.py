@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
 
-import numpy as np
 import pyarrow as pa
 
-from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting, span
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
@@ -163,10 +162,6 @@ def by_method(rows: Iterable[Row], settings: Sequence[str]) -> Iterator[tuple[Ro
         yield {"method": text, "cells": len(own)}, own
 
 
-def span(values: Iterable[float]) -> str:
-    return " .. ".join(f"{end:.3f}" for end in np.percentile([*values], (0, 100)))
-
-
 def middle(values: Iterable[float | None]) -> str:
     found = [value for value in values if value is not None and math.isfinite(value)]
     return round_text(median(found), 3) if found else "-"
@@ -266,15 +261,15 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
-    least = min((row["pairs"] for row in rows if row["paired"]), default=None)
-    instead = {} if least is None else {"pairs": f"The smallest comparison has {least} pairs of replicates."}
+    notes = []
+    if paired := [row["pairs"] for row in rows if row["paired"]]:
+        notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
     if some_undefined:
         most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
-        instead["undefined, vs"] = (
+        notes.append(
             f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
             "coverages, left out of the length ratio."
         )
-
     lines = []
     for line, own in by_method(rows, settings):
         clear = [math.copysign(1, row[difference]) for row in own if abs(row[difference]) > 2 * row[error]]
@@ -294,8 +289,8 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         ],
         ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
         constants,
+        notes,
         heading=heading,
-        instead=instead,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
         rank=None if ordered else (lambda row: float(row[difference])),

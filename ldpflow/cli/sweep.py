@@ -20,6 +20,7 @@ from ldpflow.cli.flags import (
     Run,
     StudyName,
     TableFormat,
+    flag_parameter,
     parse_settings,
     print_wrapped,
     set_parameters,
@@ -39,18 +40,20 @@ DESIGN, PRECISION = "The design *", "How many replicates"
 WHERE, LIMITS, SHOWN = "Where it runs", "Limits and faults", "What is shown"
 
 AXES = {
-    "n": "Users; 1e6 is fine.",
-    "epsilon": "Privacy budget.",
-    "mu": "Budget of the Gaussian mechanism (GDP).",
-    "tau": "Level of the quantile.",
-    "gamma": "Step-size exponent.",
-    "c": "Step-size constant.",
-    "method": f"Interval method: {METHODS}.",
-    "beta": "Block exponent of BB.",
-    "B": "Bootstrap replications of BB.",
-    "level": "Nominal coverage.",
+    "n": ("Users; 1e6 is fine.", DESIGN),
+    "epsilon": ("Privacy budget.", DESIGN),
+    "mu": ("Budget of the Gaussian mechanism (GDP).", DESIGN),
+    "tau": ("Level of the quantile.", DESIGN),
+    "gamma": ("Step-size exponent.", DESIGN),
+    "c": ("Step-size constant.", DESIGN),
+    "method": (f"Interval method: {METHODS}.", DESIGN),
+    "beta": ("Block exponent of BB.", DESIGN),
+    "B": ("Bootstrap replications of BB.", DESIGN),
+    "level": ("Nominal coverage.", DESIGN),
+    "seed": ("Seed of the study.", DESIGN),
+    "replicates": ("Independent paths per cell.", PRECISION),
 }
-"""Settings of a study that have a flag of their own, with its help."""
+"""Settings of a study that have a flag of their own: its help and the panel of the help."""
 
 OPTIONS = {
     "target_mcse": (PRECISION, "X"),
@@ -76,23 +79,23 @@ PLAN_LINES = 12
 
 def flag_parameters() -> Iterator[Parameter]:
     """Flags of the axes and of the options, with the help, bounds and defaults that are declared there."""
-    flag: Any = typer.Option
-    for name, text in AXES.items():
-        metavar = "ID" if name == "method" else "X"
-        shown = flag(f"--{name}", metavar=metavar, help=text, rich_help_panel=DESIGN)
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Axis, shown])
+    for name, (text, panel) in AXES.items():
+        kind = str | None if name in ("seed", "replicates") else Axis
+        yield flag_parameter(name, kind, None, text, "ID" if name == "method" else "X", panel)
     declarations = {declared.name: declared for declared in fields(SweepOptions)}
     for name, (panel, placeholder) in OPTIONS.items():
         declared = declarations[name]
-        option = declared.metadata
-        kind: Any = str if option["read"] else Engine if name == "engine" else kind_of(declared)
-        more = {} if option["shown"] is None else {"show_default": option["shown"]}
-        names = [f"--{name}"] if kind is bool else []  # without a --no-{name}
-        text = option["help"].replace("`address`", "--address")
-        shown = flag(*names, metavar=placeholder, help=text, rich_help_panel=panel, **more)
-        default = Engine.auto if kind is Engine else declared.default
-        annotation: Any = Annotated[kind if default is not None else kind | None, shown]
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        details, default = declared.metadata, declared.default
+        kind = str if details["read"] else kind_of(declared)
+        if name == "engine":
+            kind, default = Engine, Engine.auto
+        kind = kind if default is not None else kind | None
+        shown = details["shown"] or True
+        yield flag_parameter(name, kind, default, details["help"], placeholder, panel, shown)
+
+
+def shown_flag(name: str, text: str) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=SHOWN)
 
 
 def sweep(
@@ -103,12 +106,6 @@ def sweep(
         typer.Option(
             "--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2.", rich_help_panel=DESIGN
         ),
-    ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)
-    ] = None,
-    replicates: Annotated[
-        str | None, typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION)
     ] = None,
     out: Annotated[
         str | None,
@@ -128,16 +125,9 @@ def sweep(
             rich_help_panel=LIMITS,
         ),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the expected time and run nothing.", rich_help_panel=SHOWN),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)
-    ] = False,
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)
-    ] = False,
+    dry_run: Annotated[bool, shown_flag("--dry-run", "Print the expected time and run nothing.")] = False,
+    quiet: Annotated[bool, shown_flag("--quiet", "No progress, no summary.")] = False,
+    no_progress: Annotated[bool, shown_flag("--no-progress", "No progress.")] = False,
     **flags: Any,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
@@ -148,15 +138,15 @@ def sweep(
 
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
-    design = {name: flags[name] for name in AXES} | {"replicates": replicates, "seed": seed}
+    design = {name: flags[name] for name in AXES}
     for name, values in design.items():
         if isinstance(values, list) and len({*values}) < len(values):
             print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
     chosen = load_study(study).replace(parse_settings(settings)).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
     options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
-    if options.until_precise and replicates is not None:
-        raise InputError("replicates", replicates, "nothing where a target decides")
+    if options.until_precise and design["replicates"] is not None:
+        raise InputError("replicates", design["replicates"], "nothing where a target decides")
     if dry_run:
         from ldpflow.sweeps import cautions
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -61,8 +61,6 @@ class Sheet:
     """Prints all rows of a long table."""
     amounts: Sequence[str] = ()
     """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
-    instead: Mapping[str, str] = field(default_factory=dict)
-    """Lines below the table for results that a narrow window leaves out."""
     heading: Sequence[str] = ()
     """Lines above the table."""
     reading: str = ""
@@ -98,8 +96,7 @@ class Sheet:
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
         added = {*titles} & {*self.amounts} and self.amounts[-1] not in titles
         terms = "; the effects among them are part of the rest here" if added else ""
-        said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
-        return [f"(too narrow for {names}: see --format csv{terms})", *said]
+        return [f"(too narrow for {names}: see --format csv{terms})"]
 
     def below(self, legend: str = "") -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
@@ -296,17 +293,20 @@ def setting(name: str) -> Shown:
     return name, text
 
 
-def column_sheet(table: pa.Table, names: Mapping[str, str]) -> Sheet:
-    """Sheet of columns by title. A measure has its MCSE with it, if that is not a column of its own."""
-    settings: list[Shown] = []
-    results: list[Shown] = []
+def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
+    """Columns by title. A measure has its MCSE with it, if that is not a column of its own."""
+    found = []
     for title, name in names.items():
         error = f"{name.removesuffix('_mean')}_mcse"
-        if error in table.column_names and error not in names.values():
-            results.append(estimate(title, name, error))
-        else:
-            (results or settings).append((title, setting(name)[1]))
-    return Sheet(table.to_pylist(), settings, results)
+        alone = error not in table.column_names or error in names.values()
+        found.append((title, setting(name)[1]) if alone else estimate(title, name, error))
+    return found
+
+
+def span(values: Iterable[float | None]) -> str:
+    """The smallest and the largest of the values that there are."""
+    known = [value for value in values if value is not None]
+    return " .. ".join(round_text(end(known), 3) for end in (min, max)) if known else "-"
 
 
 def number(title: str, name: str, digits: int) -> Shown:
