@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ldpflow.cli.flags import flag
 from ldpflow.errors import InputError
 
 TITLES = {
@@ -67,7 +68,7 @@ def new(
         str, typer.Argument(metavar="KIND", help="problem, law, mechanism, algorithm or method.")
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its kind in study files, as in my_method.")],
-    folder: Annotated[str, typer.Option("--folder", help="Where the files go.")] = ".",
+    folder: Annotated[str, flag("Where the files go.", name="--folder")] = ".",
 ) -> None:
     """Write a small working component and its test, to start from."""
     from ldpflow.testing.writing import write_component

@@ -35,6 +35,23 @@ LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width", "--edg
 """Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
 
 
+def flag(
+    text: str,
+    metavar: str | None = None,
+    *,
+    name: str | None = None,
+    shown: str | bool = True,
+    panel: str | None = None,
+    min: int | None = None,
+) -> Any:
+    """Option of a command; ``shown``: its default in the help, whose names in backquotes are other flags."""
+    text = re.sub(r"`(\w+)`", r"--\1", text)
+    names = {None: [], "--output": ["-o", "--output"]}.get(name, [name])
+    return typer.Option(
+        *names, help=text, metavar=metavar, show_default=shown, rich_help_panel=panel, min=min
+    )
+
+
 def complete_study(incomplete: str) -> list[str]:
     from ldpflow.study import bundled_studies
 
@@ -71,17 +88,9 @@ PathKey = Annotated[
     ),
 ]
 Axis = list[str] | None
-Where = Annotated[
-    str | None,
-    typer.Option(metavar="CONDITION", help="Only rows that meet it: \"method == 'BB' and n >= 1e5\"."),
-]
-Sort = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
-]
-Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns or headings to show, with commas.")
-]
+Where = Annotated[str | None, flag("Only rows that meet it: \"method == 'BB' and n >= 1e5\".", "CONDITION")]
+Sort = Annotated[list[str] | None, flag("Sort by it; -COLUMN: largest first. May be repeated.", "COLUMN")]
+Columns = Annotated[list[str] | None, flag("Columns or headings to show, with commas.", "COLUMN")]
 
 
 class Format(StrEnum):
@@ -96,18 +105,16 @@ class Format(StrEnum):
 
 TableFormat = Annotated[
     Format,
-    typer.Option(
-        "--format", help="csv and json have full precision; latex needs booktabs, over 40 rows longtable."
-    ),
+    flag("csv and json have full precision; latex needs booktabs, over 40 rows longtable.", name="--format"),
 ]
-Every = Annotated[bool, typer.Option("--all", help="Every row, also if there are more than 30.")]
+Every = Annotated[bool, flag("Every row, also if there are more than 30.", name="--all")]
 Plugins = Annotated[
     list[str] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE",
-        help="Your own components: a .py file or a module. May be repeated.",
-        show_default=False,
+    flag(
+        "Your own components: a .py file or a module. May be repeated.",
+        "FILE",
+        shown=False,
+        name="--plugin",
     ),
 ]
 
@@ -199,15 +206,11 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
     return InputError(field, error.value, allowed, hint)
 
 
-def flag_parameter(
-    name: str, kind: Any, default: Any, text: str, metavar: str | None, panel: str | None, shown: Any = True
-) -> inspect.Parameter:
-    """Parameter of a command for a flag; a name in backquotes in its help is another flag."""
-    names = [f"--{name.replace('_', '-')}", *(["-o"] if name == "output" else [])]
-    text = re.sub(r"`(\w+)`", r"--\1", text)
-    flag: Any = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, show_default=shown)
+def flag_parameter(name: str, kind: Any, default: Any, *words: Any, **more: Any) -> inspect.Parameter:
+    """Parameter of a command, with the other arguments of :func:`flag`."""
+    option = flag(*words, name=f"--{name.replace('_', '-')}", **more)
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, flag])
+    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
 
 
 def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> None:

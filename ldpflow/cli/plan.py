@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, print_lines, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
@@ -99,15 +99,15 @@ def plan_sheet(
         notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
     if wanted is not None and methods and not brief:
         notes += dict.fromkeys(answer(row, wanted, told, response_rate) for row in rows)
-    chosen = count_text(row["recommended"] or "none" for row in rows)
+    use = count_text(row["recommended"] or "none" for row in rows)
     return Sheet(
         rows,
         list(map(setting, names or ["n"])),
         columns,
         FIRST_TO_GO if brief else (),
-        heading=[f"Method to use in {len(rows)} rows: {chosen}. By arrival of the average:"] if brief else [],
+        heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
         notes=notes,
-        methods=list(verdict_lines(rows, columns[-3][0] if methods else None)) if brief else [],
+        methods=list(verdict_lines(rows, f"n for {wanted}" if methods else None)) if brief else [],
         rank=lambda row: math.inf if row["arrival"] is None else row["coverage_predicted"] - row["level"],
         command="the same with --verbose",
     )
@@ -395,7 +395,7 @@ def flag_parameters() -> Iterator[Parameter]:
         option = PLAN_OPTIONS.get(name)
         text = f"{'' if option is None else option.metadata['help']} {HELPS.get(name, '')}".strip()
         default = DEFAULTS.get(name) if option is None else option.default
-        yield flag_parameter(name, kind, default, text, metavar, panel)
+        yield flag_parameter(name, kind, default, text, metavar, panel=panel)
 
 
 def plan(
@@ -441,29 +441,22 @@ def plan(
     numbers_alone = form in (Format.csv, Format.json)
     for text in found.cautions if numbers_alone else ():
         typer.echo(text, err=True)
+    sources = list(source_lines(found)) if own else []
     if given["compare"]:
-        sheet = protocol_sheet(found, response_rate)
-        if form is Format.table:
-            print_lines([*(source_lines(found) if own else ()), *found.advice])
-            sheet = sheet if given["verbose"] else comparison_sheet(found)
-        else:
-            sheet = replace(sheet, notes=[*found.advice, *sheet.notes])
-        sheet.show(form)
+        whole = form is not Format.table or given["verbose"]
+        sheet = protocol_sheet(found, response_rate) if whole else comparison_sheet(found)
+        replace(sheet, heading=[*sources, *found.advice]).show(form)
         write_design(found, given, units)
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
     brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
     sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
-    sources = list(source_lines(found)) if own else []
-    if form is Format.table:
-        print_lines(sources)
-        sources = []
-    notes = [*sources, *sheet.notes]
+    notes = [*sheet.notes]
     if target_mcse is not None:
         notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
     if not (given["check"] and numbers_alone):
-        replace(sheet, notes=notes).show(form, every=False)
+        replace(sheet, heading=[*sources, *sheet.heading], notes=notes).show(form, every=False)
     write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))

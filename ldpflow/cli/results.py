@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Columns, Every, Format, Run, Sort, StudyName, TableFormat, Where, set_parameters
+from ldpflow.cli.flags import (
+    Columns,
+    Every,
+    Format,
+    Run,
+    Sort,
+    StudyName,
+    TableFormat,
+    Where,
+    flag,
+    set_parameters,
+)
 from ldpflow.cli.sweep import sweep
 from ldpflow.errors import InputError, plain_text, require_extra
 
@@ -24,11 +35,11 @@ if TYPE_CHECKING:
 
 
 def output_option(text: str, default: str | bool = True) -> Any:
-    return typer.Option("-o", "--output", metavar="FILE", help=text, show_default=default)
+    return flag(text, "FILE", name="--output", shown=default)
 
 
 def factors(text: str, default: str = "by the design") -> Any:
-    return typer.Option(metavar="NAMES", help=text, show_default=default)
+    return flag(text, "NAMES", shown=default)
 
 
 def split_names(texts: list[str] | None) -> list[str] | None:
@@ -95,13 +106,11 @@ def summary(
     run: Run,
     form: TableFormat = Format.table,
     null: Annotated[
-        float | None, typer.Option(help="Null value of theta: adds power, the share of intervals without it.")
+        float | None, flag("Null value of theta: adds power, the share of intervals without it.")
     ] = None,
     best: Annotated[
         bool,
-        typer.Option(
-            "--best", help="Only the best row of every problem, mechanism, n, level and coordinate."
-        ),
+        flag("Only the best row of every problem, mechanism, n, level and coordinate.", name="--best"),
     ] = False,
     where: Where = None,
     sort: Sort = None,
@@ -167,11 +176,9 @@ BEST_OF_MANY = (
 def compare(
     run: Run,
     by: Annotated[
-        str, typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings.")
+        str, flag("What to compare: method, mechanism, algorithm, or one of their settings.")
     ] = "method",
-    baseline: Annotated[
-        str | None, typer.Option(help="Value to compare with.", show_default="the first")
-    ] = None,
+    baseline: Annotated[str | None, flag("Value to compare with.", shown="the first")] = None,
     form: TableFormat = Format.table,
     where: Where = None,
     sort: Sort = None,
@@ -212,7 +219,7 @@ def explain(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Sentences instead, with advice.")] = False,
+    verbose: Annotated[bool, flag("Sentences instead, with advice.", name="--verbose")] = False,
 ) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
@@ -225,7 +232,7 @@ def explain(
     worst cells.
     """
     from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
-    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, print_lines
+    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, lines_text
     from ldpflow.results.arena import with_state
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
@@ -247,15 +254,15 @@ def explain(
         print_table(table, form, columns, EXPLANATION_HEADINGS, make_sheet, every)
         return
     sheet = make_sheet()
-    rows = sheet.rows
+    rows, lines = sheet.rows, []
     if not every and len(rows) > MOST_ROWS:
         rows, line = replace(sheet, command=f"{sheet.command} --verbose").choose(WORST)
-        print_lines([line])
+        lines = [line]
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
-        print_lines([f"{label or 'The cell'}: {row['explanation']}"])
-    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes])
+        lines.append(f"{label or 'The cell'}: {row['explanation']}")
+    print(lines_text([*lines, f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes]), end="")
 
 
 OF_EFFECTS = (
@@ -266,7 +273,7 @@ OF_EFFECTS = (
 
 def verify(
     run: Run,
-    against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
+    against: Annotated[str, flag("Name of the published tables.")] = "dette-graw",
     form: TableFormat = Format.table,
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
@@ -321,7 +328,7 @@ def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
 def export(
     run: Run,
     output: Annotated[str, output_option("A DuckDB file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, flag("Replace an existing file.", name="--force")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
     require_extra("report", "duckdb", "altair", "vl_convert")
@@ -340,7 +347,7 @@ def cite(
         str, typer.Argument(metavar="RUN", help="Run directory, or a study file such as a design.")
     ],
     text: Annotated[
-        bool, typer.Option("--text", help="A paragraph for a methods section, in the place of BibTeX.")
+        bool, flag("A paragraph for a methods section, in the place of BibTeX.", name="--text")
     ] = False,
 ) -> None:
     """Print BibTeX of the methods that a run or a study file uses, and of ldpflow."""
@@ -379,16 +386,14 @@ def print_bibtex(study: Mapping[str, Any]) -> None:
 
 def trace(
     study: StudyName = "paper-table1",
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")] = 0,
-    first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
-    last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
-    split: Annotated[int, typer.Option(min=1, help="n where the second panel begins.")] = 200_000,
-    points: Annotated[int, typer.Option(min=2, help="Number of n, evenly spaced in log n.")] = 400,
-    coordinate: Annotated[int, typer.Option(min=0, help="Coordinate that is drawn.")] = 0,
+    replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
+    first: Annotated[int, flag("Smallest n.", min=1, name="--from")] = 10,
+    last: Annotated[int, flag("Largest n.", min=2, name="--to")] = 1_000_000,
+    split: Annotated[int, flag("n where the second panel begins.", min=1)] = 200_000,
+    points: Annotated[int, flag("Number of n, evenly spaced in log n.", min=2)] = 400,
+    coordinate: Annotated[int, flag("Coordinate that is drawn.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
-    parquet: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the rows of all coordinates too.")
-    ] = None,
+    parquet: Annotated[str | None, flag("Write the rows of all coordinates too.", "FILE")] = None,
     **flags: Any,
 ) -> None:
     """Draw the estimate and the limits along one path, for a range of n.
@@ -423,10 +428,7 @@ OF_DESIGN = ("tau", "epsilon", "beta", "level", "method", "seed")
 set_parameters(trace, [*OWN, *(signature(sweep).parameters[name] for name in OF_DESIGN)])
 
 Baseline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="METHOD", help="Method that paired figures compare with.", show_default="chosen by results"
-    ),
+    str | None, flag("Method that paired figures compare with.", "METHOD", shown="chosen by results")
 ]
 
 
@@ -435,14 +437,9 @@ def report(
     output: Annotated[str | None, output_option("The HTML file.", "RUN/report.html")] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", help="Of a running sweep: write it again as rows come, until the sweep ends."
-        ),
+        flag("Of a running sweep: write it again as rows come, until the sweep ends.", name="--follow"),
     ] = False,
-    notes: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Markdown: prose for under the report's headings."),
-    ] = None,
+    notes: Annotated[str | None, flag("Markdown: prose for under the report's headings.", "FILE")] = None,
     baseline: Baseline = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
@@ -499,14 +496,10 @@ def plot(
     rows: Annotated[list[str] | None, factors("Factors of the rows of panels, with commas: law,tau.")] = None,
     cols: Annotated[list[str] | None, factors("Factors of the columns of panels.")] = None,
     color: Annotated[list[str] | None, factors("Factors of the lines' colours.", "method")] = None,
-    width: Annotated[
-        str | None, typer.Option(metavar="X", help="Of the whole figure: 85mm, 3.3in, or pixels.")
-    ] = None,
-    height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
+    width: Annotated[str | None, flag("Of the whole figure: 85mm, 3.3in, or pixels.", "X")] = None,
+    height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
     baseline: Baseline = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="In the place of the figure's own title.")
-    ] = None,
+    title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 

@@ -20,6 +20,7 @@ from ldpflow.cli.flags import (
     Run,
     StudyName,
     TableFormat,
+    flag,
     flag_parameter,
     parse_settings,
     print_wrapped,
@@ -80,54 +81,44 @@ PLAN_LINES = 12
 def flag_parameters() -> Iterator[Parameter]:
     """Flags of the axes and of the options, with the help, bounds and defaults that are declared there."""
     for name, (text, panel) in AXES.items():
-        kind = str | None if name in ("seed", "replicates") else Axis
-        yield flag_parameter(name, kind, None, text, "ID" if name == "method" else "X", panel)
+        values = str | None if name in ("seed", "replicates") else Axis
+        yield flag_parameter(name, values, None, text, "ID" if name == "method" else "X", panel=panel)
     declarations = {declared.name: declared for declared in fields(SweepOptions)}
     for name, (panel, placeholder) in OPTIONS.items():
         declared = declarations[name]
         details, default = declared.metadata, declared.default
-        kind = str if details["read"] else kind_of(declared)
+        kind: Any = str if details["read"] else kind_of(declared)
         if name == "engine":
             kind, default = Engine, Engine.auto
         kind = kind if default is not None else kind | None
-        shown = details["shown"] or True
-        yield flag_parameter(name, kind, default, details["help"], placeholder, panel, shown)
-
-
-def shown_flag(name: str, text: str) -> Any:
-    return typer.Option(name, help=text, rich_help_panel=SHOWN)
+        more = {"shown": details["shown"] or True, "panel": panel}
+        yield flag_parameter(name, kind, default, details["help"], placeholder, **more)
 
 
 def sweep(
     study: StudyName = "quickstart",
     *,
     settings: Annotated[
-        Axis,
-        typer.Option(
-            "--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2.", rich_help_panel=DESIGN
-        ),
+        Axis, flag("Any setting: mechanism.epsilon=0.5,2.", "NAME=X", panel=DESIGN, name="--set")
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Run directory; an existing one is continued.",
-            show_default="runs/<name of the study>",
-            rich_help_panel=WHERE,
+        flag(
+            "Run directory; an existing one is continued.",
+            "RUN",
+            shown="runs/<name of the study>",
+            panel=WHERE,
         ),
     ] = None,
     max_failed: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            help="Exit with 1 if a larger share of rows failed.",
-            show_default="no limit",
-            rich_help_panel=LIMITS,
-        ),
+        flag("Exit with 1 if a larger share of rows failed.", "X", shown="no limit", panel=LIMITS),
     ] = None,
-    dry_run: Annotated[bool, shown_flag("--dry-run", "Print the expected time and run nothing.")] = False,
-    quiet: Annotated[bool, shown_flag("--quiet", "No progress, no summary.")] = False,
-    no_progress: Annotated[bool, shown_flag("--no-progress", "No progress.")] = False,
+    dry_run: Annotated[
+        bool, flag("Print the expected time and run nothing.", name="--dry-run", panel=SHOWN)
+    ] = False,
+    quiet: Annotated[bool, flag("No progress, no summary.", name="--quiet", panel=SHOWN)] = False,
+    no_progress: Annotated[bool, flag("No progress.", name="--no-progress", panel=SHOWN)] = False,
     **flags: Any,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
@@ -202,6 +193,7 @@ def print_caution(text: str) -> None:
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
+    from ldpflow.cli.tables import span
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
@@ -209,12 +201,10 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     cores = cores_of(options.engine, options.num_cpus)
     prediction = predict(plans, study.replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
-    speeds = sorted(prediction.nanoseconds)
-    span = f"{speeds[0]:.2f}" + (f" to {speeds[-1]:.2f}" if speeds[0] != speeds[-1] else "")
     typer.echo(
         f"{study.name}: {len(plans)} paths, {cells} cells, {study.replicates:,} replicates; "
         f"{prediction.steps:.3g} steps\n"
-        f"{span} ns per step and replicate on one core, measured now\n"
+        f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
         f"{duration(prediction.interval_seconds)} in intervals and trajectories\n"
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
@@ -310,11 +300,9 @@ def print_troubles(result: RunResult) -> None:
 
 def replay(
     run: Run,
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    replicate: Annotated[int, flag("Index of the replicate.", min=0)],
     path: PathKey = None,
-    last: Annotated[
-        int | None, typer.Option(min=0, help="Last replicate of several.", show_default="--replicate")
-    ] = None,
+    last: Annotated[int | None, flag("Last replicate of several.", shown="--replicate", min=0)] = None,
     form: TableFormat = Format.table,
 ) -> None:
     """Compute replicates again and compare them with the stored rows, bit by bit."""
@@ -360,13 +348,10 @@ VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
 
 def check(
     run: Run,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where --repair computes.")] = Engine.auto,
+    repair: Annotated[bool, flag("Set bad parts aside and compute them again.", name="--repair")] = False,
+    engine: Annotated[Engine, flag("Where --repair computes.")] = Engine.auto,
     recompute: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),
+        float | None, flag("Compute a random share of the replicates again, e.g. 0.01.", "SHARE")
     ] = None,
 ) -> None:
     """Check that a run is complete and unchanged, and that its summary follows from its rows.

@@ -190,10 +190,6 @@ def lines_text(lines: Iterable[str]) -> str:
     return rich_text(map(plain_text, lines), Console(soft_wrap=not limits_width(Console())))
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    print(lines_text(lines), end="")
-
-
 def sum_text(row: Any, terms: Sequence[Callable[[Any], str]]) -> str:
     """Text of the sum of signed numbers of three decimals; - stands for none."""
     known = [float(text) for term in terms if (text := term(row)) != "-"]
@@ -306,7 +302,8 @@ def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
 def span(values: Iterable[float | None]) -> str:
     """The smallest and the largest of the values that there are."""
     known = [value for value in values if value is not None]
-    return " .. ".join(round_text(end(known), 3) for end in (min, max)) if known else "-"
+    ends = (round_text(end(known), 3) for end in (min, max)) if known else ("-",)
+    return " .. ".join(dict.fromkeys(ends))
 
 
 def number(title: str, name: str, digits: int) -> Shown:
