@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpflow.__main__ import start
-from ldpflow.cli.sheets import summary_sheet
 from ldpflow.columns import short
 from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
@@ -47,32 +44,15 @@ def test_list(ldpflow):
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
 
-@pytest.mark.parametrize("columns", [80, 140])
-def test_summary_table(ldpflow, monkeypatch, run, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_summary_table(ldpflow, monkeypatch, run):
+    monkeypatch.setenv("COLUMNS", "140")
     shown = ldpflow("summary", run)
-    assert shown.code == 0
-    lines = shown.out.splitlines()
-    assert max(map(len, lines)) <= columns
-    assert "…" not in shown.out
-    for said in ("gamma=0.51", "B=500", "replicates=500", "failures=0", "privacy_notion=eps-LDP"):
+    assert shown.code == 0 and shown.out.split()[:5] == ["epsilon", "n", "method", "beta", "coverage"]
+    for said in (
+        "gamma=0.51", "B=500", "replicates=500", "failures=0", "privacy_notion=eps-LDP", "unclear",
+        "0.880 ± 0.01", "0.008512 ± 5.2e-5", "0.0106 ± -", "-0.00001 ± 0.00010",
+    ):  # fmt: skip
         assert said in shown.out
-    header = next(line for line in lines if "coverage" in line)
-    assert header.split()[:4] == ["epsilon", "n", "method", "beta"]
-    assert "0.880 ± 0.01" in shown.out
-    assert "0.008512 ± 5.2e-5" in shown.out
-    assert "0.0106 ± -" in shown.out
-    assert columns == 80 or "-0.00001 ± 0.00010" in shown.out
-
-
-def test_summary_into_a_file_is_never_cut(capsys, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    names = [f"setting_with_a_long_name_{i}" for i in range(6)]
-    rows = [{**dict.fromkeys(names, value), **cell()} for value in (1, 2)]
-    summary_sheet(pa.Table.from_pylist(rows)).show()
-    header = next(line for line in capsys.readouterr().out.splitlines() if "coverage" in line)
-    assert len(header) > 150
-    assert header.split()[:6] == names
 
 
 def test_summary_csv_and_json_are_complete(ldpflow, run):
@@ -143,8 +123,6 @@ def test_verify(ldpflow, tmp_path):
     assert "not compared: table 2, quantile_regression" in said
     code, said = verify(coverage=0.5)
     assert code == 1 and "REFUTED" in said and "agree" not in said
-    code, said = verify(epsilon=2.0)
-    assert code == 1 and "nothing to compare" in said
     code, said = verify("--against", "dette-grow")
     assert code == 2 and "'dette-graw'" in said
 
@@ -203,15 +181,6 @@ def test_sweep(ldpflow, engine, tmp_path, monkeypatch):
     assert "0.880" in shown.out
     assert shown.out.endswith("rows in runs/quickstart\n")
     assert shown.err == ""
-
-
-def test_cells_of_other_studies_are_counted_below_the_table(ldpflow, tmp_path):
-    words = ["sweep", "--method", "SN", "--replicates", "2", "--out", tmp_path / "r", "--epsilon", "1"]
-    ldpflow(*words, "--n", "100")
-    shown = ldpflow(*words, "--n", "10")
-    assert "warning: adds 1 cell (n = 10) to 1 in" in shown.err and "--out gives a run" in shown.err
-    assert "(1 of the cells are not of this study)" in shown.out
-    assert "SN self normalization. Next: ldpflow report" in shown.out
 
 
 def test_sweep_flags(ldpflow, engine, tmp_path):
@@ -293,12 +262,6 @@ def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
     assert start() == 130
 
 
-def test_a_process_of_its_own_ends_with_the_code():
-    command = [sys.executable, "-m", "ldpflow", "sweep", "--gamma", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
-
-
 ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]})
 
 
@@ -344,18 +307,11 @@ def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow):
         assert panel in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "former", "flag"),
-    [
-        (["submit", "absent", "--out", "x"], "--cpus", "--num-cpus"),
-        (["export", "absent"], "--duckdb", "--output"),
-    ],
-)
-def test_former_names_of_flags_are_taken_and_not_shown(ldpflow, words, former, flag):
-    shown = ldpflow(words[0], "--help")
-    assert flag in shown.out and former not in shown.out
-    for flags in ([former, "2"], [f"{former}=2"]):
-        refused = ldpflow(*words, *flags)
+def test_former_names_of_flags_are_taken_and_not_shown(ldpflow):
+    shown = ldpflow("submit", "--help")
+    assert "--num-cpus" in shown.out and "--cpus" not in shown.out
+    for flags in (["submit", "--out", "x", "--cpus", "2"], ["export", "--duckdb=2"]):
+        refused = ldpflow(*flags, "absent")
         assert refused.code == 2 and "'absent'" in refused.err, refused.err
 
 
@@ -368,10 +324,7 @@ def test_commands_that_show_a_run_take_plugins(ldpflow, run):
         assert "--plugin" in ldpflow(command, "--help").out
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("method", "[[method]] kind ="), ("law", "[problem] law ="), ("problem", "[problem] kind =")],
-)
+@pytest.mark.parametrize(("kind", "said"), [("method", "[[method]] kind ="), ("law", "[problem] law =")])
 def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, said):
     shown = ldpflow("new", kind, "mine", "--folder", tmp_path)
     assert shown.code == 0 and f'{said} "mine"' in shown.err

@@ -148,16 +148,12 @@ def test_the_summary_of_another_study(run, tmp_path):
     assert check_run(str(run))[0] == []
 
 
-def test_the_summary_of_an_earlier_session(run, tmp_path):
+def test_the_summary_of_an_earlier_session_and_sessions_that_are_taken_out_or_exchanged(run, tmp_path):
     shutil.copy(run / "summary.parquet", tmp_path)
     serial(run, study(**SMALL | {"replicates": 12}))
     shutil.copy(tmp_path / "summary.parquet", run)
     with pytest.raises(InputError, match="earlier session"):
         open_run(run).summary()
-
-
-def test_sessions_that_are_taken_out_or_exchanged(run):
-    serial(run, study(**SMALL | {"replicates": 12}))
     sessions = json.loads((run / "provenance.json").read_text())
     for others in (sessions[1:], sessions[::-1], [*sessions, sessions[0]], sessions[:1], []):
         (run / "provenance.json").write_text(json.dumps(others))

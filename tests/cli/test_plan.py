@@ -119,14 +119,3 @@ def test_a_study_of_several_problems(ldpflow, tmp_path):
     for word in ("linear_regression", "logistic_regression"):
         assert word in shown.out
     assert "coefficients" not in shown.out, "settings that others tell apart are left out"
-
-
-@pytest.mark.slow
-def test_check_says_whether_the_recommended_method_covers(ldpflow, trial):
-    """512 replicates each: with the default steps nothing is good, with the advised ones TR is."""
-    lost = ldpflow("plan", trial(), "--check", "--engine", "serial")
-    assert lost.code == 1 and "short" in lost.out and "good" not in lost.out.replace("no recommended", "")
-    good = ldpflow("plan", trial(23.4, 54.0), "--check", "--engine", "serial")
-    assert good.code == 0
-    line = next(line for line in good.out.splitlines() if line.split()[:1] == ["TR"])
-    assert "good" in line.split()

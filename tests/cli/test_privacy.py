@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 
@@ -48,15 +47,6 @@ def test_users_who_do_not_answer(ldpflow):
     assert "One report Against" in text and "Pure DP with epsilon = 0.25:" in text
     assert "All 4 reports of one user" in text and "Pure DP with epsilon = 1:" in text
     assert "Whether a user answers" in text and "e^2.504 = 12.23 times" in text
-
-
-def test_shuffled(ldpflow):
-    arguments = ("--shuffled", "--users", "1e6", "--format", "json")
-    page = json.loads(ldpflow("privacy", "laplace", "--epsilon", "1", *arguments).out)
-    shuffled = page["guarantees"][-1]
-    e = math.e
-    rest = 8 * math.sqrt(e * math.log(4e6)) / 1e3 + 8 * e / 1e6
-    assert shuffled["epsilon_at_delta"] == pytest.approx(math.log1p((e - 1) / (e + 1) * rest))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,8 @@ import json
 import re
 import shlex
 from decimal import Decimal
-from html import unescape
 
 import pytest
-
-from ldpflow.report.page import report_html
-from ldpflow.report.results import Results
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
@@ -62,10 +58,6 @@ def test_explain_verbose_has_sentences(ldpflow, run_directory, monkeypatch):
 
 
 def test_tables_of_a_narrow_window(ldpflow, run_directory, monkeypatch):
-    for width in (40, 120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        out = ldpflow("summary", run_directory).out
-        assert "…" not in out and "0.65" in out and "TR: degree=2" in joined(out)
     monkeypatch.setenv("COLUMNS", "60")
     lines = ldpflow("compare", run_directory).out.splitlines()
     assert max(map(len, lines)) <= 60
@@ -172,14 +164,8 @@ def test_sweep_to_a_target(ldpflow, tmp_path):
     shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
     assert shown.code == 0
     assert "replicates=300" in shown.out
-    for flags in (
-        ("--target-mcse", "0"),
-        ("--target-mcse", "0.02", "--replicates", "500"),
-        ("--min-replicates", "300"),
-        ("--target-length", "0.1", "--min-replicates", "10"),
-    ):
-        refused = ldpflow(*SWEEP, *out, *flags)
-        assert refused.code == 2 and refused.err.startswith("ldpflow: --")
+    refused = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--replicates", "500")
+    assert refused.code == 2 and refused.err.startswith("ldpflow: --replicates")
 
 
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
@@ -249,26 +235,14 @@ def test_plot_draws_the_rows_that_meet_a_condition(ldpflow, run_directory, tmp_p
         assert refused.code == 2 and "--where" in refused.err and said in refused.err
 
 
-@pytest.mark.thorough
-def test_cite_and_the_report_say_the_same(ldpflow, run_directory, tmp_path):
-    cited = ldpflow("cite", run_directory)
-    assert cited.code == 0 and cited.err == ""
-    assert "@article{chen2020," in cited.out and "@misc{ldpflow," in cited.out
-    paragraph = ldpflow("cite", run_directory, "--text").out.strip()
-    assert "The seed was" in paragraph and "64 independent replicates" in paragraph
-    page = unescape(report_html(Results.load(run_directory)))
-    assert paragraph in page and "@article{chen2020," in page
-    nothing = ldpflow("cite", tmp_path / "nothing")
-    assert nothing.code == 2 and nothing.err.count("\n") == 1
-
-
 def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
     run = ["--out", tmp_path / "run"]
 
     def last(*more):
         shown = ldpflow("sweep", *flags, *run, *more)
-        assert shown.code == 0, shown.err
+        assert shown.code == 0 and "SN self normalization. Next: ldpflow report" in shown.out, shown.err
+        assert ("--out gives a run" in shown.err) == ("--level" in more)
         line = shown.out.splitlines()[-1]
         return line.partition("; rows in ")[0]
 
