@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,6 +39,7 @@ def test_list(ldpflow):
     methods = ldpflow("list", "methods").out
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     assert ldpflow("list", "BB").out.count(": ") == 1
+    assert ldpflow("list", "TR3").out == ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
@@ -141,15 +141,6 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
         store.write_summary(table.set_column(at, name, column))
         shown = ldpflow("verify", run)
         assert shown.code == 1 and "summary.parquet is not that of the rows" in shown.out, name
-    # A setting in the rows themselves, saved again with whole checksums.
-    (part,) = store.replicates.scan(damaged="refuse")
-    file = run / part.name
-    rows = store.replicates.read(damaged="refuse")
-    at = rows.column_names.index("level")
-    forged = rows.set_column(at, "level", pa.array([0.8] * rows.num_rows, rows["level"].type))
-    pq.write_table(forged.replace_schema_metadata(pq.read_schema(file).metadata), file)
-    shown = ldpflow("verify", run)
-    assert shown.code == 2 and part.name in shown.err
 
 
 @pytest.fixture
@@ -251,6 +242,17 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert "study" not in engine
 
 
+def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path):
+    file, out = tmp_path / "s.toml", ("--quiet", "--out", tmp_path / "r")
+    words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--method", "SN", "--replicates", "2"]
+    assert "--method SN SN: a value that is given twice counts once" in ldpflow(*words, *out).err
+    refused = ldpflow(*words, *out, "--gamma", ".7", "--c", "2")
+    assert refused.code == 2 and "\nldpflow: --c, --gamma: '2.0; 0.7' is not" in refused.err
+    file.write_text((tmp_path / "r" / "study.toml").read_text().replace("replicates = 2", "replicates = '2'"))
+    for flags in ((), ("--replicates", "3")):
+        assert ldpflow("sweep", file, *flags, *out).err.startswith("ldpflow: replicates: '2' is not allowed")
+
+
 def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -313,15 +315,6 @@ def test_former_names_of_flags_are_taken_and_not_shown(ldpflow):
     for flags in (["submit", "--out", "x", "--cpus", "2"], ["export", "--duckdb=2"]):
         refused = ldpflow(*flags, "absent")
         assert refused.code == 2 and "'absent'" in refused.err, refused.err
-
-
-def test_commands_that_show_a_run_take_plugins(ldpflow, run):
-    plugin = Path(__file__).parents[1] / "api" / "plugin_method.py"
-    assert ldpflow("summary", run, "--plugin", plugin).code == 0
-    refused = ldpflow("summary", run, "--plugin", "absent.py")
-    assert refused.code == 2 and "absent.py" in refused.err
-    for command in ("report", "plot", "explain", "compare", "export"):
-        assert "--plugin" in ldpflow(command, "--help").out
 
 
 @pytest.mark.parametrize(("kind", "said"), [("method", "[[method]] kind ="), ("law", "[problem] law =")])

@@ -148,13 +148,9 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow, tmp_path):
 )  # fmt: skip
 def test_times_and_sizes(read, text, value):
     assert read(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0"])
-def test_no_times_and_sizes(text):
-    for read in (read_seconds, read_bytes):
+    for wrong in ("", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0"):
         with pytest.raises(InputError):
-            read(text)
+            read(wrong)
 
 
 def test_limits_pass_once_and_for_all():

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import mean_effects, summary_sheet, trajectory_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -104,28 +104,13 @@ def test_what_one_kind_alone_has_is_no_constant(capsys):
     assert "shape" not in shared and "level=0.9" in shared
 
 
-def test_a_setting_of_some_rows_alone_is_a_column(capsys):
+def test_a_setting_of_some_rows_alone_is_a_column_and_a_list_that_varies_no_constant(capsys):
+    """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
     rows = [with_setting(cell(n=n), jitter=0.5 if n == 10 else None) for n in (10, 20)]
     lines = shown(rows, capsys)
     assert "jitter" in next(line for line in lines if "coverage" in line).split()
-
-
-def test_a_list_that_varies_is_no_constant(capsys):
-    """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
     rows = [with_setting(cell(), dimension=d, coefficients=str([1.0] * d)) for d in (10, 20)]
     assert not any("[1.0" in line for line in shown(rows, capsys))
-
-
-def test_statistics_of_trajectories_go_before_settings_are_cut(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "45")
-    rows = [
-        {"path": f"p{tau}", "law": "exponential", "tau": tau, "n": 10**6, "step": 10**6, "stat": stat,
-         "mean": 0.123456, "mcse": 0.00123}
-        for tau in (0.25, 0.75) for stat in ("last_sq", "avg_sq", "loss")
-    ]  # fmt: skip
-    trajectory_sheet(pa.Table.from_pylist(rows)).show()
-    out = capsys.readouterr().out
-    assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
 
 
 def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
