@@ -1,7 +1,5 @@
 """Regression on the transcript against the literal formulas, on paths recorded at every step."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -14,7 +12,7 @@ from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
-from tests.oracles import batch_means, transcript_covariance
+from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle
 
 SEED = 3
@@ -242,21 +240,6 @@ def test_vector_form_is_the_literal_formula(variance, degree):
 
 
 @pytest.mark.thorough
-def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
-    """A linear gradient: the t statistics of the halves are N(0, 1), but for |t| + 1/sqrt(K).
-
-    128 replicates of 3 coordinates: the share with |t| > 2.576 is above .06 with probability 1e-6 if it is
-    .015, and their standard deviation is above 1.2 with probability 1e-6 if it is 1.
-    """
-    path = OnePass(lf.Quadratic(), lf.Laplace(epsilon=4.0), lf.LdpSgd())
-    cell = Cell(10**5, lf.TranscriptRegression(degree=1, burn_in="0.01n", variance="residual"), 0.9)
-    rows = simulate(Batch(path, SEED, 0, 128, (cell,))).rows
-    t = rows["lack_of_fit"].to_numpy()
-    assert np.mean(np.abs(t) > 2.576) < 0.06
-    assert 0.8 < np.std(t) < 1.2
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize("method", [lf.TranscriptRegression(), lf.TranscriptRegressionBatchMeans()], ids=repr)
 def test_too_few_steps_are_undefined(method, n):
@@ -305,7 +288,7 @@ def test_covariance_of_a_scalar_is_the_literal_formula(name, degree, variance):
         assert set(method.marked_times(N, path.algorithm, 1)) <= set(range(1, N + 1))
         result = method.intervals(record, N, [0.9])
         for r in range(6):
-            v, K = transcript_covariance.scalar(*arguments(record, r), degree, burn_in, S, factor)
+            v, K = oracle.scalar_covariance(*arguments(record, r), degree, burn_in, S, factor)
             half = stats.norm.ppf(0.95) * np.sqrt(v / N)
             mean = record.iterates[:, 0, r].mean()
             np.testing.assert_allclose(result.upper[0, 0, r] - mean, half, **tolerance)
@@ -325,7 +308,7 @@ def test_covariance_of_a_vector_is_the_literal_formula(variance):
     np.testing.assert_array_equal(lf.JointRegion(variance=variance).covariance(record, N)[0], matrix)
     plain = lf.TranscriptCovariance(variance=variance, small_run=False).intervals(record, N, [0.9])
     for r in range(5):
-        V, K = transcript_covariance.vector(*arguments(record, r), "n^0.4", S)
+        V, K = oracle.vector_covariance(*arguments(record, r), "n^0.4", S)
         np.testing.assert_allclose(matrix[:, :, r], V, rtol=1e-7, atol=1e-7 * np.abs(V).max())
         np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-7)
         factor = np.array([oracle.small_run(k) for k in K])
@@ -347,7 +330,7 @@ def test_a_short_run_or_a_falling_slope_has_no_covariance():
     slow = record_of(OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(), lf.LdpSgd(c=0.01)), 40)
     undefined = np.isnan(lf.TranscriptCovariance(degree=1).intervals(slow, 40, [0.9]).lower[0, 0])
     S = known_covariance(slow.source)[0, 0]
-    literal = [transcript_covariance.scalar(*arguments(slow, r), 1, "n^0.4", S, True)[0] for r in range(6)]
+    literal = [oracle.scalar_covariance(*arguments(slow, r), 1, "n^0.4", S, True)[0] for r in range(6)]
     assert undefined.any() and (undefined == np.isnan(literal)).all()
 
 

@@ -4,8 +4,6 @@ Slow and literal: steps t = 1..T, record order[t], node sums by their definition
 (tree, start, end). Nothing here knows of streaming, rings or recursions.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
