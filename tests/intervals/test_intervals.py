@@ -1,7 +1,5 @@
 """Interval methods around the average or a suffix of it, against their literal formulas on whole paths."""
 
-from __future__ import annotations
-
 from math import inf, nan
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Counts: the exact law, the rejection method's inequalities, and addresses."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Streams: the generators bit by bit, and who gets which numbers."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
