@@ -1,7 +1,5 @@
 """The fault matrix: files, disk and clock; Ray; an object store behind a proxy that misbehaves."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
