@@ -184,25 +184,6 @@ def test_degrees_and_separate_fits_that_a_problem_admits():
     assert of_one.unsuitable(SCALARS["rr"]) is None and of_one.unsuitable(PLANE) is None
 
 
-@pytest.mark.thorough
-def test_separate_fits_cover_where_a_line_does_not():
-    """Two quantiles of the exponential law with c = 4: measured .33 and .48 against .90 and .85.
-
-    256 replicates: a share above .6 from .48, or below .75 from .85, has probability 1e-4.
-    """
-    path = OnePass(lf.Quantiles(taus=(0.5, 0.9), law="exponential"), lf.Cells(epsilon=1.0), lf.LdpSgd(c=4.0))
-    shared = {"burn_in": "0.01n", "variance": "residual"}
-    cells = (
-        Cell(10**5, lf.TranscriptRegression(degree=1, **shared), 0.9),
-        Cell(10**5, lf.TranscriptRegression(separate=True, **shared), 0.9),
-    )
-    rows = simulate(Batch(path, SEED, 0, 256, cells)).rows.to_pylist()
-    for separate, holds in ((None, lambda share: share < 0.6), (True, lambda share: share > 0.75)):
-        for j in (0, 1):
-            one = [row["covered"] for row in rows if row["separate"] is separate and row["coordinate"] == j]
-            assert len(one) == 256 and holds(np.mean(one))
-
-
 def test_batch_means_around_the_root():
     path = SCALARS["rr"]
     record = record_of(path)
