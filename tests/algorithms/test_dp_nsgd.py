@@ -48,6 +48,16 @@ def run(problem, algorithm, n, seed, replicates, start=None, **changes):
     )
 
 
+def follows(record, lane, w, mhat, m=None):
+    """Estimates, momenta and iterates of a lane are the literal ones."""
+    close = {"rtol": 1e-10, "atol": 1e-10}
+    np.testing.assert_allclose(record.iterates[:, :, lane], w[:-1], **close)
+    np.testing.assert_allclose(record.last[:, lane], w[-1], **close)
+    np.testing.assert_allclose(record.estimates[:, :, lane], mhat, **close)
+    if m is not None:
+        np.testing.assert_allclose(record.momenta[:, :, lane], m, **close)
+
+
 def silent(tree, y, z):
     return np.zeros(2)
 
@@ -192,9 +202,7 @@ def test_dp_nsgd_is_the_literal_algorithm(problem, noise):
             w.append(momentum.step(w[-1], m, 0.05))
     else:
         w, _, mhat = momentum.dp_nsgd(gradient, start, visits, 0.3, 0.05, zeta)
-    assert np.allclose(record.iterates[:, :, 2], w[:-1], rtol=0, atol=1e-10)
-    assert np.allclose(record.estimates[:, :, 2], mhat, rtol=1e-10, atol=1e-10)
-    assert np.allclose(record.last[:, 2], w[-1], rtol=0, atol=1e-10)
+    follows(record, 2, w, mhat)
     tau = int(record.chosen_times[2])
     assert np.allclose(record.chosen[:, 2], w[tau - 1], rtol=0, atol=1e-10)
 
@@ -263,9 +271,7 @@ def test_reduced_is_the_literal_algorithm(n, epochs, order):
 
     zeta = zeta_of(seed, "key", replicate, 2, scale, {"G": 2, "D": 3, "r": 4})
     w, m, mhat = momentum.reduced(problem_gradient(problem), np.zeros(2), visits, n, 0.25, 0.3, 0.03, zeta)
-    assert np.allclose(record.estimates[:, :, 1], mhat, rtol=1e-10, atol=1e-10)
-    assert np.allclose(record.momenta[:, :, 1], m, rtol=1e-10, atol=1e-10)
-    assert np.allclose(record.last[:, 1], w[-1], rtol=0, atol=1e-10)
+    follows(record, 1, w, mhat, m)
 
 
 def test_the_order_of_batches_of_two_is_that_of_their_means():
@@ -284,8 +290,8 @@ def test_the_order_of_batches_of_two_is_that_of_their_means():
     def of_pair(w, pair):
         return (one(w, pair[0]) + one(w, pair[1])) / 2
 
-    _, _, mhat = momentum.reduced(of_pair, np.zeros(2), visits, 4, 0.25, 0.3, 0.03, silent)
-    assert np.allclose(record.estimates[:, :, 0], mhat, rtol=0, atol=1e-12)
+    w, _, mhat = momentum.reduced(of_pair, np.zeros(2), visits, 4, 0.25, 0.3, 0.03, silent)
+    follows(record, 0, w, mhat)
 
 
 @pytest.mark.parametrize("order", ["fixed", "reshuffle"])
