@@ -80,11 +80,7 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
     work()
     replicate_seconds = cpu_seconds(work) / units * n[-1]
     replicates = int(effort.ray_seconds * cores / replicate_seconds) // 64 * 64 + 64
-    with (
-        tempfile.TemporaryDirectory() as stamps,
-        tempfile.TemporaryDirectory() as out,
-        worker_path(),
-    ):
+    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
         before = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
         after = before
 

@@ -55,10 +55,7 @@ def sweep_seconds(cores: int) -> tuple[float, float]:
         command = [sys.executable, *words.split(), "--replicates", "64", "--num-cpus", str(cores)]
         started = time.time()
         subprocess.run(command, check=True, capture_output=True, text=True)
-        return (
-            min(read_stamps(stamps, "batch")) - started,
-            min(read_stamps(stamps, "kernel")) - started,
-        )
+        return (min(read_stamps(stamps, "batch")) - started, min(read_stamps(stamps, "kernel")) - started)
 
 
 def start_row(effort: Effort) -> list[Measurement]:
