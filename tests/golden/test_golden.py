@@ -57,10 +57,13 @@ def test_every_golden_case_is_still_run():
         assert STORED[group]["cases"].keys() == studies.keys()
 
 
+SLOW_KEYS = ("momentum-n", "momentum-epsilon")
+
+
 @pytest.mark.parametrize(
     "name",
-    # The privacy of momentum-n takes 8 s to compute, and momentum-d has the same columns.
-    [pytest.param(n, marks=pytest.mark.thorough) if n == "momentum-n" else n for n in STORED["keys"]],
+    # The privacy of these takes seconds to compute, and momentum-d has the same columns.
+    [pytest.param(n, marks=pytest.mark.thorough) if n in SLOW_KEYS else n for n in STORED["keys"]],
 )
 def test_keys_of_a_bundled_study(name):
     assert key_results(BUNDLED[name]) == STORED["keys"][name]
