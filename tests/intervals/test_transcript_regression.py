@@ -135,14 +135,14 @@ SEVERAL = OnePass(lf.Quantiles(taus=(0.2, 0.5, 0.9)), lf.Cells(epsilon=2.0), lf.
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("degree", [2, 3])
-def test_separate_fits_are_those_of_the_coordinates(degree):
-    method = lf.TranscriptRegression(degree=degree, separate=True)
+@pytest.mark.parametrize(("degree", "variance"), [(2, "known"), (3, "known"), (2, "residual")])
+def test_separate_fits_are_those_of_the_coordinates(degree, variance):
+    method = lf.TranscriptRegression(degree=degree, variance=variance, separate=True)
     every = range(1, N + 1)
     sums = ("transcript_cubic", "transcript_quartic", "transcript_linear")
     record = run_path(SEVERAL, SEED, range(4), every, every, sums)
     found = method.intervals(record, N, [0.9])
-    S = known_covariance(SEVERAL)
+    S = np.diag(known_covariance(SEVERAL)) if variance == "known" else [None] * 3
     first = method.first(N)
     steps = np.arange(1.0, N + 1) ** -0.51
     gradients = sums_to_terms(record.running_sums["transcript_linear"][1])
@@ -150,7 +150,7 @@ def test_separate_fits_are_those_of_the_coordinates(degree):
     for j, factor in enumerate((2.0, 1.0, 3.0)):
         for r in range(4):
             before = np.concatenate([[0.0], record.iterates[:-1, j, r]])[first:]
-            terms = before, gradients[first:, j, r], factor * steps[first:], degree, 0.9, S[j][j]
+            terms = before, gradients[first:, j, r], factor * steps[first:], degree, 0.9, S[j]
             compared += compare(found, 0, j, r, oracle.interval(*terms), 0.9)
     assert compared >= 8
     means = lf.TranscriptRegressionBatchMeans(degree=degree, separate=True)
@@ -210,14 +210,13 @@ def test_vector_form_is_the_literal_formula(variance, degree):
     S = known_covariance(PLANE) if variance == "known" else None
     for r in range(6):
         before, A, eta = (part[2000:] for part in transcript_of(record, r))
-        root, se, K = oracle.vector(before, A, eta, degree, S)
+        root, se, K, used = oracle.vector(before, A, eta, degree, S)
         np.testing.assert_allclose(result.estimate[:, r], root, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(result.diagnosis["relaxation_times"][:, r], K, rtol=1e-6)
         ok = K > 0
         np.testing.assert_allclose(result.upper[0, ok, r], (root + z * se)[ok], rtol=1e-6)
-        if variance == "known":
-            t = oracle.halves_test(before, A, method.middle(20_000) - 2000, degree, root, S)
-            np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
+        t = oracle.halves_test(before, A, method.middle(20_000) - 2000, degree, root, used)
+        np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
 
 
 @pytest.mark.thorough

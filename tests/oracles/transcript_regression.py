@@ -110,7 +110,7 @@ def derivative(b, at, degree):
 
 
 def vector(before, A, eta, degree, S):
-    """Root of the fit of a vector, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
+    """Root of the fit of a vector, standard errors (with K/(K - 4)) and K, all of shape (d,), and S."""
     N, d = before.shape
     centre, scale = before.mean(axis=0), before.std(axis=0)
     V = powers((before - centre) / scale, degree)
@@ -123,7 +123,7 @@ def vector(before, A, eta, degree, S):
     covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
     K = eta.sum() / np.diag(inverse)
     factor = np.array([small_run(k) for k in K])
-    return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K
+    return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K, S
 
 
 def halves_test(before, A, middle, degree, root, S):
