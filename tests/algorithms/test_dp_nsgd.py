@@ -163,11 +163,7 @@ def lane_records(records, problem, lane):
     return list(zip(rows, records.targets[place : place + n], strict=True))
 
 
-PROBLEMS = [
-    lf.NonconvexLogistic(d=3, penalty=0.5),
-    lf.SigmoidLoss(d=6, bound=2.0),
-    lf.RobustRegression(d=4),
-]
+PROBLEMS = [lf.NonconvexLogistic(d=3, penalty=0.5), lf.SigmoidLoss(d=6, bound=2.0), lf.RobustRegression(d=4)]
 
 
 LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROBLEMS[0], "none")]

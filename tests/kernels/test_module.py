@@ -73,12 +73,7 @@ def test_every_function_is_written_once_with_its_origin():
     text = module_of(fill, **PARTS)[1]
     functions = [line for line in text.splitlines() if line.startswith("def ")]
     # `square` is a local variable of `fill`, so the function gets another name.
-    assert functions == [
-        "def square_2(x):",
-        "def shifted(x):",
-        "def shifted_2(x):",
-        "def fill(values, out):",
-    ]
+    assert functions == ["def square_2(x):", "def shifted(x):", "def shifted_2(x):", "def fill(values, out):"]
     assert f"# fill of {__name__}\n@numba.njit(" in text
     assert "return square_2(x) + 3" in text
     assert f"from {__name__} import TABLE  # " in text

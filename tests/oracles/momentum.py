@@ -51,8 +51,7 @@ def reduced(gradient, w1, records, n, alpha, gamma, eta, zeta):
 
     def window(tree, a, b):
         return sum(
-            ((1 - alpha) ** (b - z) * (value(tree, y, z) + zeta(tree, y, z)) for y, z in cover(a, b)),
-            zero,
+            ((1 - alpha) ** (b - z) * (value(tree, y, z) + zeta(tree, y, z)) for y, z in cover(a, b)), zero
         )
 
     for t in range(1, len(records) + 1):
