@@ -58,6 +58,8 @@ def sensitivity(problem):
         return 1.0  # two values of -tau + 1{x <= theta}, one apart
     if isinstance(problem, lf.LogisticRegression):
         return 2.0 * problem.clip * np.sqrt(problem.dimension)
+    if isinstance(problem, lf.Quadratic):
+        return 2.0 * problem.bound * problem.dimension
     return mechanisms.quantile_regression_sensitivity(problem.tau, len(problem.coefficients), problem.bound)
 
 
@@ -169,6 +171,7 @@ PATHS = {
     "quadratic": (
         lf.Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)), GAUSSIAN, lf.LdpSgd(gamma=0.6, c=0.5)
     ),
+    "quadratic-laplace": (lf.Quadratic(), LAPLACE, SGD),
     "minibatch-gaussian": (lf.LinearRegression(), MU2, lf.MinibatchSgd(batch_size=4, noise="batch")),
     "minibatch-none": (QUANTILE, NONE, lf.MinibatchSgd(batch_size=7)),
     "minibatch-local": (QUANTILE, LAPLACE, lf.MinibatchSgd(batch_size=7)),
