@@ -306,11 +306,13 @@ class RunMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.present)
     @rule(study=STUDIES)
-    def change_seed(self, study: dict[str, Any]) -> None:
-        """Another seed is refused."""
-        counts["change seed"] += 1
-        with pytest.raises(InputError, match="seed"):
-            sweep(self.address, study | {"seed": 12}, "serial")
+    def change_study(self, study: dict[str, Any]) -> None:
+        """Another seed, or other problems alone, are refused."""
+        counts["change study"] += 1
+        problem = {"kind": "quantile", "tau": [0.25]}
+        for field, other in (("seed", {"seed": 12}), ("problem.tau", {"problem": problem})):
+            with pytest.raises(InputError, match=field):
+                sweep(self.address, study | other, "serial")
         self.look()
 
     @invariant()
