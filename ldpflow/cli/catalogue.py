@@ -36,8 +36,8 @@ def catalogue(
     load_plugins()
     what = "TR" if what == "TR3" else what  # as plans name TR of degree 3
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
-    if what not in (None, "studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds):
-        known = ["studies", *(f"{group}s" for group in TITLES), *kinds]
+    known = ["studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds]
+    if what not in (None, *known):
         raise InputError("what", what, "studies, a group or a kind", nearest(what, known))
     for group, title in TITLES.items():
         whole = what in (None, group, f"{group}s")

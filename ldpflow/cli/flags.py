@@ -171,8 +171,8 @@ def absent_run(error: InputError, context: typer.Context) -> InputError | None:
         return None
     try:
         open_run(run)
-    except InputError as absent:
-        return absent
+    except LdpflowError as absent:
+        return absent if isinstance(absent, InputError) else None
     return None
 
 

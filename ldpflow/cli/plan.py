@@ -108,7 +108,7 @@ def plan_sheet(
         heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
         notes=notes,
         methods=list(verdict_lines(rows, f"n for {wanted}" if methods else None)) if brief else [],
-        rank=lambda row: math.inf if row["arrival"] is None else row["coverage_predicted"] - row["level"],
+        rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
         command="the same with --verbose",
     )
 

@@ -62,10 +62,11 @@ def columns_of(
     return found
 
 
-def read_headings(where: str | None, headings: Mapping[str, str]) -> str | None:
-    """A condition in which printed headings of one word stand for their columns."""
+def read_headings(where: str | None, columns: Sequence[str], headings: Mapping[str, str]) -> str | None:
+    """A condition in which printed headings of one word, if they are no columns, stand for their columns."""
+    named = {heading: name for heading, name in headings.items() if heading not in columns}
     pattern = r"'[^']*'|\"[^\"]*\"|\w+"
-    return where and re.sub(pattern, lambda word: headings.get(word[0], word[0]), where)
+    return where and re.sub(pattern, lambda word: named.get(word[0], word[0]), where)
 
 
 def print_table(
@@ -86,7 +87,8 @@ def print_table(
         whole = make_sheet()
         shown = chosen_columns(table, dict(zip(split_names(columns) or (), names, strict=True)))
         absent = [(title, text) for title, text in whole.settings if title not in names]
-        replace(whole, settings=absent, results=shown, first_to_go=(), methods=(), reading="").show(form)
+        plain = {"first_to_go": (), "methods": (), "reading": ""}
+        replace(whole, rows=table.to_pylist(), settings=absent, results=shown, **plain).show(form)
     else:
         make_sheet().show(form, every)
 
@@ -130,7 +132,7 @@ def summary(
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
-    from ldpflow.results.arena import with_state
+    from ldpflow.results.arena import best_rows, with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_notes
@@ -148,11 +150,9 @@ def summary(
 
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
-    table = select_rows(table, read_headings(where, SUMMARY_HEADINGS))
+    table = select_rows(table, read_headings(where, table.column_names, SUMMARY_HEADINGS))
     kept = notes_of(table, where, total)
     if best:
-        from ldpflow.results.arena import best_rows
-
         table = best_rows(opened.store, table)
         kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
     if "state" in str(columns):
@@ -241,7 +241,7 @@ def explain(
     total = opened.summary()
     known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
     order = columns_of(known, "sort", sort, EXPLANATION_HEADINGS)
-    table = opened.explain(read_headings(where, EXPLANATION_HEADINGS), order)
+    table = opened.explain(read_headings(where, total.column_names, EXPLANATION_HEADINGS), order)
     table = with_state(table) if "state" in str(columns) else table
 
     def make_sheet() -> Sheet:

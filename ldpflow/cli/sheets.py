@@ -113,7 +113,6 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
     last = [MISSES[0], "length"] if chosen else ["length", MISSES[0]]  # the best is the shortest
-    methods = summary_methods(rows, settings)
     return Sheet(
         rows,
         list(map(setting, settings)),
@@ -121,7 +120,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power", *last],
         constants,
         [*failed, *cautions(rows, declared)],
-        methods=methods,
+        methods=summary_methods(rows, settings),
         legend="length/oracle: the median.",
         reading=HOLDS_RULE,
         rank=None if ordered else shortfall,

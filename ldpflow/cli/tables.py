@@ -301,7 +301,7 @@ def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
 
 def span(values: Iterable[float | None]) -> str:
     """The smallest and the largest of the values that there are."""
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and not math.isnan(value)]
     ends = (round_text(end(known), 3) for end in (min, max)) if known else ("-",)
     return " .. ".join(dict.fromkeys(ends))
 

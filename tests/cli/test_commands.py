@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ldpflow.__main__ import start
 from ldpflow.columns import short
@@ -280,26 +278,6 @@ def test_a_replay_that_differs(ldpflow, monkeypatch, tmp_path, stored):
     monkeypatch.setattr("ldpflow.engine.replay.replay", lambda *arguments: (ROWS, stored))
     shown = ldpflow("replay", tmp_path, "--path", "p0123456789abcdef", "--replicate", "3")
     assert shown.code == 1 and "DIFFERENT" in shown.out
-
-
-WORDS = st.one_of(
-    st.text(max_size=6),
-    st.sampled_from(["sweep", "summary", "verify", "list", "replay", "quickstart", "--help"]),
-    st.sampled_from(["--n", "--epsilon", "--B", "--method", "--path", "--replicate", "--seed"]),
-    st.sampled_from(["1e6", "0.5", "BB", "-1", "nan", "--", "--out", "--format", "csv", "\0"]),
-)
-
-
-@settings(
-    max_examples=10,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.lists(WORDS, max_size=6))
-def test_no_words_make_a_traceback(ldpflow, engine, monkeypatch, tmp_path, words):
-    monkeypatch.chdir(tmp_path)
-    assert ldpflow(*words).code in (0, 1, 2)
 
 
 def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow):

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpflow.engine.loop import limits, memory_in_use
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
 from ldpflow.store.part import encode
@@ -151,12 +150,3 @@ def test_times_and_sizes(read, text, value):
     for wrong in ("", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0"):
         with pytest.raises(InputError):
             read(wrong)
-
-
-def test_limits_pass_once_and_for_all():
-    now = 0.0
-    passed = limits(10, None, lambda: now)
-    assert passed() is None
-    now = 10.0
-    assert "time limit" in str(passed())
-    assert memory_in_use() > 10 * 2**20
