@@ -226,10 +226,10 @@ def count_column(title: str, name: str, remark: str) -> Shown:
     return title, text
 
 
-def replicate_lines(levels: Iterable[float], target_mcse: float) -> Iterator[str]:
+def replicate_lines(rows: Iterable[Row], target_mcse: float) -> Iterator[str]:
     from ldpflow.engine.precision import Precision, stopped_coverage
 
-    for nominal in levels:
+    for nominal in sorted({row["level"] for row in rows}):
         fixed = -(-nominal * (1 - nominal) // target_mcse**2)
         mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
         yield (
@@ -452,11 +452,10 @@ def plan(
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
     brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
     sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
-    notes = [*sheet.notes]
     if target_mcse is not None:
-        notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
+        sheet = replace(sheet, notes=[*sheet.notes, *replicate_lines(found.rows, target_mcse)])
     if not (given["check"] and numbers_alone):
-        replace(sheet, heading=[*sources, *sheet.heading], notes=notes).show(form, every=False)
+        replace(sheet, heading=[*sources, *sheet.heading]).show(form, every=False)
     write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))

@@ -87,8 +87,8 @@ def print_table(
         whole = make_sheet()
         shown = chosen_columns(table, dict(zip(split_names(columns) or (), names, strict=True)))
         absent = [(title, text) for title, text in whole.settings if title not in names]
-        plain = {"first_to_go": (), "methods": (), "reading": ""}
-        replace(whole, rows=table.to_pylist(), settings=absent, results=shown, **plain).show(form)
+        chosen = Sheet(table.to_pylist(), absent, shown, constants=whole.constants, notes=whole.notes)
+        replace(chosen, heading=whole.heading).show(form)
     else:
         make_sheet().show(form, every)
 
