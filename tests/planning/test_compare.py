@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import ldpflow as lf
 from ldpflow.cli import main
@@ -24,16 +25,20 @@ from ldpflow.practice.planning.compare import (
     compare_designs,
     find_budget,
     first_of,
+    level_state,
     make_forecasts,
     predict_row,
     steps_of,
 )
 from ldpflow.practice.planning.forecasts import (
+    DECIDING,
     CellsForecast,
     OneShotForecast,
+    RoundsForecast,
     SgdForecast,
     Target,
 )
+from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import repeated_bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
@@ -448,3 +453,19 @@ def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_cautio
                 wrong.append((tau, epsilon, n, row["protocol"], again, row["half_width"]))
     assert checked == 16 * 7
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "probability"), [(SgdForecast, 0.075), (RoundsForecast, 0.061), (OneShotForecast, 0.042)]
+)
+def test_probability_that_a_design_at_the_edge_passes(kind, probability):
+    """A design that covers level - .03 exactly: the binomial law of its hits, batch by batch."""
+    among, passed = np.ones(1), 0.0
+    for batch in range(1, DECIDING + 1):
+        among = np.convolve(among, binom.pmf(np.arange(1001), 1000, 0.87))
+        if batch >= kind.batches:
+            n = 1000 * batch
+            states = np.array([level_state(0.9, hits / n, n) for hits in range(n + 1)])
+            passed += among[states == HOLDS].sum()
+            among[states != UNDECIDED] = 0.0
+    assert passed == pytest.approx(probability, abs=5e-4)

@@ -429,6 +429,7 @@ def test_bounds(tmp_path):
     assert all(row["half_width_low"] <= row["half_width"] for row in plan.rows if row["half_width_low"])
     assert {row["worst_law"] for row in plan.rows} <= set(Guess(0, 100).laws())
     assert any("worst law" in text and "lognormal from the upper bound" in text for text in plan.advice)
+    assert any("under the law with its longest intervals: " in text for text in plan.advice)
     (file,) = plan.write_design(tmp_path / "design.toml", protocol="haar")
     assert tomllib.loads(file.read_text())["protocol"]["range"] == [0.0, 100.0]
 
@@ -440,13 +441,13 @@ def test_the_row_of_the_worst_law():
     )  # fmt: skip
     two = one | {"half_width": 3.0, "coverage": 0.8, "coverage_mcse": 0.2, "state": FAILS, "cautions": "y"}
     three = one | {"range_end": 0.6, "n_needed": None, "epsilon_needed": 2.0, "state": UNDECIDED}
-    three |= {"interval_needed": None, "liars_shift": 4.0}
+    three |= {"interval_needed": None, "liars_shift": 4.0, "cautions": "z"}
     found = worst_row({"normal": one, "two": two, "three": three})
     assert (found["half_width_low"], found["half_width"], found["worst_law"]) == (2.0, 3.0, "two")
     assert (found["coverage"], found["coverage_mcse"], found["state"]) == (0.8, 0.2, FAILS)
     assert (found["n_needed"], found["epsilon_needed"], found["range_end"]) == (None, 2.0, 0.6)
     assert (found["interval_needed"], found["liars_shift"]) == (None, 4.0)
-    assert found["cautions"] == "x; two: y; not shown to hold its level: two, three"
+    assert found["cautions"] == "x; two: y; three: z; not shown to hold its level: two, three"
     none = worst_row({"normal": one, "four": two | {"half_width": None, "state": None, "coverage": None}})
     assert (none["half_width"], none["half_width_low"], none["state"], none["coverage"]) == (None,) * 4
     assert worst_row({"normal": one, "end": one | {"half_width": 0.0}})["worst_law"] == "normal"

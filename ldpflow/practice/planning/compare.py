@@ -232,9 +232,12 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
     of_any = ("range_end", "undefined", "n_needed", "epsilon_needed", "liars_shift")
     states = [row["state"] for row in rows]
     lost = [name for name, row in by_law.items() if row["state"] != HOLDS]
-    texts = [by_law["normal"]["cautions"]]
-    if worst_law != "normal" and (text := by_law[worst_law]["cautions"]):
-        texts.append(f"{worst_law}: {text}")
+    of_laws: dict[str, list[str]] = {by_law["normal"]["cautions"]: []}
+    for name, row in by_law.items():
+        of_laws.setdefault(row["cautions"], []).append(name)
+    texts = [
+        text if "normal" in laws else f"{', '.join(laws)}: {text}" for text, laws in of_laws.items() if text
+    ]
     if lost:
         texts.append(f"not shown to hold its level: {', '.join(lost)}")
     return by_law[worst_law] | {
@@ -244,7 +247,7 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
         **{name: least[name] for name in ("coverage", "coverage_mcse")},
         **{name: largest(name) for name in of_any},
         "interval_needed": max(rows, key=lambda row: row["n_needed"] or math.inf)["interval_needed"],
-        "cautions": "; ".join(filter(None, texts)),
+        "cautions": "; ".join(texts),
     }
 
 
@@ -272,6 +275,8 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
         text = f"none is shown to hold level {level:g} {RULE} with most intervals inside the range"
         return [f"{head}: no design is recommended, since {text}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
+    if first["wanted"] is None and "worst_law" in first:
+        measure += ", under the law with its longest intervals"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
     why = f"It alone holds level {level:g} {RULE}, with a"
     if others:
