@@ -25,6 +25,7 @@ from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES
+from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
 from ldpflow.options import MOST_USERS, PlanOptions
@@ -371,11 +372,12 @@ def make_forecasts(
             allowed = f"two numbers for which the scale {one.source.transform} is defined"
             raise InputError("range", list(ends), allowed) from None
         if one is target:
-            yield RoundsForecast(target, (low, high))
+            yield RoundsForecast(target, Rounds(range=(low, high), rounds=ROUNDS))
         for kind in PROTOCOLS.values():
             if issubclass(kind, OneShot):
-                template = kind.model_validate({"range": (low, high), "scale_guess": guess})
-                yield OneShotForecast(one, template, name)
+                yield OneShotForecast(
+                    one, kind.model_validate({"range": (low, high), "scale_guess": guess}), name
+                )
 
 
 def predict_row(

@@ -41,7 +41,6 @@ from ldpflow.components.protocols.collections import (
     run_rounds,
     variance_at,
 )
-from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.numerics import constants
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, address_digests
@@ -273,15 +272,6 @@ class Forecast(ABC):
             return math.inf
         return max(abs(t.quantile(level) - t.quantile(t.tau)) for level in levels)
 
-    def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
-        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
-        t = self.target
-        tail = min(t.tau, 1.0 - t.tau)
-        found = [] if ends[0] < t.law.quantile(t.tau) < ends[1] else ["outside range"]
-        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * n / 6.0:
-            found.append("n too small")
-        return found
-
 
 class SgdForecast(Forecast):
     """LDP-SGD with randomised response, and the interval that a plan recommends for its path."""
@@ -492,31 +482,47 @@ class CellsForecast(SgdForecast):
         return super().obstacle(n, epsilon)
 
 
-class RoundsForecast(Forecast):
+class CountsForecast(Forecast):
+    """A protocol without a path; ``template`` has its settings but for the budget and the users' answers."""
+
+    def __init__(self, target: Target, template: Any, scale: str = "") -> None:
+        super().__init__(target)
+        self.template = template
+        self.name = f"{template.kind}_{scale}" if scale else template.kind
+        self.of_pilot = ("edges",) if scale == "mass" else ()
+
+    def protocol(self, epsilon: float, **settings: Any) -> Any:
+        t = self.target
+        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
+        return self.template.model_copy(update={"epsilon": float(epsilon), **answering, **settings})
+
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        return {"protocol": self.template.model_copy(update={"epsilon": float(epsilon)})}
+
+    def rounds(self, n: int) -> int:
+        return int(self.template.interaction_rounds())
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
+        t = self.target
+        low, high = self.template.ends
+        tail = min(t.tau, 1.0 - t.tau)
+        found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
+        asked = n // t.quantiles if self.splits_users else n
+        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * asked / 6.0:
+            found.append("n too small")
+        return found
+
+
+class RoundsForecast(CountsForecast):
     """Rounds of thresholds. The formula is that of the bound, which simulation corrects."""
 
-    name = "rounds"
     default = "fieller"
     splits_users = True
     batches = 2
 
-    def __init__(self, target: Target, ends: tuple[float, float]) -> None:
-        super().__init__(target)
-        self.ends = ends
-
-    def rounds(self, n: int) -> int:
-        return ROUNDS
-
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
-        return 16 * sum(self.protocol(epsilon).thresholds()) * self.target.quantiles
-
-    def protocol(self, epsilon: float) -> Rounds:
-        t = self.target
-        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
-        return Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS, **answering)  # type: ignore[arg-type]
-
-    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        return {"protocol": Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS)}
+        return 16 * sum(self.template.thresholds()) * self.target.quantiles
 
     def variance(self, n: int, epsilon: float) -> float:
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
@@ -528,20 +534,11 @@ class RoundsForecast(Forecast):
         run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
         return take_limits(t, run.intervals([t.z]))
 
-    def cautions(self, n: int, epsilon: float) -> list[str]:
-        return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
 
-
-class OneShotForecast(Forecast):
+class OneShotForecast(CountsForecast):
     """A protocol of one round, with bins chosen by rule for every n and epsilon."""
 
     serves_all = True
-
-    def __init__(self, target: Target, template: OneShot, scale: str = "") -> None:
-        super().__init__(target)
-        self.template = template
-        self.name = f"{template.kind}_{scale}" if scale else template.kind
-        self.of_pilot = ("edges",) if scale == "mass" else ()
 
     @cached_property
     def problem(self) -> QuantileProblem:
@@ -551,31 +548,22 @@ class OneShotForecast(Forecast):
             return found
         return found.model_copy(update={"ties": "keep", "law_table": drawn.text()})
 
-    def protocol(self, epsilon: float, **settings: Any) -> OneShot:
-        answer = self.target.answering
-        update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
-        update |= {"answer_below": answer, "answer_above": answer}
-        return self.template.model_copy(update=update)
-
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
-
-    def rounds(self, n: int) -> int:
-        return 1
 
     def width(self, n: int, epsilon: float) -> float:
         low, high = self.template.ends
         return (high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
-        return self.protocol(epsilon).bits(n)
+        return float(self.protocol(epsilon).bits(n))
 
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of every question
-        return 16 * self.protocol(epsilon).questions(self.bins(n, epsilon))
+        return 16 * int(self.template.questions(self.bins(n, epsilon)))
 
     def bins(self, n: int, epsilon: float) -> int:
-        return self.protocol(epsilon).bins(n)
+        return int(self.protocol(epsilon).bins(n))
 
     def variance(self, n: int, epsilon: float) -> float:
         t, protocol = self.target, self.protocol(epsilon)
@@ -599,7 +587,7 @@ class OneShotForecast(Forecast):
         return max(abs(median(t.liars, push) - median(0.0, push)) for push in ("down", "up"))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        found = self.count_cautions(self.template.ends, n, epsilon)
+        found = super().cautions(n, epsilon)
         edges = self.template.edges(self.bins(n, epsilon))
         drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
         bias = self.target.slope * abs(drawn - self.target.law.quantile(self.target.tau))
