@@ -7,7 +7,6 @@ the number of the first faulty record.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import re
@@ -40,6 +39,8 @@ FIELDS = ("problem.file", "problem.column")
 SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
 NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
+
+SERIAL = pyarrow.csv.ReadOptions(use_threads=False)  # with threads an error of Arrow does not name the row
 
 CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
@@ -102,7 +103,7 @@ class UserTable:
                 schema = pq.read_schema(self.file)
             else:
                 self.check_encoding()
-                with pyarrow.csv.open_csv(self.file) as reader:
+                with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
                     schema = reader.schema
         except (pa.ArrowException, OSError) as error:
             raise self.format_error(error) from None
@@ -130,7 +131,7 @@ class UserTable:
         if self.parquet:
             batches = pq.ParquetFile(self.file).iter_batches(batch_size=SAMPLE)
             return next(batches, pa.RecordBatch.from_pylist([]))
-        with pyarrow.csv.open_csv(self.file) as reader:
+        with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
             return reader.read_next_batch()
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -146,7 +147,7 @@ class UserTable:
             }
             options = pyarrow.csv.ConvertOptions(include_columns=names, column_types=types)
             parse = pyarrow.csv.ParseOptions(ignore_empty_lines=len(self.schema.names) > 1)
-            with pyarrow.csv.open_csv(self.file, parse_options=parse, convert_options=options) as reader:
+            with pyarrow.csv.open_csv(self.file, SERIAL, parse, options) as reader:
                 yield from reader
 
     def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
@@ -178,20 +179,10 @@ class UserTable:
         """Arrow's message about the file, without the values that it quotes."""
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
-        if re.search(r"Expected \d+ columns, got \d+", line):
-            hint = self.describe_ragged_line() or hint
+        if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line):
+            row, columns, found = map(int, ragged.groups())
+            hint = f"Row {row:,}, with the header as the first, has {found} columns, the header {columns}."
         return InputError(self.field, self.file, "a Parquet or CSV file", hint)
-
-    def describe_ragged_line(self) -> str:
-        """Describe the first record with more or fewer fields than the header, or return ""."""
-        with open(str(self.file), encoding="utf-8-sig", newline="") as source:
-            lines = csv.reader(source)
-            try:
-                columns = len(next(lines))
-                ragged = next(len(fields) for fields in lines if len(fields) not in (0, columns))
-            except (csv.Error, StopIteration):
-                return ""
-            return f"Line {lines.line_num:,} has {ragged} columns, the header {columns}."
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:

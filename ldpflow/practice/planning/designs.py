@@ -26,39 +26,28 @@ EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds 
 
 PUBLIC = ("kind", "tau", "taus", "jitter", "transform", "edges")  # settings of a problem, for clients
 
-Tables = Mapping[str, Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
 class Design:
-    """Tables of a study file for one collection, whose settings are lists, and the users who answer.
+    """Components of one collection by table of a study file, and the users who answer.
 
     ``reports``: of each user in all collections together. ``of_pilot``: settings that are functions of a
-    pilot, if the law is a pilot's.
+    pilot, if the law is a pilot's. ``taus``: levels for which it serves, if not the problem's own.
     """
 
-    tables: Tables = field(repr=False)  # with the values of a pilot
+    parts: Mapping[str, Settings] = field(repr=False)  # with the values of a pilot
     n: int
     level: float
     reports: int = 1
     of_pilot: tuple[str, ...] = ()
+    taus: Sequence[float] = ()
 
-    @classmethod
-    def of(
-        cls,
-        parts: Mapping[str, Settings],
-        n: int,
-        level: float,
-        *,
-        reports: int = 1,
-        of_pilot: tuple[str, ...] = (),
-        taus: Sequence[float] = (),
-    ) -> Design:
-        """Design from components by table; ``taus``: levels for which it serves, if not the problem's own."""
-        tables = {name: table_of(part) for name, part in parts.items()}
-        if taus:
-            tables["problem"]["tau"] = list(taus)
-        return cls(tables, n, level, reports, of_pilot)
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        tables = {name: table_of(part) for name, part in self.parts.items()}
+        if self.taus:
+            tables["problem"]["tau"] = list(self.taus)
+        return tables
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
@@ -73,7 +62,7 @@ class Design:
 
     def text(self, public: bool, unit: str | None) -> str:
         """Study file; ``public``: without facts of the pilot but c and theta0."""
-        tables = {name: dict(table) for name, table in self.tables.items()}
+        tables = self.tables
         problem = tables["problem"]
         if public:
             tables["problem"] = {name: problem[name] for name in PUBLIC if name in problem} | {"law": UNKNOWN}

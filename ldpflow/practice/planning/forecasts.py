@@ -254,8 +254,7 @@ class Forecast(ABC):
             return None
         parts = {"problem": self.problem, **self.parts(n, epsilon), "method": self.method(name)}
         taus = t.together if self.serves_all else ()
-        facts: dict[str, Any] = {"reports": self.messages(), "of_pilot": self.of_pilot, "taus": taus}
-        return Design.of(parts, self.users(n), t.level, **facts)
+        return Design(parts, self.users(n), t.level, self.messages(), self.of_pilot, taus)
 
     @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:

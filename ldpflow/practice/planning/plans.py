@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.columns import distinguishing_columns, round_text, short
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -233,18 +234,18 @@ class Plan:
             raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
-        found: dict[str, Design] = {}
+        found: dict[str, str] = {}  # level by text
         for row in rows:
             design = row["design"]
-            if design is None or "method" not in design.tables:
+            if design is None or "method" not in design.parts:
                 hint = f"{row['cautions']}." if "cautions" in row else ""
                 raise InputError("output", str(file), "a design with a recommended interval", hint)
-            if design not in found.values():
-                found[repr(row.get("tau"))] = design
-        path = Path(file)
-        files = [path] if len(found) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in found]
-        texts = [design.text(public, unit) for design in found.values()]
-        write_files(dict(zip(files, texts, strict=True)), force)
+            found.setdefault(design.text(public, unit), repr(row.get("tau")))
+        path, levels = Path(file), list(found.values())
+        if len(set(levels)) < len(levels):
+            raise InputError("output", str(file), "nothing but with one design of each quantile")
+        files = [path] if len(levels) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in levels]
+        write_files(dict(zip(files, found, strict=True)), force)
         return files
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
@@ -398,18 +399,17 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
     of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
-    return Design.of(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
+    return Design(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
-    return Study.from_mapping(
-        {
-            "name": "plan",
-            "seed": 1,
-            "replicates": CHECK_REPLICATES,
-            **parts,
-            "grid": {"n": [row.n], "level": [row.level]},
-            "method": [{"kind": "oracle"}],
-        }
+    oracle = INTERVAL_METHODS["oracle"]()
+    return Study(
+        **path.parts(),
+        methods=oracle,
+        n=row.n,
+        level=row.level,
+        replicates=CHECK_REPLICATES,
+        name="plan",
+        seed=1,
     )
