@@ -51,11 +51,7 @@ class Design:
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
-        found: dict[str, Any] = {"level": self.level}
-        for table, settings in self.tables.items():
-            found[table] = {name: single_value(value) for name, value in settings.items()}
-        # A scale is never left out silently: theta is on it.
-        found["problem"] = {name: value for name, value in found["problem"].items() if name in PUBLIC}
+        found = analysis_settings(self.parts) | {"level": self.level}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
         return found
@@ -87,6 +83,16 @@ class Design:
         if facts:
             settings["collection"] = facts
         return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
+
+
+def analysis_settings(parts: Mapping[str, Settings]) -> dict[str, Any]:
+    """Settings of ``analyse`` for reports of these components, by table."""
+    found = {
+        table: {name: single_value(value) for name, value in table_of(part).items()}
+        for table, part in parts.items()
+    }
+    # A scale is never left out silently: theta is on it.
+    return found | {"problem": {name: value for name, value in found["problem"].items() if name in PUBLIC}}
 
 
 def single_value(value: Any) -> Any:
