@@ -211,26 +211,6 @@ def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
     assert (f"up to 1 ({shift:.2f} SE)" in " ".join(row["cautions"])) == (shift > 0.25)
 
 
-@pytest.mark.thorough
-def test_several_quantiles(medians):
-    names = ("sgd", "rounds", "cells", "haar")
-    found = {}
-    for tau in (0.25, 0.5):
-        target = Target(NORMAL, tau, 0.9, together=(0.25, 0.5, 0.75))
-        for forecast in make_forecasts(target, RANGE):
-            if forecast.name in names:
-                found[forecast.name, tau] = predict_row(forecast, 10**5, 1.0, 50, 1)
-    for tau, factor in ((0.25, 1.874), (0.5, 2.365)):
-        assert found["cells", tau]["efficiency_formula"] == pytest.approx(1 / factor, rel=1e-3)
-        assert found["sgd", tau]["efficiency_formula"] == pytest.approx(1 / 3, rel=1e-3)
-        assert found["cells", tau]["bits"] == 2.0
-    assert found["haar", 0.5]["efficiency_formula"] == medians["haar"]["efficiency_formula"]
-    users = {name: found[name, 0.5]["users"] for name in names}
-    assert users == {"sgd": 33_333, "rounds": 33_333, "cells": 100_000, "haar": 100_000}
-    assert found["cells", 0.5]["interval"] == "TR" and found["cells", 0.5]["coverage"] > 0.7
-    assert "cells" not in medians
-
-
 def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
     """With 1 it reaches what is wanted, whatever is recommended with 12."""
     monkeypatch.setattr(SgdForecast, "expected_half_width", lambda self, n, e: 1 / e if e < 2 else math.inf)
@@ -427,32 +407,6 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "--range" in capsys.readouterr().err
     assert main(["plan", str(file), "--liars", "0.1"]) == 2
     assert "--compare" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("law", ["normal", "exponential", "lognormal"])
-def test_predictions_hold_in_every_cell_of_the_reference_table_or_carry_a_caution(law):
-    """tau .5 and .9, eps .5 to 4, n = 1e4 and 1e5, 2,000 other replicates: half widths within 5%.
-
-    At a jump of a histogram's median other replicates may be half a bin apart; where a caution says that
-    intervals end at the range, or are undefined, nothing is promised.
-    """
-    made, ends = TABLE_LAWS[law]
-    cautions = ("range_end", "n too small", "undefined")
-    wrong, checked = [], 0
-    for tau, epsilon, n in itertools.product((0.5, 0.9), (0.5, 1.0, 2.0, 4.0), (10**4, 10**5)):
-        target = Target(made, tau, 0.9, together=(tau,))
-        for forecast in list(make_forecasts(target, ends))[1:]:
-            row = predict_row(forecast, n, epsilon, 2000, 1)
-            again = forecast.simulate(n, epsilon, 2000, 99).half_width()
-            checked += 1
-            if any(word in " ".join(row["cautions"]) for word in cautions):
-                continue
-            jump = 0.0 if row["bins"] is None else 0.5 * (ends[1] - ends[0]) / row["bins"]
-            if abs(again - row["half_width"]) > max(0.05 * row["half_width"], jump * (1 + 1e-9)):
-                wrong.append((tau, epsilon, n, row["protocol"], again, row["half_width"]))
-    assert checked == 16 * 7
-    assert wrong == []
 
 
 @pytest.mark.parametrize(

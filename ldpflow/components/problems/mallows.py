@@ -239,10 +239,7 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
 
         return r**2 * integral(at, quarter)
 
-    return (
-        radial_mean(d, lambda r: ring(r, False), kinks),
-        radial_mean(d, lambda r: ring(r, True), kinks),
-    )
+    return (radial_mean(d, lambda r: ring(r, False), kinks), radial_mean(d, lambda r: ring(r, True), kinks))
 
 
 def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:

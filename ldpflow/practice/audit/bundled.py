@@ -98,11 +98,7 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
 
 
 def audit_mechanism(
-    mechanism: Mechanism,
-    problem: Problem,
-    samples: int = 500_000,
-    confidence: float = 0.999,
-    seed: int = 1,
+    mechanism: Mechanism, problem: Problem, samples: int = 500_000, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
     """Audit the claim of a local mechanism on gradients of a problem, whose sensitivities it relies on."""
     reason = mechanism.unsuitable(problem)

@@ -448,26 +448,28 @@ def simulate_precisely(
     for batch in range(1, max(forecast.batches, DECIDING)):
         if found is None:
             break
-        precise = batch >= forecast.batches or found.rmse_error(t.truth) <= PRECISE
+        squares = found.squares(t.truth)
+        error = squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares)))  # of the RMSE, relative
+        precise = batch >= forecast.batches or error <= PRECISE
         state = level_state(t.level, found.coverage(t.truth), len(found.estimate))
         if precise and (state != UNDECIDED or batch >= DECIDING):
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
         assert further is not None
-        found = found.joined(further)
+        found = Simulated(*map(np.concatenate, zip(found, further, strict=True)))
     return found
 
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
-    half_width, coverage = found.half_width(), found.coverage(t.truth)
+    half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": bound / found.rmse(t.truth) ** 2,
+        "efficiency": bound / float(squares.mean()),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
-        "median_error": float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound),
+        "median_error": float(np.median(np.sqrt(squares))) / math.sqrt(bound),
         "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound))),
         "state": level_state(row["level"], coverage, len(found.estimate)),
     }
@@ -580,8 +582,10 @@ def reaches(
     share = 0.0
     for count in (-(-replicates // 5), replicates):
         found = forecast.simulate(n, epsilon, count, seed)
-        share = 0.0 if found is None else found.share_within(half_width)
-        if found is None or abs(share - least) > 2.0 / math.sqrt(count):
+        if found is None:
+            return False
+        share = float(np.mean(found.upper - found.lower <= 2.0 * half_width * (1 + 1e-9)))
+        if abs(share - least) > 2.0 / math.sqrt(count):
             break
     return share >= least
 

@@ -11,9 +11,9 @@ import math
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,8 +144,7 @@ class Target:
         return repeated_bit_variance(self.tau, epsilon, self.answers)
 
 
-@dataclass(frozen=True)
-class Simulated:
+class Simulated(NamedTuple):
     """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
 
     estimate: Floats
@@ -153,27 +152,13 @@ class Simulated:
     upper: Floats
     range_end: NDArray[np.bool_]
 
-    @property
-    def defined(self) -> Floats:
-        return self.estimate[np.isfinite(self.estimate)]
-
-    def rmse(self, truth: float) -> float:
-        return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
-
-    def rmse_error(self, truth: float) -> float:
-        squares = (self.defined - truth) ** 2
-        return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
+    def squares(self, truth: float) -> Floats:
+        """Squared errors of the estimates that are defined."""
+        return np.asarray((self.estimate[np.isfinite(self.estimate)] - truth) ** 2)
 
     def coverage(self, truth: float) -> float:
         """Share of the intervals that hold the truth; an undefined one is a miss."""
         return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
-
-    def joined(self, other: Simulated) -> Simulated:
-        names = [part.name for part in fields(self)]
-        return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
-
-    def share_within(self, half_width: float) -> float:
-        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
 
     def half_width(self) -> float:
         """Median of half the lengths; an undefined interval is infinitely long."""
