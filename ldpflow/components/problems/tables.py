@@ -125,15 +125,6 @@ class UserTable:
             hint = "It is in another encoding: save it as UTF-8."
             raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
 
-    def sample(self) -> Any:
-        if self.table is not None:
-            return self.table.slice(0, SAMPLE)
-        if self.parquet:
-            batches = pq.ParquetFile(self.file).iter_batches(batch_size=SAMPLE)
-            return next(batches, pa.RecordBatch.from_pylist([]))
-        with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
-            return reader.read_next_batch()
-
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
         if self.table is not None:
@@ -290,7 +281,7 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
         if len(numeric) != 1:
             hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
             raise InputError(field, None, "the name of a column", hint)
-        check_texts(numeric[0], table.sample(), field)
+        check_texts(numeric[0], table, field)
         return numeric[0]
     if column not in kinds:
         raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
@@ -299,17 +290,17 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
     return column
 
 
-def check_texts(name: str, sample: Any, field: str) -> None:
+def check_texts(name: str, table: UserTable, field: str) -> None:
     """Refuse to choose a column if another one, of text, holds mostly numbers: one word makes it text."""
-    others = []
-    for at, one in enumerate(sample.schema):
-        if not (pa.types.is_string(one.type) or pa.types.is_large_string(one.type)):
-            continue
-        text = pc.utf8_trim_whitespace(sample.column(at).cast(pa.string()))
+    kinds = zip(table.schema.names, table.schema.types, strict=True)
+    texts = [other for other, kind in kinds if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+    batch, others = next(table.batches(texts), None) if texts else None, []
+    for other in texts if batch is not None else ():
+        text = pc.utf8_trim_whitespace(batch.column(other)[:SAMPLE].cast(pa.string()))
         text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
         numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
         if numbers > len(text) / 2:
-            others.append(one.name)
+            others.append(other)
     if others:
         names = ", ".join(map(repr, others))
         hint = f"{name!r} is numeric; mostly numbers, with text among them: {names}."

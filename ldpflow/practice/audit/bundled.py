@@ -28,12 +28,11 @@ from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms import MECHANISMS, Mechanism
 from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.column_law import Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.problem import Problem
-from ldpflow.components.protocols import PROTOCOLS, Protocol
-from ldpflow.components.protocols.collections import call
-from ldpflow.components.protocols.histogram_counts import collect
-from ldpflow.components.protocols.protocol import OneShot
+from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
+from ldpflow.components.protocols.collections import call, edge_cdf, run_one_shot
 from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
@@ -164,19 +163,17 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 
 
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
-    cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
+    protocol = protocol.model_copy(update={"k": k})
+    edges = protocol.edges(k)
+    laws = [Law("records", table=Records((float(edges[place : place + 2].mean()),), (1,))) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
-        design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        counts = np.empty((2, protocol.questions(k)))
-        arguments = (*counts, keys, 1.0, 1.0, 0.0, design, budget)
-        call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
-        return values
+        return run_one_shot(protocol, laws[which], 0.5, 1, keys).values
 
+    first, second = (edge_cdf(law, edges)[1:-1] for law in laws)
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
-    return Neighbours(name, draw, (cdfs[0][1:-1], cdfs[1][1:-1]))
+    return Neighbours(name, draw, (first, second))
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
