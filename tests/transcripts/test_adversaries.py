@@ -19,8 +19,8 @@ from ldpflow.components.protocols.collections import (
     fold_one_shot,
     fold_rounds,
     report_range,
-    rounds_counts,
     run_one_shot,
+    run_rounds,
 )
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
@@ -147,7 +147,7 @@ def test_the_worst_attack_on_rounds(push):
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.01, liars_push=push)
     plain, wide = [], []
     for replicate in keys("rounds" + push, 100):
-        counts = rounds_counts(protocol, LAW, 0.5, 50_000, replicate[None])
+        _, counts = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
         search, x = fold_rounds(protocol, 0.5, counts)
         usual = search.intervals([Z90])
         asked = (counts[:, :, 0] * np.isfinite(x)).ravel()

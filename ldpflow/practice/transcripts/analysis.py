@@ -417,7 +417,6 @@ class RoundsReader(CountsReader):
         self.thresholds = np.full(FIRST, math.nan)
 
     def count(self, chunk: Chunk) -> RowError | None:
-        assert chunk.rounds is not None and chunk.questions is not None
         last = np.maximum.accumulate(np.concatenate([[self.turn], chunk.rounds]))[:-1]
         follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
         bad = ~follows | (chunk.rounds > self.protocol.rounds)
@@ -447,7 +446,6 @@ class RoundsReader(CountsReader):
         self, chunk: Chunk, questions: NDArray[np.int64], here: NDArray[np.bool_]
     ) -> RowError | None:
         """Error of the first of these rows of a round whose threshold does not follow."""
-        assert chunk.questions is not None
         expected = self.thresholds[questions]
         least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
         fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
-from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
+from ldpflow.components.protocols.collections import fold_rounds, run_one_shot, run_rounds
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
@@ -124,7 +124,7 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     rng = np.random.default_rng([seed, replicate])
     settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
     if isinstance(protocol, Rounds):
-        counts = rounds_counts(protocol, law, tau, n, keys)
+        _, counts = run_rounds(protocol, law, tau, n, keys)
         check_bits(n)
         table = table_of_rounds(counts, fold_rounds(protocol, tau, counts)[1], rng)
     else:
