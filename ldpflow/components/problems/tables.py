@@ -294,9 +294,10 @@ def check_texts(name: str, table: UserTable, field: str) -> None:
     """Refuse to choose a column if another one, of text, holds mostly numbers: one word makes it text."""
     kinds = zip(table.schema.names, table.schema.types, strict=True)
     texts = [other for other, kind in kinds if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-    batch, others = next(table.batches(texts), None) if texts else None, []
-    for other in texts if batch is not None else ():
-        text = pc.utf8_trim_whitespace(batch.column(other)[:SAMPLE].cast(pa.string()))
+    batch: Any = next(table.batches(texts), {}) if texts else {}
+    others = []
+    for other in texts if len(batch) else ():
+        text = pc.utf8_trim_whitespace(batch[other][:SAMPLE].cast(pa.string()))
         text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
         numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
         if numbers > len(text) / 2:
@@ -307,28 +308,21 @@ def check_texts(name: str, table: UserTable, field: str) -> None:
         raise InputError(field, None, "the name of a column", hint)
 
 
-def identify_file(
-    file: str | None,
-    target: str | None,
-    features: tuple[str, ...] | None,
-    sha256: str | None,
-    d: int = 0,
-    most: int = MOST_FEATURES,
-) -> tuple[str, int] | None:
+def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | None:
     """Digest of a problem's file, and number of its columns that make x, or None without a file.
 
-    Inside :func:`close_data_files` these are the stored ``sha256`` and ``d``.
+    Inside :func:`close_data_files` these are the stored ones.
     """
-    if file is None:
-        if target is not None or features is not None:
+    if problem.file is None:
+        if problem.target is not None or problem.features is not None:
             raise ValueError("target and features go with file")
         return None
-    if target is None:
+    if problem.target is None:
         raise ValueError("file needs target, the name of its column y")
-    if CLOSED.get() and sha256 is not None:
-        return sha256, d
-    digest = check_digest(file, sha256)
-    return digest, len(feature_names(UserTable(file), target, features, most))
+    if CLOSED.get() and problem.sha256 is not None:
+        return problem.sha256, problem.dimension
+    digest = check_digest(problem.file, problem.sha256)
+    return digest, len(feature_names(UserTable(problem.file), problem.target, problem.features, most))
 
 
 def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:

@@ -456,7 +456,8 @@ def simulate_precisely(
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
         assert further is not None
-        found = Simulated(*map(np.concatenate, zip(found, further, strict=True)))
+        parts: Any = zip(found, further, strict=True)
+        found = Simulated(*map(np.concatenate, parts))
     return found
 
 

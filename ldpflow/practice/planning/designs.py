@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.problems.quantile import UNKNOWN
+from ldpflow.components.problems.quantile import UNKNOWN, QuantileProblem
 from ldpflow.errors import InputError
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES, file_value
 from ldpflow.study.reading import CollectionFacts, toml_text
 
 REPLICATES = 512  # of a sweep of the file
-EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds degree limits".split())
+EXPLICIT = frozenset("tau taus law location scale epsilon mu gamma c theta0 rounds degree limits".split())
 """Settings that a file has even if they are at their default."""
 
 PUBLIC = ("kind", "tau", "taus", "jitter", "transform", "edges")  # settings of a problem, for clients
@@ -92,7 +92,8 @@ def analysis_settings(parts: Mapping[str, Settings]) -> dict[str, Any]:
         for table, part in parts.items()
     }
     # A scale is never left out silently: theta is on it.
-    return found | {"problem": {name: value for name, value in found["problem"].items() if name in PUBLIC}}
+    names = PUBLIC if isinstance(parts["problem"], QuantileProblem) else PUBLIC[:1]
+    return found | {"problem": {name: value for name, value in found["problem"].items() if name in names}}
 
 
 def single_value(value: Any) -> Any:

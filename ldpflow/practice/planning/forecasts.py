@@ -506,7 +506,7 @@ class RoundsForecast(CountsForecast):
     batches = 2
 
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
-        return 16 * sum(self.template.thresholds()) * self.target.quantiles
+        return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def variance(self, n: int, epsilon: float) -> float:
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
@@ -538,7 +538,7 @@ class OneShotForecast(CountsForecast):
 
     def width(self, n: int, epsilon: float) -> float:
         low, high = self.template.ends
-        return (high - low) / self.bins(n, epsilon) * self.target.slope
+        return float(high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
         return float(self.protocol(epsilon).bits(n))

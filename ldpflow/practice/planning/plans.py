@@ -234,18 +234,17 @@ class Plan:
             raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
-        found: dict[str, str] = {}  # level by text
+        found: dict[str, str] = {}
         for row in rows:
             design = row["design"]
             if design is None or "method" not in design.parts:
                 hint = f"{row['cautions']}." if "cautions" in row else ""
                 raise InputError("output", str(file), "a design with a recommended interval", hint)
-            found.setdefault(design.text(public, unit), repr(row.get("tau")))
-        path, levels = Path(file), list(found.values())
-        if len(set(levels)) < len(levels):
-            raise InputError("output", str(file), "nothing but with one design of each quantile")
-        files = [path] if len(levels) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in levels]
-        write_files(dict(zip(files, found, strict=True)), force)
+            if (text := design.text(public, unit)) not in found.values():
+                found[repr(row.get("tau"))] = text
+        path = Path(file)
+        files = [path] if len(found) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in found]
+        write_files(dict(zip(files, found.values(), strict=True)), force)
         return files
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
@@ -403,13 +402,6 @@ def design_of(row: PlanRow) -> Design:
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    oracle = INTERVAL_METHODS["oracle"]()
-    return Study(
-        **path.parts(),
-        methods=oracle,
-        n=row.n,
-        level=row.level,
-        replicates=CHECK_REPLICATES,
-        name="plan",
-        seed=1,
-    )
+    facts: dict[str, Any] = {"n": row.n, "level": row.level, "replicates": CHECK_REPLICATES, "seed": 1}
+    oracle = INTERVAL_METHODS["oracle"](kind="oracle")
+    return Study(**path.parts(), methods=oracle, name="plan", **facts)

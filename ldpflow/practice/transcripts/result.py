@@ -82,7 +82,8 @@ NAMED = ("base", "beta", "degree", "separate", "limits")
 """Settings that are always part of a method's name."""
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class Verdict:
     """Diagnosis of a transcript for one coordinate.
 
     ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree

@@ -57,8 +57,11 @@ def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) 
         found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     found["mechanism"].pop("sampling", None)
     found["algorithm"]["final_theta"] = [float(value) for value in final]
+    size = path.algorithm.records_per_step()
+    if found["algorithm"].pop("rounds", None) or path.algorithm.kind == "minibatch_sgd":
+        found["algorithm"]["batch_size"] = size
     return {
-        "version": 2 if path.algorithm.records_per_step() > 1 else 1,
+        "version": 2 if size > 1 else 1,
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
