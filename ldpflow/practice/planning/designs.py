@@ -13,18 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.problems.quantile import UNKNOWN, QuantileProblem
+from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
 from ldpflow.settings import Settings
-from ldpflow.study.entry import PILOT_VALUES, file_value
+from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import CollectionFacts, toml_text
 
 REPLICATES = 512  # of a sweep of the file
-EXPLICIT = frozenset("tau taus law location scale epsilon mu gamma c theta0 rounds degree limits".split())
-"""Settings that a file has even if they are at their default."""
-
-PUBLIC = ("kind", "tau", "taus", "jitter", "transform", "edges")  # settings of a problem, for clients
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,8 @@ class Design:
         tables = self.tables
         problem = tables["problem"]
         if public:
-            tables["problem"] = {name: problem[name] for name in PUBLIC if name in problem} | {"law": UNKNOWN}
+            kept = {name: problem[name] for name in OF_QUANTILES if name in problem}
+            tables["problem"] = kept | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
         if problem.get("law") == ["empirical"] and self.of_pilot:
             comments.append(f"Functions of the pilot that every user receives: {', '.join(self.of_pilot)}.")
@@ -83,43 +80,6 @@ class Design:
         if facts:
             settings["collection"] = facts
         return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
-
-
-def analysis_settings(parts: Mapping[str, Settings]) -> dict[str, Any]:
-    """Settings of ``analyse`` for reports of these components, by table."""
-    found = {
-        table: {name: single_value(value) for name, value in table_of(part).items()}
-        for table, part in parts.items()
-    }
-    # A scale is never left out silently: theta is on it.
-    names = PUBLIC if isinstance(parts["problem"], QuantileProblem) else PUBLIC[:1]
-    return found | {"problem": {name: value for name, value in found["problem"].items() if name in names}}
-
-
-def single_value(value: Any) -> Any:
-    return single_value(value[0]) if isinstance(value, list) and len(value) == 1 else value
-
-
-def table_of(part: Settings) -> dict[str, Any]:
-    """Table of a component: settings that are given or listed in :data:`EXPLICIT`, each with one value."""
-    fields = type(part).model_fields
-    given = {name: value for name, value in part if value is not None and name != "kind"}
-    if isinstance(part, Algorithm) and part.by_coordinate():
-        steps = tuple(factor * part.step_constant() for factor in part.step_factors())
-        given |= {
-            "c": (steps,),
-            "theta0": (part.start(len(steps)),),
-            "c_factors": None,
-            "theta0_offsets": None,
-        }
-    if given.get("law") == "empirical":
-        omitted = ("location", "scale", *([PILOT_VALUES] if "file" in given else []))
-        given = {name: value for name, value in given.items() if name not in omitted}
-    found: dict[str, Any] = {"kind": part.kind}  # type: ignore[attr-defined]
-    for name, value in given.items():
-        if value is not None and (name in EXPLICIT or value != fields[name].default):
-            found[name] = [file_value(value)]
-    return found
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> None:

@@ -24,8 +24,7 @@ from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.planning.designs import analysis_settings
-from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION
+from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION, analysis_settings
 from ldpflow.simulators.counts import ROLE, Counts
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
