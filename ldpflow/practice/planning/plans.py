@@ -31,6 +31,7 @@ from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import Guess, OwnSteps, source_of
+from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -172,8 +173,6 @@ class Plan:
         InputError
             If there are several rows and ``row`` is None, or such reports cannot be analysed.
         """
-        from ldpflow.practice.transcripts.collection import read_collection
-
         last = len(self.rows) - 1
         if row not in range(last + 1) and not (row is None and last == 0):
             raise InputError("row", row, f"a row of the plan, from 0 to {last}")
