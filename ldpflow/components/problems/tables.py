@@ -102,12 +102,14 @@ class UserTable:
             elif self.parquet:
                 schema = pq.read_schema(self.file)
             else:
-                self.check_encoding()
                 with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
                     schema = reader.schema
-        except (pa.ArrowException, OSError) as error:
+                if pa.binary() in schema.types:  # texts in another encoding
+                    raise UnicodeError
+            names = schema.names
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self.format_error(error) from None
-        twice = [name for name in dict.fromkeys(schema.names) if schema.names.count(name) > 1]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
             raise InputError(self.field, twice[0], "column names that differ", "Two columns have this name.")
         return schema
@@ -115,15 +117,6 @@ class UserTable:
     @property
     def column_list(self) -> str:
         return ", ".join(map(repr, self.schema.names[:20]))
-
-    def check_encoding(self) -> None:
-        try:
-            with open(str(self.file), encoding="utf-8") as source:
-                while source.read(1 << 20):
-                    pass
-        except UnicodeDecodeError:
-            hint = "It is in another encoding: save it as UTF-8."
-            raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
@@ -170,7 +163,9 @@ class UserTable:
         """Arrow's message about the file, without the values that it quotes."""
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
-        if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line):
+        if isinstance(error, UnicodeError) or "UTF8" in line:
+            hint = "It is in another encoding: save it as UTF-8."
+        elif ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line):
             row, columns, found = map(int, ragged.groups())
             hint = f"Row {row:,}, with the header as the first, has {found} columns, the header {columns}."
         return InputError(self.field, self.file, "a Parquet or CSV file", hint)
