@@ -19,8 +19,7 @@ import ldpflow as lf
 from ldpflow import client
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.practice.audit.bundled import audit
-from ldpflow.practice.audit.clients import CLIENTS, audit_client
+from ldpflow.practice.audit.bundled import CLIENTS, audit, audit_client
 
 FOLDER = Path(__file__).parents[1] / "docs" / "clients"
 RANGE = (0.0, 1.0)
