@@ -113,6 +113,15 @@ MAIN = {
 }
 """Main causes that are no single effect, in words."""
 
+CLASSES = MAIN | {
+    "bias": "biased",
+    "variability": "variable lengths",
+    "shape": "not normal",
+    DEPENDENCE: "dependence",
+    LIMITS: "asymmetric limits",
+}
+"""Classes of main causes in words; those of length are ``too short`` and ``too long``."""
+
 
 @dataclass(frozen=True)
 class Term:
@@ -279,6 +288,13 @@ class Decomposition:
             return MAIN[kind]
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
+    def cause_class(self) -> str:
+        """The main cause without its size, to count cells by."""
+        kind, term = self.leading()
+        if term is not None and kind == "length":
+            return length_words(term)
+        return CLASSES[kind]
+
     def effect_columns(self) -> dict[str, float]:
         """:data:`EFFECTS` with their MCSE; the rest is coverage - level less those of SINGLE beyond noise."""
         clear = {term.name for term in self.terms} & {*SINGLE}
@@ -291,10 +307,10 @@ class Decomposition:
     def words(self, term: Term) -> str:
         v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
-            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
+            wrong = v["length_ratio"] - 1.0
             # Lengths that vary by design are not to be those of normal intervals.
-            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
-            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
+            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == (term.effect > 0)
+            return (f"{abs(wrong):.0%} " if known else "") + length_words(term)
         return {
             "bias": f"bias of {v['standardised_bias']:+z.2f} SE",
             "variability": f"lengths vary {v['length_cv']:.0%}",
@@ -304,6 +320,10 @@ class Decomposition:
             LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",
         }[term.name]
+
+
+def length_words(term: Term) -> str:
+    return "too long" if term.effect > 0 else "too short"
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:

@@ -25,7 +25,7 @@ from ldpflow.results.decomposition import (
     Term,
     decompose,
 )
-from ldpflow.results.explanation import explain, extremes, failures, lost_words, no_oracle
+from ldpflow.results.explanation import count_causes, explain, extremes, failures, lost_words, no_oracle
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -243,10 +243,24 @@ def test_failures_that_cost_most_are_the_main_cause(main, effect, coverage, miss
 def test_explain_says_how_many_effects_chance_would_name(runs):
     _, texts, table = runs["many"]
     note = table.schema.metadata[b"note"].decode()
-    named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) .* about (\d+)\.", note)[0])
+    named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) are named.* about (\d+)\.", note)[0])
     terms = sum(len(re.findall(TERM, text)) for _, text in texts)
     rests = sum("within 2 MCSE" in text for _, text in texts)
     assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
+    assert note.startswith(f"Main causes: {count_causes(table.to_pylist())}. ")
+
+
+def test_main_causes_are_counted_by_method():
+    rows = [
+        *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
+        {"method": "BB", "cause_class": None},
+    ]
+    assert count_causes(rows) == "SN: 2 of 3 too short, 1 biased; BB: 1 of 1 unknown"
+    for one in cells():
+        found = decompose(one, 0.9)
+        name, cause = found.cause_class(), found.main_words("start")
+        other = {"biased": "bias of", "variable lengths": "lengths vary", "not normal": "skewness"}
+        assert other.get(name, name) in cause, (name, cause)
 
 
 def test_arrival_is_said_of_averages(runs):
