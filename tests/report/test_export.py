@@ -55,7 +55,8 @@ def test_no_question_hides_a_factor_that_varies(results: Results, file: str) -> 
             counts = db.execute(f"SELECT count(*), count(DISTINCT ({words})) FROM {view}").fetchone()
             assert counts is not None and counts[0] == counts[1] > 0, view
         # A cell without any interval is last among the methods, not absent.
-        shown = db.execute("SELECT count(coverage_failures_as_misses), count(coverage) FROM coverage").fetchone()
+        counts = "count(coverage_failures_as_misses), count(coverage)"
+        shown = db.execute(f"SELECT {counts} FROM coverage").fetchone()
         assert shown == (len(results.rows), sum(row["coverage"] is not None for row in results.rows))
     assert all(str(field.type) != "null" for field in results.table.schema)
 
