@@ -154,7 +154,15 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
     for row in rows:
         key = tuple(row[name] for name in keys)
         groups.setdefault(key, []).append(ArenaEntry(label_of(row), row, judge(row), why_barred(row)))
-    return [setting_of(dict(zip(keys, key, strict=True)), found) for key, found in groups.items()]
+    found = []
+    for key, entries in groups.items():
+        held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
+        others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
+        best = next((entry for entry in held if not entry.barred), None)
+        eligible = (entry for entry in entries if not entry.barred)
+        nearest = max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None)
+        found.append(ArenaSetting(dict(zip(keys, key, strict=True)), (*held, *others), best, nearest))
+    return found
 
 
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
@@ -205,18 +213,6 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     differing = distinguishing_columns(settings, rows, implied=True)
     shown = [name for name in settings if name in differing or name in ("n", "method")]
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
-
-
-def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
-    held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
-    others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
-    eligible = [entry for entry in entries if not entry.barred]
-    return ArenaSetting(
-        keys,
-        (*held, *others),
-        next((entry for entry in held if not entry.barred), None),
-        max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None),
-    )
 
 
 def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:

@@ -149,37 +149,3 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
     mean = np.linalg.norm(gradients, axis=1).mean()
     assert mean < bounds["mean_gradient_norm"][-1] and np.isnan(bounds["mean_gradient_norm"][:-1]).all()
     assert limit["mean_gradient_norm"][0] == pytest.approx(3**0.25 / math.sqrt(4.0 * n))
-
-
-@pytest.mark.slow
-def test_slopes_at_a_fixed_noise_multiplier():
-    """Spec fact 23: sigma = .3, mean gradient norm over N = 1000 to 16000, classes 3 sd apart on an axis.
-
-    Bands [-.62, -.42] and [-.72, -.52], Algorithm 2 steeper by .04; and the norms themselves, which 3
-    replicates measured there: within 8%.
-    """
-    problem = NonconvexLogistic(d=10, separation=1.5, direction="axis")
-    sizes = (1000, 2000, 4000, 8000, 16000)
-    known = {
-        DpNsgd: (0.0850, 0.0633, 0.0433, 0.0294, 0.0197),
-        DpNsgdReduced: (0.0756, 0.0504, 0.0335, 0.0208, 0.0138),
-    }
-    slopes = []
-    for kind, order, length in (
-        (DpNsgd, "reshuffle", lambda n: n / 50),
-        (DpNsgdReduced, "fixed", lambda n: 40 * (n / 1000) ** (4 / 3)),
-    ):
-        means = []
-        for n in sizes:
-            algorithm = kind(epochs=length(n), order=order)
-            plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.3)
-            records = draw_records(problem, 5, n, range(LANES))
-            times = [plan.steps * (2 * i + 1) // 256 for i in range(128)]
-            record = run_erm(problem, algorithm, plan, records, 5, "k", range(LANES), times)
-            _, gradients = risk(problem, records, record.iterates)
-            means.append(float(np.linalg.norm(gradients, axis=1).mean()))
-        slopes.append(float(np.polyfit(np.log(sizes), np.log(means), 1)[0]))
-        assert means == pytest.approx(known[kind], rel=0.08)
-    assert -0.62 <= slopes[0] <= -0.42
-    assert -0.72 <= slopes[1] <= -0.52
-    assert slopes[1] <= slopes[0] - 0.04
