@@ -9,10 +9,12 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
+from ldpflow.cli.sheets import explanation_sheet
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
@@ -263,6 +265,16 @@ def test_main_causes_are_counted_by_method():
         assert other.get(name, name) in cause, (name, cause)
 
 
+def test_the_printed_table_says_what_its_dashes_and_means_are(runs):
+    """Methods without an effect of variability, and cells without any effect."""
+    rows = [dict(row) for row in runs["many"][2].to_pylist() if row["method"] in ("SN", "BM")]
+    assert "Of SN variability is part of length." in explanation_sheet(pa.Table.from_pylist(rows)).reading
+    failed = [row | {name: None for name in row if "_effect" in name} | {"failures": 150} for row in rows]
+    sheet = explanation_sheet(pa.Table.from_pylist([*rows, *failed], runs["many"][2].schema))
+    assert [line["cells"] for line in sheet.methods] == ["1 of 2"] * 2
+    assert "failures as misses over all cells" in sheet.legend
+
+
 def test_arrival_is_said_of_averages(runs):
     said = {row["method"]: text for row, text in runs["many"][1]}
     about = {method for method, text in said.items() if "predicted bias of the average" in text}
@@ -337,14 +349,20 @@ def test_length_alone(factor, words):
     assert found.main_cause() == "length" and f"% {words}: " in found.sentence()
 
 
-def test_variability_alone():
-    """Normal critical values where t ones were due: right on average, and yet too few covered."""
+def test_variable_lengths_of_methods_with_and_without_a_standard_error():
+    """Normal critical values where t ones are due: right on average, and yet too few cover.
+
+    Without a standard error lengths vary by design. Exact t intervals have no such effect.
+    """
     rng = np.random.default_rng(3)
     se, mean = chi(rng, 4)
     found = diagnosed(rng.standard_normal(COUNT), Z * se / mean, se)
     within(found, "variability_effect", 2 * stats.t.cdf(Z / mean, 4) - 1 - 0.9)
     within(found, "coverage_left", 0.0)
     assert found.main_cause() == "variability"
+    found = diagnosed(rng.standard_normal(COUNT), stats.t.ppf(0.95, 4) * se, None)
+    assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
+    within(found, "length_effect", 0.0)
 
 
 def test_shape_alone():
@@ -353,15 +371,6 @@ def test_shape_alone():
     found = diagnosed(np.where(rng.random(COUNT) < 0.5, -1.0, 1.0), Z)
     assert found.diagnosis["shape_effect"].effect == pytest.approx(0.1) and found.main_cause() == "shape"
     within(diagnosed(rng.exponential(size=COUNT) - 1, Z), "skewness", 2.0)
-
-
-def test_lengths_of_a_method_without_standard_error_vary_by_design():
-    """Exact t intervals: their critical value is made for the variability."""
-    rng = np.random.default_rng(6)
-    half = stats.t.ppf(0.95, 4) * chi(rng, 4)[0]
-    found = diagnosed(rng.standard_normal(COUNT), half, None)
-    assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
-    within(found, "length_effect", 0.0)
 
 
 def test_lengths_that_depend_on_the_estimate_are_left():
