@@ -103,6 +103,11 @@ class Standing:
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
 
+    @property
+    def rank(self) -> tuple[float, str]:
+        """Sort key: the shortest first, unknown lengths last."""
+        return math.inf if self.length is None else self.length, self.label
+
 
 def label_of(row: Row) -> str:
     """Kind of a method and the settings that are not at their default: ``EBS, 3n^0.75, t``."""
@@ -226,10 +231,10 @@ def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
         held = [entry for entry in entries if entry.holds]
         lengths = [entry.length for entry in held if math.isfinite(entry.length)]
         found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
-    return sorted(found, key=lambda s: (-s.held / len(s.entries), s.length or math.inf, s.label))
+    return sorted(found, key=lambda s: (-s.held / len(s.entries), *s.rank))
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
     """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
     usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
-    return min(usable, key=lambda s: (s.length or math.inf, s.label), default=None)
+    return min(usable, key=lambda s: s.rank, default=None)

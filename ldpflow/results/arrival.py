@@ -301,6 +301,7 @@ class Arrival:
         return self.verdict not in ("arrived", "doubtful")
 
 
+@lru_cache
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
@@ -378,9 +379,10 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
     ends, sums = (values[:count].copy() for values in grid(gamma, steps))
     if ends[-1] > steps:
         ends[-1], sums[-1] = steps, power_sum(ends[-2], steps, gamma)
-    a = np.maximum(rate * sums, 1e-12)
+    a = rate * sums
+    some = np.maximum(a, 1e-12)
     # Beyond EXACT the mean over a stretch of a decay that starts at its beginning.
-    decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-a) / a)
+    decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-some) / some)
     passed = np.cumsum(a) - a
     return float(np.sum(np.diff(ends, prepend=0) * np.exp(-passed) * decay) / steps)
 

@@ -187,8 +187,9 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
         variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
     lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
-    ratio = *length_ratio(*lengths, paired), min(map(len, lengths))
-    return Contrast(pairs, *discordant, mean, math.sqrt(variance), *ratio, paired, *undefined)
+    ratio, ratio_error = length_ratio(lengths[0], lengths[1], paired)
+    differences = (*discordant, mean, math.sqrt(variance), ratio, ratio_error)
+    return Contrast(pairs, *differences, min(map(len, lengths)), paired, *undefined)
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
@@ -206,9 +207,10 @@ def length_ratio(a: Floats, b: Floats, paired: bool = True) -> tuple[float, floa
     ratio = mean_a / mean_b
     if mean_a == 0 or min(len(a), len(b)) == 1:
         return ratio, math.nan
-    relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
     if paired:
         psi = a / mean_a - b / mean_b
         # Lengths in a fixed proportion, as of one method at two levels, deviate from it by rounding alone.
         relative = 0.0 if np.abs(psi).max() < ROUNDING else total(psi * psi) / (len(a) * (len(a) - 1))
+    else:
+        relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
     return ratio, ratio * math.sqrt(relative)

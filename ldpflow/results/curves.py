@@ -89,7 +89,8 @@ def distance_bound(s: BoundConstants, n: ArrayLike) -> Array:
     """
     eta = s.steps(int(np.max(n)))
     kept, added = np.maximum(0.0, 1 - 2 * s.convexity * eta), eta**2 * s.second_moment()
-    return affine_recursion(s.start, kept, added)[np.asarray(n)]
+    bounds: Array = affine_recursion(s.start, kept, added)[np.asarray(n)]
+    return bounds
 
 
 def affine_recursion(start: float, kept: Array, added: Array) -> Array:

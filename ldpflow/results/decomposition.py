@@ -58,45 +58,13 @@ SINGLE = ("length", "variability", "bias", "shape", DEPENDENCE)
 EFFECTS = (*SINGLE, JOINT, LIMITS, "rest")
 """Effects of an explanation: coverage = level + the sum of all but the last."""
 
-DIAGNOSIS: dict[str, tuple[str, str, str]] = {
-    "standardised_bias": ("bias / empirical_se", "1", "bias in standard errors"),
-    "length_ratio": (
-        "length_mean / (2 z empirical_se)",
-        "1",
-        "mean length beside that of an interval with the empirical SE",
-    ),
-    "bias_effect": (
-        "Phi(z - b/S) - Phi(-z - b/S) - level",
-        "share",
-        "coverage that this bias alone would give, minus the level",
-    ),
-    "length_effect": (
-        "2 Phi(length_mean / (2 S)) - 1 - level; SN: mean(2 Phi(length / (2 S)) - 1) - level",
-        "share",
-        "coverage that this mean length alone would give, minus the level",
-    ),
-    "variability_effect": (
-        "mean(2 Phi(z length / length_mean) - 1) - level; null for SN, whose lengths vary by design",
-        "share",
-        "coverage that lengths as variable as these alone would give, minus the level",
-    ),
-    "shape_effect": (
-        "#(|estimate - mean| <= z S) / R - level",
-        "share",
-        "coverage that estimates of this shape alone would give, minus the level",
-    ),
-    "coverage_together": (
-        "mean(Phi((length/2 - b)/S) - Phi((-length/2 - b)/S)): bias, length and variability",
-        "share",
-        "coverage that all of these together give",
-    ),
-    "coverage_left": (
-        "coverage - coverage_together - shape_effect",
-        "share",
-        "coverage that they do not explain",
-    ),
-}
-"""Formula, unit and meaning of a diagnosis's numbers; MCSE by the delete-a-group jackknife."""
+DIAGNOSIS = (
+    *("standardised_bias", "length_ratio"),
+    *("bias_effect", "length_effect", "variability_effect", "shape_effect"),
+    *("coverage_together", "coverage_left"),
+)
+"""Numbers of a diagnosis, each with an MCSE by the delete-a-group jackknife. Their formulas are in
+docs/reading-results.md."""
 
 DIAGNOSIS_COLUMNS: tuple[str, ...] = (
     *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),

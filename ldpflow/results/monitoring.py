@@ -21,25 +21,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.columns import Column
 from ldpflow.results.columns import CellRows
 from ldpflow.results.measures import rate
-from ldpflow.store.schema import arrow_field
 
-MEANINGS = {
-    "looks": "n's of the grid from first_n up to the row's",
-    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
-    "coverage_all_n_failures_as_misses": "the same share of all replicates",
-    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
-    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
-    "stop_n_mean": "mean of that n",
-    "stop_n_median": "median of that n",
-    "coverage_all_coordinates": "share of replicates in which the intervals of all coordinates cover",
-    "coverage_all_coordinates_failures_as_misses": "the same share of all replicates",
-}
-
-UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
-"""Units of the measures that are no shares."""
+ENDS = ("", "_mcse", "_low", "_high")
+MONITORED = (
+    "looks",
+    *(f"coverage_all_n{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
+    *(f"{name}{end}" for name in ("stopped_share", "coverage_at_stop") for end in ENDS),
+    *("stop_n_mean", "stop_n_median"),
+    *(f"coverage_all_coordinates{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
+)
+"""Further columns of the summary of a study with [monitor]. docs/tables.md says what they are."""
 
 ROUNDING = 1e-12
 
@@ -122,21 +115,7 @@ class Watch:
 
     def append_to(self, table: pa.Table) -> pa.Table:
         rows = [self.measures(row) for row in table.to_pylist()]
-        for column in MONITORED:
-            values = pa.array([row.get(column.name) for row in rows], pa.float64(), from_pandas=True)
-            table = table.append_column(arrow_field(column), values)
+        for name in MONITORED:
+            values = pa.array([row.get(name) for row in rows], pa.float64(), from_pandas=True)
+            table = table.append_column(name, values)
         return table
-
-
-def monitor_columns() -> Iterator[Column]:
-    for name, meaning in MEANINGS.items():
-        yield Column(name, "double", UNITS.get(name, "share"), meaning)
-        if name not in UNITS:
-            yield Column(f"{name}_mcse", "double", "share", f"sqrt(p (1 - p)/R) of {name}")
-            for end in ("low", "high"):
-                words = f"{'lower' if end == 'low' else 'upper'} end of Wilson's 95% interval for {name}"
-                yield Column(f"{name}_{end}", "double", "share", words)
-
-
-MONITORED = tuple(monitor_columns())
-"""Further columns of the summary of a study with [monitor]."""

@@ -121,6 +121,9 @@ def test_the_safest_holds_its_level_in_most_settings():
     ]
     assert safest(standings(settings_of(rows))).label == "SUF"
     assert safest(standings(settings_of([row("BM", 0.5, 1.0), row("oracle", 0.9, 1.0)]))) is None
+    # Intervals that are a point may cover, where many records have one value.
+    points = standings(settings_of([row("BM", 0.9, 1.0), row("SN", 0.9, 0.0)]))
+    assert [one.label for one in points] == ["SN", "BM"] and safest(points).label == "SN"
 
 
 class Yardstick(lf.Oracle):

@@ -269,7 +269,8 @@ def test_the_printed_table_says_what_its_dashes_and_means_are(runs):
     """Methods without an effect of variability, and cells without any effect."""
     rows = [dict(row) for row in runs["many"][2].to_pylist() if row["method"] in ("SN", "BM")]
     assert "Of SN variability is part of length." in explanation_sheet(pa.Table.from_pylist(rows)).reading
-    failed = [row | {name: None for name in row if "_effect" in name} | {"failures": 150} for row in rows]
+    lost = {"failures": 150, "coverage": None, "coverage_mcse": None}
+    failed = [row | dict.fromkeys(f"{e}_effect" for e in EFFECTS) | lost for row in rows]
     sheet = explanation_sheet(pa.Table.from_pylist([*rows, *failed], runs["many"][2].schema))
     assert [line["cells"] for line in sheet.methods] == ["1 of 2"] * 2
     assert "failures as misses over all cells" in sheet.legend
@@ -360,7 +361,9 @@ def test_variable_lengths_of_methods_with_and_without_a_standard_error():
     within(found, "variability_effect", 2 * stats.t.cdf(Z / mean, 4) - 1 - 0.9)
     within(found, "coverage_left", 0.0)
     assert found.main_cause() == "variability"
-    found = diagnosed(rng.standard_normal(COUNT), stats.t.ppf(0.95, 4) * se, None)
+    rng = np.random.default_rng(6)
+    half = stats.t.ppf(0.95, 4) * chi(rng, 4)[0]
+    found = diagnosed(rng.standard_normal(COUNT), half, None)
     assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
     within(found, "length_effect", 0.0)
 
