@@ -93,8 +93,9 @@ def explain(
             }
     causes = count_causes(row | more for row, more in zip(rows, found, strict=True))
     note = (
-        f"Main causes: {causes}. Each effect is judged by itself: {named:,} of {looked:,} are named, because "
-        f"they exceed two MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        f"Main causes of {len(rows):,} cells: {causes}. Each effect is judged by itself: {named:,} of "
+        f"{looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would name about "
+        f"{round(BY_CHANCE * looked):,}."
     )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
     for name, kind in COLUMNS.items():

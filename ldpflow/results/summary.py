@@ -315,10 +315,8 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 
 
 def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    found: dict[str, Simulator[Any, Any]] = {}
-    for dataset in store.datasets():
-        found |= stored_paths(dataset, damaged=damaged)
-    return found
+    rows, trajectories = (stored_paths(dataset, damaged=damaged) for dataset in store.datasets())
+    return rows | trajectories
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:

@@ -249,7 +249,7 @@ def test_explain_says_how_many_effects_chance_would_name(runs):
     terms = sum(len(re.findall(TERM, text)) for _, text in texts)
     rests = sum("within 2 MCSE" in text for _, text in texts)
     assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
-    assert note.startswith(f"Main causes: {count_causes(table.to_pylist())}. ")
+    assert note.startswith(f"Main causes of {table.num_rows} cells: {count_causes(table.to_pylist())}. ")
 
 
 def test_main_causes_are_counted_by_method():
