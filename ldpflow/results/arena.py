@@ -61,9 +61,10 @@ class ArenaEntry:
 
     @property
     def length(self) -> float:
-        """Mean length over the oracle's, infinite if no interval is defined."""
-        lengths = (self.row.get("length_relative"), self.row.get("length_mean"))
-        return float(next((value for value in lengths if value is not None), math.inf))
+        """Mean length, over the oracle's if that is known; infinite if no interval is defined."""
+        relative, mean = self.row.get("length_relative"), self.row["length_mean"]
+        known = relative if relative and math.isfinite(relative) else mean
+        return math.inf if known is None else float(known)
 
     @property
     def coverage(self) -> float:
