@@ -144,12 +144,9 @@ class Decomposition:
 
     def columns(self) -> dict[str, float | str | None]:
         """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
-        found: dict[str, float | str | None] = {}
-        for name in DIAGNOSIS:
-            term = self.diagnosis[name]
-            for column, value in ((name, term.effect), (f"{name}_mcse", term.mcse)):
-                found[column] = value if math.isfinite(value) else None
-        return found | {"main_cause": self.main_cause()}
+        terms = (self.diagnosis[name] for name in DIAGNOSIS)
+        values = [v if math.isfinite(v) else None for term in terms for v in (term.effect, term.mcse)]
+        return dict(zip(DIAGNOSIS_COLUMNS, (*values, self.main_cause()), strict=True))
 
     @cached_property
     def parts(self) -> dict[str, Floats]:

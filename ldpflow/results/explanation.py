@@ -309,7 +309,8 @@ class PredictedBias:
         found = [] if users > n else [f"smaller steps ({steps})"]
         found.append(centre)
         if n < users <= MOST_USERS * n:
-            found.append(f"or about n = {float(f'{users:.1e}'):,.0f} and {steps}")
+            unit = 10.0 ** (math.floor(math.log10(users)) - 1)
+            found.append(f"or about n = {math.ceil(users / unit * (1 - 1e-12)) * unit:,.0f} and {steps}")
         return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"
 
 

@@ -65,7 +65,7 @@ def test_sentence():
         # The bias is .1 * 500/25 * .3 = .6 to first order.
         (0.6, 500.0, 9e3, "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR,"),
         # Too short for smaller steps.
-        (0.6, 60.0, 6.25e5, "not in this run, or about n = 620,000 and c times 0.17, or a larger gamma;"),
+        (0.6, 60.0, 6.25e5, "not in this run, or about n = 630,000 and c times 0.17, or a larger gamma;"),
         # The steps widen the average's distribution, and leave no bias that a rate could tell.
         (0.05, 500.0, 9e3, "smaller steps, another centre, such as TR, which is not in this run."),
         (0.6, 60.0, 0.0, "smaller steps, another centre, such as TR, which is not in this run."),
