@@ -226,7 +226,7 @@ def test_what_a_run_offers(run, tmp_path):
     assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
     few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
-    undefined = ["undefined", "undefined_baseline"]
+    undefined = ["length_pairs", "undefined", "undefined_baseline"]
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
     assert few.num_rows == compared.num_rows / 2

@@ -134,7 +134,7 @@ class Source:
 
     def feasible(self, case: Approach) -> float:
         """Users below which no interval around an average covers, for any steps."""
-        return feasible_n(case.law, case.tau, case.noise) * case.records
+        return feasible_n(case.law, case.tau, case.noise)
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
         """Path under the other laws of a guess."""
