@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -537,7 +538,9 @@ class Study:
     def left_out(self) -> list[str]:
         """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
         simulators = self.simulators()
-        found = []
+        listed = Counter(method for entry in self.method for method in entry.combinations())
+        repeated = dict.fromkeys(method.kind for method, count in listed.items() if count > 1)
+        found = [f"{kind} is listed twice with equal settings, and counts once" for kind in repeated]
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
             reasons: dict[str, dict[str, None]] = {}

@@ -86,6 +86,7 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
     [
         ("method", "block bootstrap", "BlockBootstrap is 'BB'."),
         ("method", "BatchMeans", "BatchMeans is 'BM'."),
+        ("method", "Bootstrap", "BlockBootstrap is 'BB'."),
         ("method", "Self-Normalisation", "SelfNormalization is 'SN'."),
         ("method", "mine", "One of your own needs its file"),
         ("problem", "median", "The median is 'quantile' with tau = 0.5."),
