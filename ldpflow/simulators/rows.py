@@ -32,27 +32,23 @@ from ldpflow.store.schema import schema_of
 TURN = threading.Lock()
 
 
-class Held(threading.local):
-    yes = False  # whether this thread has its turn
-
-
-HELD = Held()
+HELD = threading.local()  # its attribute ``turn``: whether this thread has its turn
 
 
 @contextmanager
 def turn() -> Iterator[None]:
     """Hold the lock on Python code of batches."""
     with TURN:
-        HELD.yes = True
+        HELD.turn = True
         try:
             yield
         finally:
-            HELD.yes = False
+            HELD.turn = False
 
 
 def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
     """Run compiled code, and release the lock meanwhile."""
-    if not HELD.yes:
+    if not getattr(HELD, "turn", False):
         kernel(*arguments)
         return
     TURN.release()

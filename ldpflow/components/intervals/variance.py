@@ -76,7 +76,7 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from mpmath import matrix, mp, mpf
+from mpmath import matrix, mpf
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -318,9 +318,7 @@ def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
             g = mpf(repr(gamma))
             beta = (g + 1) / 2 if rule == "half" else (2 * g + 1) / 3
             wanted = mpf(repr(0.1 if c is None else c)) * mpf(steps) ** beta
-            nearest = mp.nint(wanted)
-            if abs(wanted - nearest) <= mpf("1e-9") * wanted:
-                wanted = nearest
+            wanted = constants.near_integer(wanted) or wanted
             size = 2
             while size < wanted:
                 size *= 2
