@@ -73,7 +73,7 @@ def same(found, expected):
 
 
 def test_bits_and_cells_have_the_probabilities_of_the_mechanisms(coarse):
-    keep = RandomizedResponse(epsilon=coarse).keep_probability()
+    keep = RandomizedResponse(epsilon=coarse).kernel_parameters(Quantile())["keep"]
     for value, theta, bit in ((0.3, 0.3, 1), (0.4, 0.3, 0)):
         for function in (client.rr_sgd, client.rounds):
             same(law_of(function, value, theta, 1.0), {bit: keep, 1 - bit: 1 - keep})

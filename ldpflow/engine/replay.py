@@ -134,11 +134,9 @@ def simulate_again(batch: Batch) -> BatchResult:
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
     """A study's plan of a path, and its replicates; (None, 0) without one."""
-    if study is not None:
-        for plan in study.plans():
-            if plan.simulator.key == key:
-                return plan, study.replicates
-    return None, 0
+    plans = [] if study is None else study.plans()
+    found = next((plan for plan in plans if plan.simulator.key == key), None)
+    return found, 0 if study is None or found is None else study.replicates
 
 
 def equal_bits(computed: pa.Table, stored: pa.Table) -> bool:

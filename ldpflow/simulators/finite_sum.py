@@ -457,6 +457,14 @@ def add_scaled(kernel, total, factor, values):  # type: ignore[no-untyped-def]
         total[i] += factor * values[i]
 
 
+def multiply(kernel, u, w, x):  # type: ignore[no-untyped-def]
+    """u = <w, x>."""
+    u[:] = 0.0
+    for j in range(kernel.D):
+        for lane in range(LANES):
+            u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+
+
 def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
     """Copy the record at ``places`` of every lane. Coordinates of a record are contiguous."""
     for lane in range(LANES):
@@ -470,10 +478,7 @@ def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
 def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
     """g += grad f(w, (x, y)) = l'(<w, x>, y) x + h'(w)."""
     u = register_array(LANES)
-    u[:] = 0.0
-    for j in range(kernel.D):
-        for lane in range(LANES):
-            u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+    multiply(kernel, u, w, x)
     for lane in range(LANES):
         u[lane] = kernel.derivative(u[lane], y[lane], problem)
     for j in range(kernel.D):
@@ -485,10 +490,7 @@ def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
 def move(kernel, w, direction, eta):  # type: ignore[no-untyped-def]
     """w -= eta direction / ||direction||. A zero direction leaves w unchanged."""
     size = register_array(LANES)
-    size[:] = 0.0
-    for j in range(kernel.D):
-        for lane in range(LANES):
-            size[lane] += direction[j * LANES + lane] * direction[j * LANES + lane]
+    multiply(kernel, size, direction, direction)
     for lane in range(LANES):
         size[lane] = eta / np.sqrt(size[lane]) if size[lane] > 0.0 else 0.0
     for j in range(kernel.D):
@@ -562,10 +564,7 @@ def evaluate_risk(kernel, rows, targets, base, count, problem, points, losses, g
             for lane in range(LANES):
                 places[lane] = base[lane] + i
             kernel.fetch(x, y, rows, targets, places)
-            u[:] = 0.0
-            for j in range(kernel.D):
-                for lane in range(LANES):
-                    u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+            multiply(kernel, u, w, x)
             for lane in range(LANES):
                 total[lane] += kernel.loss(u[lane], y[lane], problem)
                 u[lane] = kernel.derivative(u[lane], y[lane], problem)

@@ -345,12 +345,18 @@ def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[
     return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
 
 
+def data_parameters(path: OnePass) -> NDArray[np.float64]:
+    """Parameters of the samplers; for stored records their table, row by row."""
+    if path.problem.stored_records():
+        return path.problem.table().reshape(-1)
+    return drawing_parameters(path.data_variates())
+
+
 @lru_cache(maxsize=8)  # shared by the batches of a path
 def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
     """Read-only arguments of a kernel: parameters of data, noise and components, and theta*."""
-    stored = path.problem.stored_records()  # whose table takes the place of the samplers' parameters
     return (
-        path.problem.table().reshape(-1) if stored else drawing_parameters(path.data_variates()),
+        data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),
         flat(path.problem.kernel_parameters()),
         flat(path.randomiser.kernel_parameters(path.problem)),

@@ -238,8 +238,9 @@ def name_hint(group: str, text: str) -> str:
         return "The median is 'quantile' with tau = 0.5."
     names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
     folded = "".join(filter(str.isalnum, text[:100])).casefold()
-    parts = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
-    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9) or parts
+    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
+    if not (close or closest(text, GROUPS[group])):
+        close = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
     return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 

@@ -32,7 +32,7 @@ from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.documents import read_text
 from ldpflow.errors import InputError
 from ldpflow.numerics.kernels import check_parameters, kernel_function
-from ldpflow.settings import Settings
+from ldpflow.settings import Settings, source_file
 from ldpflow.study.entry import GROUPS
 
 MAIN = "__main__"
@@ -399,13 +399,6 @@ def used_components(components: Iterable[Settings]) -> list[Settings]:
 
 def is_bundled(component: type) -> bool:
     return component.__module__.partition(".")[0] == "ldpflow"
-
-
-def source_file(component: Any) -> str:
-    try:
-        return Path(inspect.getfile(component)).name
-    except (TypeError, OSError):
-        return str(getattr(component, "__module__", "?"))
 
 
 def place_of(component: type) -> tuple[str, str]:

@@ -29,7 +29,7 @@ EPSILONS = [0.1, 0.5, 1.0, 4.0, 20.0]
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_randomised_response_keeps_its_promise(epsilon):
     # The likelihood ratio of the two reports is e^eps, no more.
-    p = RandomizedResponse(epsilon=epsilon).keep_probability()
+    p = RandomizedResponse(epsilon=epsilon).kernel_parameters(Quantile())["keep"]
     assert math.log(p / (1.0 - p)) == pytest.approx(epsilon, rel=1e-6 if epsilon > 10 else 1e-13)
     assert p == pytest.approx(literal.keep_probability(epsilon), rel=1e-15)
 
@@ -52,7 +52,7 @@ def test_randomised_response_has_its_law(epsilon, bit):
     one, zero = parameters.one, parameters.zero
     assert set(values) == {one, zero}
     kept = int((values == (one if bit else zero)).sum())
-    assert stats.binomtest(kept, len(u), mechanism.keep_probability()).pvalue > ALPHA
+    assert stats.binomtest(kept, len(u), parameters.keep).pvalue > ALPHA
     # Unbiased, with the variance that the asymptotics use.
     variance = mechanism.noise_covariance(problem)[0][0]
     z = (values.mean() - (high if bit else low)) / math.sqrt(variance / len(u))

@@ -162,6 +162,21 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
 
+    def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
+        """Schedule and noise, cached by :func:`plan_of`."""
+        at = self.schedule(problem, n)
+        sigma, cost = self.multiplier(problem, n, at)
+        return RunPlan(
+            **vars(at),
+            n=n,
+            batch_size=getattr(self, "batch_size", n),
+            sigma=sigma,
+            cost=cost,
+            rho=cost / (2.0 * sigma * sigma) if sigma > 0.0 else math.inf,
+            lipschitz=problem.lipschitz_of_loss(),
+            smoothness=problem.smoothness_of_loss(),
+        )
+
     @abstractmethod
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         """Values of the recursion's argument ``settings``, by name."""
@@ -200,18 +215,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
 @lru_cache(maxsize=10_000)
 def plan_of(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, n: int) -> RunPlan:
     """Plan of the algorithm, cached: accounting for a long run takes seconds."""
-    at = algorithm.schedule(problem, n)
-    sigma, cost = algorithm.multiplier(problem, n, at)
-    return RunPlan(
-        **vars(at),
-        n=n,
-        batch_size=getattr(algorithm, "batch_size", n),
-        sigma=sigma,
-        cost=cost,
-        rho=cost / (2.0 * sigma * sigma) if sigma > 0.0 else math.inf,
-        lipschitz=problem.lipschitz_of_loss(),
-        smoothness=problem.smoothness_of_loss(),
-    )
+    return algorithm.plan(problem, n)
 
 
 class MomentumAlgorithm(FiniteSumAlgorithm):
