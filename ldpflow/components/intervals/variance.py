@@ -345,8 +345,7 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     if rest <= 1:
         return squares / float(count - 1)
     left_over = (last - sums[-1]) - float(rest) * mean
-    result: Array = squares / float(count) + left_over * left_over / float(steps)
-    return result
+    return np.asarray(squares / float(count) + left_over * left_over / float(steps))
 
 
 class IncreasingBlocks(BlockVariance):
@@ -460,8 +459,7 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     q, v = lengths_and_squares(np.diff(ends))
     mean = sums[-1] / float(ends[-1])
     variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
-    result: Array = np.maximum(variance, 0.0) / float(v)
-    return result
+    return np.asarray(np.maximum(variance, 0.0) / float(v))
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
