@@ -1,7 +1,5 @@
 """Every column of the summary is documented where people look for it."""
 
-from __future__ import annotations
-
 import csv
 import doctest
 import inspect
