@@ -119,10 +119,6 @@ Plugins = Annotated[
 ]
 
 
-IN_A_FILE = re.compile(r"In .+, line \d+\.$")
-"""Where a setting of a study file is: the message names it as the file does."""
-
-
 class FlagCommand(TyperCommand):
     """A command whose input errors name its flags, and that accepts their former names."""
 
@@ -194,11 +190,13 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
     def flag_of(field: str) -> str:
         group, _, last = field.rpartition(".")
         setting = group if last == "kind" else last
-        argument = "run" if field == "out" and "out" not in flags else field
-        return flags.get(argument, flags[setting] if setting in given else field)
+        if field == "out" and "run" in flags:
+            return flags["run"]
+        return flags[setting] if setting in given else flags.get(field, field)
 
-    in_a_file = IN_A_FILE.search(error.hint) is not None
-    field = error.field if in_a_file else ", ".join(map(flag_of, error.field.split(", ")))
+    field = error.field
+    if not re.search(r"In .*, line \d+\.$", error.hint):  # a study file's settings may be called like flags
+        field = ", ".join(map(flag_of, field.split(", ")))
     allowed, hint = (
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
         for text in (error.allowed, error.hint)

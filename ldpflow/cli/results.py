@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -60,13 +59,6 @@ def columns_of(
         check_column(name, [*known], field)
         found.append(text.removesuffix(name) + known[name])
     return found
-
-
-def read_headings(where: str | None, columns: Sequence[str], headings: Mapping[str, str]) -> str | None:
-    """A condition in which printed headings of one word, if they are no columns, stand for their columns."""
-    named = {heading: name for heading, name in headings.items() if heading not in columns}
-    pattern = r"'[^']*'|\"[^\"]*\"|\w+"
-    return where and re.sub(pattern, lambda word: named.get(word[0], word[0]), where)
 
 
 def print_table(
@@ -150,7 +142,7 @@ def summary(
 
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
-    table = select_rows(table, read_headings(where, table.column_names, SUMMARY_HEADINGS))
+    table = select_rows(table, where)
     kept = notes_of(table, where, total)
     if best:
         table = best_rows(opened.store, table)
@@ -241,7 +233,7 @@ def explain(
     total = opened.summary()
     known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
     order = columns_of(known, "sort", sort, EXPLANATION_HEADINGS)
-    table = opened.explain(read_headings(where, total.column_names, EXPLANATION_HEADINGS), order)
+    table = opened.explain(where, order)
     table = with_state(table) if "state" in str(columns) else table
 
     def make_sheet() -> Sheet:

@@ -281,12 +281,12 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         [
             estimate("coverage\ndifference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
-            *([undefined] if some_undefined else []),
+            *([undefined, ("length\npairs", lambda row: str(row["length_pairs"]))] if some_undefined else []),
             ("only this", lambda row: str(row["only_this"])),
             ("only vs", lambda row: str(row["only_baseline"])),
             ("pairs", lambda row: str(row["pairs"]) if row["paired"] else "unpaired"),
         ],
-        ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
+        ["only vs", "only this", "length\npairs", "pairs", "undefined, vs", "length ratio"],
         constants,
         notes,
         heading=heading,
@@ -338,7 +338,11 @@ def explanation_sheet(
 
     def means(own: list[Row]) -> Row:
         known = mean_effects(own, parts[:-1])
-        return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
+        count = sum(row["rest_effect"] is not None for row in own)
+        cells = {} if count == len(own) else {"cells": f"{count} of {len(own)}"}
+        return cells | {
+            title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
+        }
 
     reading = []
     if any(part + TERM not in row for row in rows for part in parts):
@@ -351,6 +355,12 @@ def explanation_sheet(
     # Of a coverage that is not shown no rest is needed.
     order = ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias"]
     order += [*(["coverage"] if misses else []), "rest", "length", MISSES[0]]
+
+    whole = [
+        row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
+    ]
+    if whole and "variability" in parts:
+        reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
 
     return Sheet(
         rows,
@@ -365,7 +375,8 @@ def explanation_sheet(
         reading=" ".join(reading),
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means of all effects.",
+        legend="Of each method the means over the cells whose effects are known, those within noise too"
+        f"{'; with failures as misses over all cells' if misses else ''}.",
         rank=None if ordered else shortfall,
         command=command,
     )

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.results import read_headings
-from ldpflow.cli.sheets import EXPLANATION_HEADINGS, mean_effects, summary_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -179,11 +178,6 @@ def test_one_word_has_one_meaning_and_no_column_is_all_zeros(capsys):
     methods, worst = capsys.readouterr().out.split("10 of 48 rows, the worst")
     assert methods.splitlines()[0].endswith("coverage, failures               ") or "failures" in methods
     assert "failures" not in worst.partition("± is")[0] and "175 of 500" in worst
-
-
-def test_a_heading_that_is_a_column_too_is_the_column_in_a_condition():
-    read = read_headings("shape > 1 and state == 'state'", ["shape"], EXPLANATION_HEADINGS)
-    assert read == "shape > 1 and level_state == 'state'" and read_headings(None, [], {}) is None
 
 
 def test_thousands_are_written_alike(capsys):
