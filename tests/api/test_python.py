@@ -16,7 +16,10 @@ import time
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
+import altair
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -26,6 +29,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.report.pictures import FIGURES
+from ldpflow.run import show_tables
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -309,7 +313,10 @@ def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
 
 
 def test_pictures_and_pages(run):
-    assert "vega-lite" in run.plot("coverage", x="n").to_json()
+    chart = run.plot("coverage", x="n")
+    assert "vega-lite" in chart.to_json() and "image/svg+xml" in str(chart._repr_mimebundle_(None, None))
+    with altair.renderers.enable("html"):
+        assert "text/html" in str(run.plot("coverage")._repr_mimebundle_(None, None))
     page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
     assert page.count("problem=quantile") == 1
     with pytest.raises(lf.InputError, match="open_run"):
@@ -332,15 +339,34 @@ def test_a_record_in_memory_gives_the_stored_intervals(run):
     assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
 
 
-def test_a_notebook_shows_progress_by_default(tmp_path, monkeypatch):
-    events = []
-    monkeypatch.setitem(sys.modules, "IPython", sys.modules[__name__])
+def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypatch):
+    events, html = [], mock.Mock()
+    shell = SimpleNamespace(kernel=1, display_formatter=SimpleNamespace(formatters={"text/html": html}))
     monkeypatch.setattr("ldpflow.cli.progress.reporter", lambda *given: nullcontext(events.append))
     study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
-    for in_notebook, progress, shown in ((False, None, False), (True, False, False), (True, None, True)):
-        monkeypatch.setattr("ldpflow.cli.progress.in_notebook", lambda found=in_notebook: found)
-        lf.sweep(study, tmp_path / f"{in_notebook}-{progress}", executor="serial", progress=progress)
+    for found, progress, shown in ((object(), None, False), (shell, False, False), (shell, None, True)):
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda found=found: found))
+        lf.sweep(study, tmp_path / f"{shown}-{progress}", executor="serial", progress=progress)
         assert bool(events) == shown
+    show_tables()
+    module, name, table_html = html.for_type_by_name.call_args.args
+    assert getattr(sys.modules[module], name) is pa.Table
+    page = table_html(run.rows())
+    assert page.startswith("<p>Rows: 1,280, columns: ") and page.count("<tr>") == 1 + 30
+    assert "problem = quantile" in page.partition("<table>")[0] and "<td>lower</td>" in page
+    assert table_html(run.rows(columns=["method"], method="SN")).count("<td>SN</td>") == 30
+    assert table_html(run.trajectories()).count("<tr>") == 1
+    one = table_html(run.summary("n == 500 and tau == 0.5 and epsilon == 0.5 and method == 'SN'"))
+    assert one.startswith("<p>Rows: 1, columns: ") and one.count("<tr>") == 2 and "<td>-</td>" not in one
+
+
+def test_a_warning_names_the_line_of_the_user(tmp_path):
+    study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
+    lf.sweep(study, tmp_path / "run", executor="serial")
+    with pytest.warns(UserWarning) as found:
+        lf.sweep(study.replace(c=0.01), tmp_path / "run", executor="serial", fresh=True)
+    assert {warning.category for warning in found} == {UserWarning, lf.Caution}
+    assert {warning.filename for warning in found} == {__file__}
 
 
 def test_an_interrupted_sweep_stops_in_order(tmp_path):
