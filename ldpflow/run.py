@@ -22,6 +22,7 @@ from ldpflow.settings import check_type, closest
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow import _Figure as Figure
     from ldpflow.cli.tables import Shown
     from ldpflow.engine.check import Finding
     from ldpflow.engine.loop import RunResult
@@ -385,7 +386,7 @@ class Run:
 
     def plot(
         self,
-        figure: str,
+        figure: Figure,
         x: str = "n",
         where: str | None = None,
         rows: Names = None,

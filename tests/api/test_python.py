@@ -398,6 +398,6 @@ def test_the_types_are_those_that_users_need(tmp_path):
 
 def test_the_types_are_those_of_the_public_names():
     text = (Path(lf.__file__).parent / "__init__.pyi").read_text()
-    imported, defined = (re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) (\w+)"))
+    imported, defined = (re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) ([^\W_]\w*)"))
     own = {n for n in lf.__all__ if getattr(getattr(lf, n), "__module__", "ldpflow.").startswith("ldpflow.")}
     assert {*imported, *defined, "__version__"} == own
