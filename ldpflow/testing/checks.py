@@ -58,8 +58,7 @@ from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Parameters, Settings
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
-from ldpflow.simulators.rows import fault_in
-from ldpflow.simulators.rows import rows_of as build_rows
+from ldpflow.simulators.rows import Batch, fault_in, simulate
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.plugins import REGISTRIES, load_plugin
 
@@ -188,17 +187,14 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
     simulator, methods = with_others(component)
     users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     cells = tuple(Cell(n, method, 0.9) for n in users for method in methods or [Oracle()])
-    runs = cells[0].runs
-    replicates = range(numbers.start * runs, numbers.stop * runs)
-    record = simulator.run(SEED, replicates, simulator.needs(cells, ()))
-    with np.errstate(all="ignore"):
-        rows: list[dict[str, Any]] = build_rows(record, cells).to_pylist()
+    rows: list[dict[str, Any]] = simulate(
+        Batch(simulator, SEED, numbers.start, numbers.stop, cells)
+    ).rows.to_pylist()
     return rows
 
 
 def bits(rows: list[dict[str, Any]]) -> str:
-    text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
-    return hashlib.sha256(repr(text).encode()).hexdigest()
+    return hashlib.sha256(repr(rows).encode()).hexdigest()  # a float's text has all of its bits
 
 
 def runs(component: Any) -> str:

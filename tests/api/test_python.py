@@ -20,7 +20,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import altair
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
@@ -150,13 +149,6 @@ def test_lists_are_axes_and_scalars_are_scalars():
     with pytest.raises(AttributeError, match="no 'tau': lists make axes of a design"):
         axes.tau  # noqa: B018
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
-
-
-def test_numbers_and_arrays_of_numpy_are_settings():
-    given = {"replicates": np.int64(40), "seed": np.int32(1), "independent_n": np.bool_(True)}
-    given |= {"n": np.array([500, 1000]), "level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
-    plain = {"independent_n": True, "level": 0.8, "trajectory": {"first": 20}}
-    assert small(**given) == small(**plain)
 
 
 def test_large_steps_warn_of_the_methods_around_the_average_alone():
@@ -398,6 +390,8 @@ def test_the_types_are_those_that_users_need(tmp_path):
 
 def test_the_types_are_those_of_the_public_names():
     text = (Path(lf.__file__).parent / "__init__.pyi").read_text()
-    imported, defined = (re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) ([^\W_]\w*)"))
+    imported, defined = (
+        re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) ([^\W_]\w*)")
+    )
     own = {n for n in lf.__all__ if getattr(getattr(lf, n), "__module__", "ldpflow.").startswith("ldpflow.")}
     assert {*imported, *defined, "__version__"} == own

@@ -89,6 +89,9 @@ def test_arrays_are_axes_in_every_setting():
     assert study(methods=method).replace(n=range(100, 300, 100)) == many
     assert study(methods=method).replace(n=np.array([100, 200])) == many
     assert lf.Quantile(tau=np.array(0.5)) == lf.Quantile(tau=0.5)
+    given = {"replicates": np.int64(4), "seed": np.int32(1), "independent_n": np.bool_(True)}
+    given |= {"level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
+    assert study(**given) == study(seed=1, independent_n=True, level=0.8, trajectory={"first": 20})
     for series in (pd.Series, pl.Series, lambda values: pa.chunked_array([values])):
         tau, n = series([0.25, 0.5, 0.75]), series([100, 200])
         assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
