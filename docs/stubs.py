@@ -24,8 +24,9 @@ a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` 
 # ruff: noqa: E401, E501, I001
 
 import os
+import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ldpflow.engine.loop import Planned
 '''
@@ -36,7 +37,7 @@ TAKING_OPTIONS = ("plan", "sweep")
 ALIASES = """
 __version__: str
 _T = TypeVar("_T")
-class _Array(Protocol):
+class _Array(typing.Protocol):
     def __array__(self) -> Any: ...
 Axis = _T | Sequence[_T] | _Array
 """

@@ -7,8 +7,9 @@ a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` 
 # ruff: noqa: E401, E501, I001
 
 import os
+import typing
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ldpflow.engine.loop import Planned
 from ldpflow.components.algorithms import Algorithm as Algorithm
@@ -33,7 +34,7 @@ import ldpflow.components.algorithms.budget_split, ldpflow.components.algorithms
 
 __version__: str
 _T = TypeVar("_T")
-class _Array(Protocol):
+class _Array(typing.Protocol):
     def __array__(self) -> Any: ...
 Axis = _T | Sequence[_T] | _Array
 _Figure = Literal['coverage', 'length', 'relative-length', 'bias', 'coverage-difference', 'length-ratio', 'standard-error', 'protocols', 'choice', 'explanation', 'zip', 'paper', 'rates', 'risk', 'distance', 'excess-loss', 'loss', 'gradient-norm', 'gradient-error', 'clipped', 'threshold']

@@ -518,8 +518,9 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
+    named: Any = figure  # which plot checks
     chart = open_run(run).plot(
-        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+        named, x, where, **places, width=width, height=height, baseline=baseline, title=title
     )
     save(chart, output)
     if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
