@@ -18,6 +18,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import wrap
@@ -131,6 +132,18 @@ def entitle(chart: Any, title: str | None, where: str | None) -> Any:
         chart.title.subtitle = [*lines, *wrap(note, 50)]
         chart.title.subtitleFontSize = 11
         chart.description += f" {note}."
+    return chart
+
+
+def draw_offline(chart: Any) -> Any:
+    """Let a notebook draw the chart as SVG, without a network, unless the user has chosen a renderer."""
+
+    def bundle(*given: Any, **options: Any) -> Any:
+        chosen = alt.renderers.active != "default"
+        with nullcontext() if chosen else alt.renderers.enable("svg"):
+            return type(chart)._repr_mimebundle_(chart, *given, **options)
+
+    object.__setattr__(chart, "_repr_mimebundle_", bundle)  # of this chart, not of the user's others
     return chart
 
 

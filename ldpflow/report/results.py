@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.columns import Column, distinguishing_columns, short, with_error
-from ldpflow.errors import InputError, plain_line
+from ldpflow.errors import InputError, plain_line, warn
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, known_columns
 from ldpflow.results.comparison import compare_cells
@@ -109,7 +108,7 @@ class Results:
         names = found.varying()
         rows.sort(key=lambda row: (present_last(row, names), row["series_rank"]))
         for line in found.parts_left_out:
-            warnings.warn(line, stacklevel=2)
+            warn(line)
         return found
 
     @property
