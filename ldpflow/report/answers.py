@@ -6,7 +6,7 @@ Everything counts a replicate without an interval as a miss and judges by :func:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from ldpflow.results.trajectories import last_rows
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
-MOST_NAMED = 4
+MOST_NAMED = 3
 """Most groups of methods that a sentence names."""
 
 CAUSES = {
@@ -47,16 +47,17 @@ CAUSES = {
 
 
 class Findings(NamedTuple):
-    """What a study found, in at most three sentences, and the lowest coverages, each with its reason."""
+    """What a study found, in at most four sentences, and the lowest coverages, each with its reason."""
 
     sentences: list[str]
     cells: list[tuple[str, Row]]
 
 
 def findings(results: Results) -> Findings:
-    """Methods that hold their level and where; those that fail, where and why; cells that decide nothing.
+    """Methods that hold their level and where; those that fail, where and why; whether the oracle fails.
 
-    Methods that need the truth or are not known here are left to the tables, unless a run has no others.
+    Other methods that need the truth, or are not known here, are left to the tables, unless a run has no
+    others.
     """
     rows = [row for row in results.rows if not why_barred(row)] or results.rows
     if not rows:
@@ -90,6 +91,11 @@ def findings(results: Results) -> Findings:
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
+    oracle = [row for row in results.rows if row["method"] == "oracle"]
+    if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
+        place = where(results.names, results.varying(), oracle, failing)
+        text = "Even the oracle, which has the true asymptotic variance, fails"
+        sentences.append(f"{text} {place}. There the estimates do not yet follow the theory.")
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
@@ -237,61 +243,66 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
     }
 
 
+Text = Callable[[Row], str]
+
+
+def text_of(name: str) -> Text:
+    return lambda row: short(row[name])
+
+
+def counted(name: str) -> Text:
+    return lambda row: f"{row[name]:,}"
+
+
+def rounded(name: str) -> Text:
+    return lambda row: round_text(row[name], 3)
+
+
+def with_mcse(name: str, unit: float = 1.0) -> Text:
+    return lambda row: measured(row, name, unit)
+
+
+def tabulate(
+    results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
+) -> dict[str, Any]:
+    """A table of at most so many rows: settings, then columns, each a heading and the text of a row."""
+    texts = [*map(text_of, settings), *columns.values()]
+    return {
+        "head": [*map(results.names.label, settings), *columns],
+        "rows": [[text(row) for text in texts] for row in rows[:most]],
+        "left": max(len(rows) - most, 0),
+    }
+
+
 def pairs(results: Results) -> dict[str, Any] | None:
     """Paired differences of all cells to the baseline; None for a run without pairs."""
     found = [(row, results.contrasts.get(results.identity(row))) for row in results.rows]
     rows = [row | contrast for row, contrast in found if contrast is not None]
-    if not rows:
-        return None
-    names = results.varying()
-    measures = {
-        "paired_coverage_difference": "coverage difference ± MCSE",
-        "paired_length_ratio": "length ratio ± MCSE",
+    columns = {
+        "method": text_of("series"),
+        "coverage difference ± MCSE": with_mcse("paired_coverage_difference"),
+        "length ratio ± MCSE": with_mcse("paired_length_ratio"),
+        "pairs": counted("paired_pairs"),
     }
-    return {
-        "baseline": results.baseline,
-        "head": [
-            *map(results.names.label, names),
-            "method",
-            *measures.values(),
-            "pairs",
-        ],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                *(measured(row, name) for name in measures),
-                f"{row['paired_pairs']:,}",
-            ]
-            for row in rows[:MAX_TABLE_ROWS]
-        ],
-        "left": max(len(rows) - MAX_TABLE_ROWS, 0),
-    }
+    table = tabulate(results, results.varying(), columns, rows, MAX_TABLE_ROWS)
+    return table | {"baseline": results.baseline} if rows else None
 
 
 def failures(results: Results) -> dict[str, Any]:
     """Cells with failed replicates, the most failed first, and why they failed."""
     rows = [row for row in results.rows if row["failures"]]
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    names = results.varying()
-    shown = rows[:MOST_FAILED]
-    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
-    head = ["method", "failed", "coverage, failures as misses", "coverage of the others", "why"]
-    return {
+    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in rows[:MOST_FAILED]))
+    columns: dict[str, Text] = {
+        "method": text_of("series"),
+        "failed": lambda row: f"{row['failures']:,} of {row['replicates']:,}",
+        "coverage, failures as misses": with_mcse(COVERAGE),
+        "coverage of the others": with_mcse("coverage"),
+        "why": lambda row: why_failed(row, diverged[results.identity(row)]),
+    }
+    return tabulate(results, results.varying(), columns, rows, MOST_FAILED) | {
         "total": f"{sum(row['replicates'] for row in results.rows):,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [*(results.names.label(name) for name in names), *head],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                f"{row['failures']:,} of {row['replicates']:,}",
-                *(measured(row, name) for name in (COVERAGE, "coverage")),
-                why_failed(row, diverged[results.identity(row)]),
-            ]
-            for row in shown
-        ],
-        "left": len(rows) - len(shown),
     }
 
 

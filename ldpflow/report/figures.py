@@ -205,7 +205,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
             point |= interval(row[what.column], row.get(what.error), what.log)
             point |= {} if what.ideal is None else {"ideal": what.ideal}
         if what.shared and (x == "n" if name == "protocols" else not own):
-            point["shared"] = row.get(what.shared)
+            point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
     known: list[tuple[str, str]] = []
     if colour == ["series"] and not renamed:
@@ -403,7 +403,7 @@ def shown_curves(results: Results, name: str, x: str, asked: Asked = PLAIN) -> l
     names = list(dict.fromkeys(map(series_of, paths)))
     found: list[Row] = []
     for path in paths:
-        own = [r for r in rows if r["path"] == path["path"] and (r["mean"] > 0 or not curves.log)]
+        own = [r for r in rows if r["path"] == path["path"]]
         thinned = spread(sorted({r[across] for r in own}), MAX_POINTS)
         marks = spread(thinned, 7)
         fixed: Row = {"series": series_of(path), "rank": names.index(series_of(path)), "across": across}

@@ -24,19 +24,25 @@ from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import (
     MAX_TABLE_ROWS,
+    Text,
     choices,
     count_bounded,
+    counted,
     failures,
     findings,
     glance,
     least,
     pairs,
     ratio,
+    rounded,
+    tabulate,
+    text_of,
+    with_mcse,
 )
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, distinct, measured, present_last
+from ldpflow.report.results import Results, Row, distinct, present_last
 from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.published import Comparison
@@ -65,29 +71,27 @@ def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, A
     """All cells as texts. Its rows are what a page filters and counts by method."""
     best = {id(setting.best.row) for setting in choices if setting.best is not None}
     settings = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
-    misses = ["coverage_failures_as_misses"] if any(row["failures"] for row in results.rows) else []
-    shown = [summary.name for summary in diagnostics(results)]
-    checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "state*"]
-    head += ["failures as misses ± MCSE" for _ in misses]
-    head += ["length ± MCSE", "length / oracle ± MCSE", "bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %"]
-    head += ["main cause", "replicates", "failed", *checks]
-    rows = [
-        [
-            *(short(row[name]) for name in settings),
-            row["series"],
-            measured(row, "coverage"),
-            judge(row) + (", recommended" if id(row) in best else ""),
-            *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
-            *(measured(row, name) for name in ("bias", "empirical_se")),
-            measured(row, "relative_error_model_se", 100),
-            results.explained[results.identity(row)]["cause"] or "-",
-            *(f"{row[name]:,}" for name in ("replicates", "failures")),
-            *(round_text(row[name], 3) for name in checks),
-        ]
-        for row in results.rows[:MAX_TABLE_ROWS]
-    ]
-    return {"head": head, "rows": rows, "left": len(results.rows) - len(rows)}
+    checks = dict.fromkeys(summary.name for summary in diagnostics(results))
+    checks |= dict.fromkeys(name for name in LOOKED if results.values(name))
+    columns: dict[str, Text] = {
+        "method": text_of("series"),
+        "coverage ± MCSE": with_mcse("coverage"),
+        "state*": lambda row: judge(row) + (", recommended" if id(row) in best else ""),
+    }
+    if any(row["failures"] for row in results.rows):
+        columns["failures as misses ± MCSE"] = with_mcse("coverage_failures_as_misses")
+    columns |= {
+        "length ± MCSE": with_mcse("length_mean"),
+        "length / oracle ± MCSE": with_mcse("length_relative"),
+        "bias ± MCSE": with_mcse("bias"),
+        "emp. SE ± MCSE": with_mcse("empirical_se"),
+        "SE error ± MCSE, %": with_mcse("relative_error_model_se", 100),
+        "main cause": lambda row: results.explained[results.identity(row)]["cause"] or "-",
+        "replicates": counted("replicates"),
+        "failed": counted("failures"),
+        **{name: rounded(name) for name in checks},
+    }
+    return tabulate(results, settings, columns, results.rows, MAX_TABLE_ROWS)
 
 
 def followed_table(results: Results) -> dict[str, Any]:
@@ -98,22 +102,20 @@ def followed_table(results: Results) -> dict[str, Any]:
     ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
     above, bounded = count_bounded(results)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
-    head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
-    head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
-    rows = [
-        [
-            *(short(row[name]) for name in (*names, "n", "step", "stat")),
-            with_error(row["mean"], row["mcse"]),
-            *(round_text(row[name], 3) for name in ("q05", "q50", "q95")),
-            *(round_text(ratio(row["mean"], row[f"theory_{kind}"]), 3) for kind in ("bound", "limit")),
-            *(f"{row[name]:,}" for name in ("replicates", "failures")),
-        ]
-        for row in ends[:MAX_TABLE_ROWS]
-    ]
-    return {
-        "head": head,
-        "rows": rows,
-        "left": len(ends) - len(rows),
+    columns: dict[str, Text] = {
+        "n": text_of("n"),
+        "step": text_of("step"),
+        "statistic": text_of("stat"),
+        "mean ± MCSE": lambda row: with_error(row["mean"], row["mcse"]),
+        "5%": rounded("q05"),
+        "median": rounded("q50"),
+        "95%": rounded("q95"),
+        "mean / bound": lambda row: round_text(ratio(row["mean"], row["theory_bound"]), 3),
+        "mean / leading term": lambda row: round_text(ratio(row["mean"], row["theory_limit"]), 3),
+        "replicates": counted("replicates"),
+        "diverged": counted("failures"),
+    }
+    return tabulate(results, names, columns, ends, MAX_TABLE_ROWS) | {
         "bounded": f"{bounded:,}" if bounded else "",
         "above": f"{above:,}" if above else "",
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",

@@ -22,7 +22,6 @@ from ldpflow.report.charts import (
     LETTER,
     MISSES,
     RULE,
-    SHAPES,
     Z95,
     clean,
     log_marks,
@@ -49,7 +48,7 @@ from ldpflow.report.figures import (
     trajectory,
 )
 from ldpflow.report.results import Results, Row
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, judge, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
@@ -297,27 +296,20 @@ def compare_with_published(results: Results) -> Any:
 
 # Coverage against length, the choice between methods
 
-NAME = (0.4, 0.05)
-"""Extent of a name in the figure: logarithm of length, and coverage."""
-
 FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.35, FAILS: 0.0}
 """How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
 
 
 def choice(results: Results, asked: Asked = PLAIN) -> Any:
-    """Coverage against length of all methods, a panel per setting; names where no other is better."""
+    """Coverage against length of all methods, a panel per setting; the recommended one has its name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
-    settings = [s for s in settings_of(results.rows) if any(math.isfinite(e.length) for e in s.entries)]
-    if not settings:
-        raise InputError("figure", "choice", "a run with intervals")
+    settings = settings_of(results.rows)
     place = arrange(results, results.rows, results.varying(), asked)
-    many = len(results.series) > len(SHAPES)  # then symbols alone do not tell
     points: list[Row] = []
     for setting in settings:
-        with_name = [id(entry) for entry in (named(setting) if many else [setting.best])]
         for entry in setting.entries:
-            if not math.isfinite(entry.length):
+            if not 0 < entry.length < math.inf:
                 continue
             row = entry.row
             half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
@@ -325,10 +317,12 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
-            point["label"] = row["series"] if id(entry) in with_name else ""
+            point["label"] = row["series"] if entry is setting.best else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
             point |= {"full": FILLS[point["kind"]], "size": 130 if entry is setting.best else 45}
             points.append(point)
+    if not points:
+        raise InputError("figure", "choice", "a run with intervals")
     undefined = len(results.rows) - len(points)
     drawn = series_looks([*results.series.items()])
     key = alt.Legend(title=None)
@@ -369,28 +363,12 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
-    absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
+    absent = f"Left out: {undefined:,} cells without intervals of a length above 0." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
     figure = panels(points, layers, size, y=words)
     return style_chart(
         figure, "Coverage against length", text, left_out=absent, wrapped=len(results.series) > 5
     )
-
-
-def named(setting: ArenaSetting) -> list[ArenaEntry]:
-    """Entries with names that do not overlap: the recommended one, and those that no other beats."""
-    known = [entry for entry in setting.entries if math.isfinite(entry.length)]
-    found: list[ArenaEntry] = []
-    for one in sorted(known, key=lambda entry: entry is not setting.best):
-        beaten = any(other.coverage >= one.coverage and other.length < one.length for other in known)
-        overlaps = any(
-            abs(math.log(one.length / other.length)) <= NAME[0]
-            and abs(one.coverage - other.coverage) <= NAME[1]
-            for other in found
-        )
-        if one is setting.best or not (beaten or overlaps):
-            found.append(one)
-    return found
 
 
 @dataclass(frozen=True)

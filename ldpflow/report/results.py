@@ -44,8 +44,8 @@ class Names(dict[str, Column]):
         return self[name].label
 
     def value(self, name: str, value: object) -> str:
-        """A setting and its value, as in ``ε = 0.5``; a kind or a law by itself."""
-        if name in ("problem", "mechanism", "algorithm", "method", "law", "errors", "series"):
+        """A setting and its value, as in ``ε = 0.5``; a kind by itself."""
+        if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
             return f"coordinate {value}"

@@ -355,3 +355,22 @@ def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols:
     rows = [{**row, "protocol": None} for row in protocols.rows]
     with pytest.raises(InputError, match="protocol"):
         measure(dataclasses.replace(protocols, rows=rows), "n", "protocols")
+
+
+@pytest.mark.parametrize("figure", ["length", "relative-length", "length-ratio", "choice"])
+def test_lengths_of_zero_are_left_out_of_logarithmic_axes(results: Results, figure: str) -> None:
+    none = dict.fromkeys(("length_mean", "length_relative", "length_mcse", "oracle_length"), 0.0)
+    rows = [row | none if row["n"] == 100 else row for row in results.rows]
+    contrasts = {
+        key: row | {"paired_length_ratio": 0.0 if ("n", 100) in key else row["paired_length_ratio"]}
+        for key, row in results.contrasts.items()
+    }
+    mixed = dataclasses.replace(results, rows=rows)
+    vars(mixed)["contrasts"] = contrasts
+    chart = FIGURES[figure].chart(mixed)
+    assert "Left out: " in chart.usermeta["left_out"] and "NaN" not in json.dumps(chart.to_dict())
+    assert {row.get("x", 1000) for row in values(chart.to_dict())} == {1000}
+    all_zero = dataclasses.replace(results, rows=[row | none for row in rows])
+    vars(all_zero)["contrasts"] = {key: row | {"paired_length_ratio": 0.0} for key, row in contrasts.items()}
+    with pytest.raises(InputError, match="^figure: "):
+        FIGURES[figure].chart(all_zero)
