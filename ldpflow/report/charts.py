@@ -103,6 +103,7 @@ def style_chart(
     ).configure(
         font="system-ui, 'DejaVu Sans', sans-serif",
         background="#ffffff",
+        numberFormat=".4g",  # of what the pointer shows
         view=alt.ViewConfig(stroke="#b4b9c0"),
         axis=alt.AxisConfig(gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain),
         header=alt.HeaderConfig(labelFontSize=11, titleFontSize=12, titleFontWeight=plain, labelLimit=420),
@@ -439,12 +440,12 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
     else:
-        log, margin = layout.log_x and axis[0] > 0, 0.025 if layout.ribbons else 0.06
+        log = layout.log_x and axis[0] > 0
         if log:
-            pad = (axis[-1] / axis[0]) ** margin * (1.0 if layout.ribbons else 1.05)
+            pad = max((axis[-1] / axis[0]) ** 0.04, 1.05)
             domain = [axis[0] / pad, axis[-1] * pad]
         else:
-            pad = (axis[-1] - axis[0]) * margin or 0.1
+            pad = 0.05 * (axis[-1] - axis[0]) or 0.1
             domain = [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else log_marks(axis[0], axis[-1]) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
@@ -549,14 +550,14 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
 
 
 def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
-    x: dict[str, Any] = {"shorthand": "x:N"} if named else {"shorthand": "x:Q", "format": ","}
-    numbers = dict.fromkeys(("low", "high", "shared", *layout.theory, *layout.tips), ".4g")
-    numbers |= dict.fromkeys(("replicates", "failures"), ",")
+    x = alt.Tooltip("x:N", title=layout.x) if named else alt.Tooltip("x:Q", title=layout.x, format=",")
+    counts = [alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known]
+    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
     return [
         *(alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known),
-        alt.Tooltip(title=layout.x, **x),
-        alt.Tooltip("y:Q", title=layout.y, format=".4g"),
-        *(alt.Tooltip(f"{name}:Q", format=text) for name, text in numbers.items() if name in known),
+        *(x, alt.Tooltip("y:Q", title=layout.y)),
+        *(alt.Tooltip(f"{name}:Q") for name in numbers if name in known),
+        *counts,
     ]
 
 

@@ -16,10 +16,10 @@ from ldpflow.cli import main
 from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.answers import diverged_counts, failures, findings, glance, pairs, why_failed
+from ldpflow.report.answers import cell_table, diverged_counts, failures, findings, glance, pairs, why_failed
 from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
 from ldpflow.report.figures import Asked, arrange
-from ldpflow.report.page import cell_table, insert_notes, report_html
+from ldpflow.report.page import insert_notes, report_html
 from ldpflow.report.patterns import where
 from ldpflow.report.pictures import FIGURES, parts_of
 from ldpflow.report.results import Names, Results, Row, rank_series

@@ -18,11 +18,11 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report import charts
-from ldpflow.report.answers import findings
+from ldpflow.report.answers import findings, followed_table
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure, shown_curves
-from ldpflow.report.page import draw_figures, followed_table
+from ldpflow.report.page import draw_figures
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.run_store import RunStore
@@ -140,7 +140,7 @@ def test_zip_plots_of_few_cells_are_drawn_and_the_others_counted(results: Result
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     RunStore(tmp_path).write_summary(pa.Table.from_pylist([full_row()]))
     spec = FIGURES["paper"].chart(Results.load(tmp_path)).to_dict()
-    assert {row["who"] for row in values(spec)} == {"this run", "published"}
+    assert {row["series"] for row in values(spec)} == {"this run", "published"}
 
 
 def full_row() -> dict[str, Any]:
@@ -346,7 +346,7 @@ def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protoc
 
 
 def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols: Results) -> None:
-    (chart,) = (chart for name, _, chart in draw_figures(protocols) if name == "protocols")
+    (chart,) = (chart for name, *_, chart in draw_figures(protocols) if name == "protocols")
     spec = chart.to_dict()
     assert str(spec).count("'type': 'log'") >= 2
     data = values(spec)
