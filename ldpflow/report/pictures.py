@@ -367,6 +367,7 @@ class Figure(NamedTuple):
 
 def along_a_path(name: str, curves: Curves) -> Figure:
     caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
+    caption += CAPTIONS["trajectory"]["theory"] if name in ("distance", "excess-loss") else ""
     return Figure(partial(trajectory, name=name), curves.heading, caption)
 
 
