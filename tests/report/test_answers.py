@@ -172,24 +172,6 @@ def test_a_design_that_is_no_grid_has_no_empty_panels(results: Results) -> None:
     assert {place(row)["panel"] for row in rows} == {"ε = 0.5, τ = 0.5", "ε = 1, τ = 0.9"}
 
 
-@pytest.mark.parametrize(
-    ("figure", "asked", "field"),
-    [
-        ("coverage", {"rows": "taus"}, "rows"),
-        ("coverage", {"rows": "tau", "cols": "tau"}, "cols"),
-        ("coverage", {"color": "n"}, "color"),
-        ("zip", {"rows": "tau"}, "rows"),
-        ("explanation", {"color": "tau"}, "color"),
-    ],
-)
-def test_factors_that_cannot_be_placed_are_refused(
-    results: Results, figure: str, asked: dict[str, str], field: str
-) -> None:
-    with pytest.raises(InputError) as refused:
-        FIGURES[figure].chart(results, **asked)
-    assert refused.value.field == field
-
-
 def test_the_parts_of_every_bar_add_up(results: Results) -> None:
     drawn = values(FIGURES["explanation"].chart(results).to_dict())
     assert len(drawn) == len(results.rows)
@@ -205,30 +187,17 @@ def test_the_parts_of_every_bar_add_up(results: Results) -> None:
 def test_paired_differences_are_those_of_compare(run: Path, results: Results) -> None:
     results = results.with_baseline("SN")
     keys = ("tau", "epsilon", "n", "method", "beta")
-    table = lf.open_run(run).compare("method", "SN").to_pylist()
-    expected = {tuple(row[key] for key in keys): row for row in table}
+    compared = lf.open_run(run).compare("method", "SN").to_pylist()
+    expected = {tuple(row[key] for key in keys): row for row in compared}
     others = [row for row in results.rows if row["series"] != "SN"]
-    assert len(others) == len(expected) == 40
-    for row in others:
-        found = results.contrasts[results.identity(row)]
-        for name in ("coverage_difference", "coverage_difference_mcse"):
-            assert found[f"paired_{name}"] == expected[tuple(row[key] for key in keys)][name]
-
-
-def test_the_page_has_a_table_of_paired_differences(results: Results) -> None:
-    table = pairs(results.with_baseline("SN"))
-    assert table is not None and table["baseline"] == "SN" and len(table["rows"]) == 40
-    others = [row for row in results.rows if row["series"] != "SN"]
-    contrasts = results.with_baseline("SN").contrasts
+    table = pairs(results)
+    assert table is not None and table["baseline"] == "SN" and len(table["rows"]) == len(expected) == 40
     at = table["head"].index("coverage difference ± MCSE")
     for row, shown in zip(others, table["rows"], strict=True):
-        found = contrasts[results.identity(row)]
-        assert shown[at - 1 :] == [
-            row["series"],
-            with_error(found["paired_coverage_difference"], found["paired_coverage_difference_mcse"]),
-            with_error(found["paired_length_ratio"], found["paired_length_ratio_mcse"]),
-            "64",
-        ]
+        found, own = expected[tuple(row[key] for key in keys)], results.contrasts[results.identity(row)]
+        difference = with_error(found["coverage_difference"], found["coverage_difference_mcse"])
+        ratio = with_error(own["paired_length_ratio"], own["paired_length_ratio_mcse"])
+        assert shown[at - 1 :] == [row["series"], difference, ratio, "64"]
     one = dataclasses.replace(results, rows=[row for row in results.rows if row["series"] == "SN"])
     assert pairs(one) is None
 

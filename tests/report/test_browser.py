@@ -146,6 +146,17 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
         assert count == 0 if is_open else count > 3
 
 
+def test_a_legend_of_long_names_leaves_space_for_panels(page: Any, page_text: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    names = {f'"{name}"': f'"{name}{" long" * 15}"' for name in ("BM", "SN", "oracle")}
+    for name, other in names.items():
+        page_text = page_text.replace(name, other)
+    file.write_text(page_text, encoding="utf-8")
+    resize(page, 390)
+    opened(page, file.as_uri())
+    assert complaints(page) == [] and len(drawn_figures(page)) >= 7
+
+
 def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
     study = {**FOLLOWED, "problem": {"kind": "quadratic"}}
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
