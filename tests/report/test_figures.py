@@ -156,20 +156,15 @@ def test_published_numbers_stand_beside_ours(results: Results) -> None:
         assert row["y"] == pytest.approx(other["y"], abs=1e-5) and row["low"] <= row["y"] <= row["high"]
 
 
-def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
-    methods = [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}, {"kind": "BM"}, {"kind": "SN"}]
-    study = changed(
-        replicates=8, problem__tau=0.5, mechanism__epsilon=1.0, grid={"n": 300, "level": 0.9}, method=methods
-    )
-    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    results = Results.load(tmp_path / "run")
-    for name in ("coverage", "length"):
-        chart = FIGURES[name].chart(results, "beta")
-        data = values(chart.to_dict())
-        assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
-        assert len({(row["series"], row["x"]) for row in data}) == len(data)
-        assert chart.usermeta["left_out"] == "Left out: BM, SN, which have no beta."
-        assert "left_out" not in FIGURES[name].chart(results, "n").usermeta
+def test_two_values_of_a_second_setting_are_two_lines(results: Results) -> None:
+    rows = [row | {"B": size} for row in results.rows for size in (50, 100) if row["n"] == 1000]
+    rows = [row | {"B": row["B"] if row["method"] == "BB" else None} for row in rows if row["coverage"]]
+    chart = FIGURES["coverage"].chart(dataclasses.replace(results, rows=rows), "beta")
+    data = values(chart.to_dict())
+    assert {row["series"] for row in data} == {"n = 1000, B = 50", "n = 1000, B = 100"}
+    assert len({(row["panel"], row["series"], row["x"]) for row in data}) == len(data) == 16
+    assert chart.usermeta["left_out"] == "Left out: BM, SN, oracle, which have no beta."
+    assert "left_out" not in FIGURES["coverage"].chart(results, "n").usermeta
 
 
 def luminance(colour: str) -> float:

@@ -60,14 +60,6 @@ def test_published_numbers_that_are_not_refuted_come_with_the_power(
     assert 'class="verdict bad">84 published numbers compared: REFUTED' in section()
 
 
-def test_a_running_sweep_is_summarised_from_its_parts(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(run, copy)
-    (copy / "summary.parquet").unlink()
-    assert Results.load(copy).table.equals(Results.load(run).table)
-    assert Results.load(copy, from_parts=True).table.equals(Results.load(run).table)
-
-
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Nothing finished"):
         Results.load(tmp_path / "absent")
