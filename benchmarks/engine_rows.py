@@ -90,11 +90,7 @@ def engine_rows(effort: Effort) -> list[Measurement]:
     """A small study, quickstart, and one of 40 to 100 CPU seconds."""
     cores = len(os.sched_getaffinity(0))
     replicates = QUICK_REPLICATES if effort.quick else FULL_REPLICATES
-    studies = {
-        "small": SMALL,
-        "quickstart": QUICKSTART,
-        "long": (*LONG, "--replicates", str(replicates)),
-    }
+    studies = {"small": SMALL, "quickstart": QUICKSTART, "long": (*LONG, "--replicates", str(replicates))}
     rows = []
     for name, arguments in studies.items():
         found = in_turn(arguments, effort.starts)

@@ -17,13 +17,13 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass
 
 
-def naive_quantile(path: OnePass, n: int, generator: str, sn: bool = False) -> Callable[[], object]:
+def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Callable[[], object]:
     """One naive replicate of the quantile path as a piece of work."""
     times = times_of(path, cells(n, "BB", "BM"))
     sums = np.empty(len(times))
     p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
     settings = (n, TAU, p, C, GAMMA, path.problem.truth()[0], times, sums)
-    if generator == "legacy":
+    if numbers == "np.random":
         return lambda: peers.naive_quantile_legacy(SEED, *settings)
     rng = np.random.default_rng(SEED)
     if sn:
@@ -55,48 +55,24 @@ def naive_steps(effort: Effort) -> int:
 
 def quantile_row(effort: Effort) -> list[Measurement]:
     """The paper's quantile study, users' data sampled, no SN."""
-    path = quantile()
+    path, n = quantile(), naive_steps(effort)
     ours = kernel(path, cells(effort.steps, "BB", "BM"))
-    n = naive_steps(effort)
     law = "quantile, randomised response, N(0,1), BB+BM, data sampled"
-    return [
-        against(
-            "quantile",
-            f"{law}: against naive Numba, Generator",
-            6.0,
-            ours,
-            naive_quantile(path, n, "generator"),
-            n,
-            effort,
-        ),
-        against(
-            "quantile-np-random",
-            f"{law}: against naive Numba, np.random",
-            None,
-            ours,
-            naive_quantile(path, n, "legacy"),
-            n,
-            effort,
-        ),
-    ]
+    rows = []
+    for name, numbers, target in (("quantile", "Generator", 6.0), ("quantile-np-random", "np.random", None)):
+        naive = naive_quantile(path, n, numbers)
+        what = f"{law}: against naive Numba, {numbers}"
+        rows.append(against(name, what, target, ours, naive, n, effort))
+    return rows
 
 
 def private_bit(effort: Effort) -> list[Measurement]:
     """The private bit sampled directly: against the naive loop, the data kernel and its own uniforms."""
-    data = quantile()
-    n = naive_steps(effort)
+    data, n = quantile(), naive_steps(effort)
     wanted = cells(effort.steps, "BB", "BM")
-    rows = [
-        against(
-            "private-bit",
-            "the same, private bit sampled directly: against naive Numba, Generator",
-            9.0,
-            kernel(quantile(sampling="private_bit"), wanted),
-            naive_quantile(data, n, "generator"),
-            n,
-            effort,
-        )
-    ]
+    ours, naive = kernel(quantile(sampling="private_bit"), wanted), naive_quantile(data, n, "Generator")
+    what = "the same, private bit sampled directly: against naive Numba, Generator"
+    rows = [against("private-bit", what, 9.0, ours, naive, n, effort)]
     for sampling in ("private_bit_32", "private_bit"):
         name = f"{sampling.replace('_', '-')}-over-data"
         what = f"kernel of {sampling} / kernel of data, quantile, BB+BM"
@@ -134,19 +110,11 @@ def over(
 
 def quantile_sn(effort: Effort) -> list[Measurement]:
     """With SN's running sums in both."""
-    path = quantile()
-    n = naive_steps(effort)
-    return [
-        against(
-            "quantile-sn",
-            "quantile with SN's running sums: against naive Numba, Generator, same sums",
-            5.0,
-            kernel(path, cells(effort.steps, "BB", "BM", "SN")),
-            naive_quantile(path, n, "generator", sn=True),
-            n,
-            effort,
-        )
-    ]
+    path, n = quantile(), naive_steps(effort)
+    ours = kernel(path, cells(effort.steps, "BB", "BM", "SN"))
+    naive = naive_quantile(path, n, "Generator", sn=True)
+    what = "quantile with SN's running sums: against naive Numba, Generator, same sums"
+    return [against("quantile-sn", what, 5.0, ours, naive, n, effort)]
 
 
 def regression_row(effort: Effort) -> list[Measurement]:
@@ -159,14 +127,10 @@ def regression_row(effort: Effort) -> list[Measurement]:
     sums = np.empty((len(times), len(truth)))
     rng = np.random.default_rng(SEED)
     scale = path.mechanism.scale(path.problem)  # type: ignore[attr-defined]
-    return [
-        against(
-            "regression",
-            "quantile regression d = 4, Laplace, BB+BM: against naive Numba, Generator",
-            8.0,
-            kernel(path, cells(steps, "BB", "BM")),
-            lambda: peers.naive_regression_generator(rng, n, TAU, scale, C, GAMMA, truth, times, sums),
-            n,
-            effort,
-        )
-    ]
+
+    def naive() -> None:
+        peers.naive_regression_generator(rng, n, TAU, scale, C, GAMMA, truth, times, sums)
+
+    ours = kernel(path, cells(steps, "BB", "BM"))
+    what = "quantile regression d = 4, Laplace, BB+BM: against naive Numba, Generator"
+    return [against("regression", what, 8.0, ours, naive, n, effort)]

@@ -6,10 +6,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.designs import SEED, cells, kernel, quantile
 from benchmarks.effort import Effort
@@ -22,18 +21,10 @@ from ldpflow.study import Study
 ROOT = str(Path(__file__).resolve().parent.parent)
 
 
-@contextmanager
-def worker_path() -> Iterator[None]:
+def worker_path() -> Any:
     """Workers started meanwhile can import this package."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = ROOT if before is None else f"{ROOT}{os.pathsep}{before}"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+    path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
+    return mock.patch.dict(os.environ, PYTHONPATH=path)
 
 
 def study(n: list[int], replicates: int) -> Study:
@@ -89,12 +80,7 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
     work()
     replicate_seconds = cpu_seconds(work) / units * n[-1]
     replicates = int(effort.ray_seconds * cores / replicate_seconds) // 64 * 64 + 64
-    with (
-        tempfile.TemporaryDirectory() as stamps,
-        tempfile.TemporaryDirectory() as out,
-        worker_path(),
-    ):
-        undo = patched(stamps)
+    with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out, worker_path():
         before = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
         after = before
 
@@ -103,10 +89,8 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
             if event.done_batches == event.total_batches:
                 after = (time.monotonic(), idle_seconds(), tree_cpu_seconds())
 
-        try:
+        with patched(stamps):
             run_study(study(n, replicates), out, engine="ray", num_cpus=cores, on_event=note)
-        finally:
-            undo()
         started = min(read_stamps(stamps, "batch"))
         written = max(part.stat().st_mtime for part in Path(out).rglob("replicates/**/*.parquet"))
         batches = len(read_stamps(stamps, "batch"))
@@ -148,12 +132,9 @@ def memory_row(effort: Effort) -> list[Measurement]:
         tempfile.TemporaryDirectory() as stamps,
         tempfile.TemporaryDirectory() as out,
         worker_path(),
+        patched(stamps),
     ):
-        undo = patched(stamps)
-        try:
-            run_study(study([effort.memory_n], 32), out, engine="ray", num_cpus=1)
-        finally:
-            undo()
+        run_study(study([effort.memory_n], 32), out, engine="ray", num_cpus=1)
         peak = max(read_stamps(stamps, "peak"))
     what = f"memory of a Ray worker after a batch at n = {effort.memory_n:.0e}, BB+BM+SN"
     if effort.quick:

@@ -66,17 +66,9 @@ def sampler_rows(effort: Effort) -> list[Measurement]:
         ("uniform", "Generator.random", lambda: rng.random(out=out)),
         ("normal", "Generator.standard_normal", lambda: rng.standard_normal(out=out)),
         ("laplace", "Generator.laplace", lambda: rng.laplace(size=COUNT)),
-        (
-            "exponential",
-            "Generator.standard_exponential",
-            lambda: rng.standard_exponential(out=out),
-        ),
+        ("exponential", "Generator.standard_exponential", lambda: rng.standard_exponential(out=out)),
         ("truncated_normal", "rejection in NumPy", lambda: rejection(rng, out)),
-        (
-            "truncated_normal",
-            "scipy.stats.truncnorm",
-            lambda: truncated.rvs(size=COUNT, random_state=rng),
-        ),
+        ("truncated_normal", "scipy.stats.truncnorm", lambda: truncated.rvs(size=COUNT, random_state=rng)),
     ]
     times = 20 if effort.quick else 60
     rows = []

@@ -49,20 +49,10 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
 
 
 def patched(folder: str):  # type: ignore[no-untyped-def]
-    """Let the engine of this process use the stamped task; returns a function that undoes it."""
+    """A context in which the engine of this process uses the stamped task."""
     from ldpflow.engine import ray_executor
 
-    original = ray_executor.run_task
-
-    def stamped(batch):  # type: ignore[no-untyped-def]
-        return stamped_batch(batch, folder=folder)
-
-    ray_executor.run_task = stamped
-
-    def undo() -> None:
-        ray_executor.run_task = original
-
-    return undo
+    return mock.patch.object(ray_executor, "run_task", lambda batch: stamped_batch(batch, folder=folder))
 
 
 def read_stamps(folder: str, event: str) -> list[float]:
@@ -80,5 +70,5 @@ if __name__ == "__main__":
     from benchmarks.stamped import patched as patch
     from ldpflow.cli import main
 
-    patch(sys.argv[1])
-    sys.exit(main(sys.argv[2:]))
+    with patch(sys.argv[1]):
+        sys.exit(main(sys.argv[2:]))

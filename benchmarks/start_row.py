@@ -51,24 +51,11 @@ def bare_seconds(cores: int) -> float:
 def sweep_seconds(cores: int) -> tuple[float, float]:
     """``ldpflow sweep`` in a fresh process: until a batch starts, until its kernel is loaded."""
     with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-m", "benchmarks.stamped", stamps, "sweep", "quickstart"]
-        command += [
-            "--engine",
-            "ray",
-            "--out",
-            out,
-            "--replicates",
-            "64",
-            "--quiet",
-            "--num-cpus",
-            str(cores),
-        ]
+        words = f"-m benchmarks.stamped {stamps} sweep quickstart --engine ray --out {out} --quiet"
+        command = [sys.executable, *words.split(), "--replicates", "64", "--num-cpus", str(cores)]
         started = time.time()
         subprocess.run(command, check=True, capture_output=True, text=True)
-        return (
-            min(read_stamps(stamps, "batch")) - started,
-            min(read_stamps(stamps, "kernel")) - started,
-        )
+        return (min(read_stamps(stamps, "batch")) - started, min(read_stamps(stamps, "kernel")) - started)
 
 
 def start_row(effort: Effort) -> list[Measurement]:

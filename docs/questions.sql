@@ -3,8 +3,8 @@
 -- `setting` and `series` name every factor that varies: rows that differ never look the same.
 
 -- 1. Which method holds its level, where? And where are there too few replicates to say?
-SELECT setting, series, n, level, coordinate, coverage, coverage_mcse, undefined, level_state
-FROM coverage ORDER BY ALL;
+SELECT setting, series, n, level, coordinate, coverage_failures_as_misses, coverage_failures_as_misses_mcse,
+       undefined, level_state FROM coverage ORDER BY ALL;
 
 -- 2. What is the shortest interval that holds it? Where level_state is another one, the nearest to it.
 SELECT setting, n, level, coordinate, series, level_state, length_mean, coverage_failures_as_misses, undefined
@@ -32,7 +32,8 @@ FROM summary ORDER BY abs(lower_miss - upper_miss) DESC;
 SELECT * FROM lost ORDER BY replicates DESC;
 
 -- 9. How many replicates make the MCSE of coverage half a point?
-SELECT setting, series, n, level, coordinate, ceil(coverage * (1 - coverage) / 0.005 ^ 2) AS replicates
+SELECT setting, series, n, level, coordinate,
+       ceil(coverage_failures_as_misses * (1 - coverage_failures_as_misses) / 0.005 ^ 2) AS replicates
 FROM coverage ORDER BY replicates DESC;
 
 -- 10. How was the run made?

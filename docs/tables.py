@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,12 +13,12 @@ from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.columns import COLUMNS, PATH_COLUMNS, SUMMARY, known_columns, summary_columns
 from ldpflow.results.decomposition import DIAGNOSIS
-from ldpflow.results.monitoring import MONITORED
 from ldpflow.results.summary import RELATIVE
-from ldpflow.results.trajectories import MEANS, SUMMARY_COLUMNS, THEORY
+from ldpflow.results.trajectories import MEANS
 from ldpflow.simulators.families import PARTS
 from ldpflow.store.schema import BUNDLED, MEASURED
 
+FORMULAS = Path(__file__).with_name("reading-results.md")
 JACKKNIFE = "standard error of {}, by a jackknife over groups of replicates"
 
 PAGE = """---
@@ -111,6 +112,49 @@ columns to both summaries, after the settings:
 """
 
 
+MEANINGS = {
+    "looks": "n's of the grid from first_n up to the row's",
+    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
+    "coverage_all_n_failures_as_misses": "the same share of all replicates",
+    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
+    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
+    "stop_n_mean": "mean of that n",
+    "stop_n_median": "median of that n",
+    "coverage_all_coordinates": "share of replicates in which the intervals of all coordinates cover",
+    "coverage_all_coordinates_failures_as_misses": "the same share of all replicates",
+}
+
+UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
+"""Units of the measures that are no shares."""
+
+SUMMARY_COLUMNS = (
+    Column("n", "int64", "users", "users (records) seen"),
+    Column("step", "int64", "steps", "steps made"),
+    Column("stat", "string", "-", "the statistic"),
+    Column("replicates", "int64", "count", "rows, diverged ones included"),
+    Column("failures", "int64", "count", "diverged ones; they are in no mean"),
+    Column("mean", "double", "of stat", "mean over replicates"),
+    Column("mcse", "double", "of stat", "its Monte Carlo standard error, sd / sqrt(R)"),
+    Column("q05", "double", "of stat", "5% quantile over replicates"),
+    Column("q50", "double", "of stat", "median"),
+    Column("q95", "double", "of stat", "95% quantile"),
+    Column("max", "double", "of stat", "largest"),
+)
+"""Columns of the summary of trajectories that are not those of a path."""
+
+THEORY = (
+    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
+    Column(
+        "theory_limit",
+        "double",
+        "of stat",
+        "leading term of the mean as n grows; of `mean_gradient_norm` the theorem's rate without its "
+        "constant; null where there is none",
+    ),
+)
+"""Columns after the statistics."""
+
+
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A Markdown table."""
     lines = [list(head)]
@@ -131,12 +175,20 @@ def described(columns: Iterable[Column]) -> str:
     return table(("column", "type", "unit", "meaning"), rows)
 
 
+def documented() -> dict[str, list[str]]:
+    """Formula, unit and meaning or reference of the summary's columns, from the page that has them."""
+    lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", FORMULAS.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        name: [cell.replace("\\|", "|") for cell in re.split(r" (?<!\\)\| ", rest)] for name, rest in lines
+    }
+
+
 def measures() -> Iterable[Column]:
     """The columns of every summary after those of a path."""
-    known = known_columns()
+    known, page = known_columns(), documented()
     for field in SUMMARY:
         if field.name in COLUMNS:
-            formula, unit = COLUMNS[field.name]
+            formula, unit, _ = page[field.name]
             yield Column(field.name, "int64" if field.type == pa.int64() else "double", unit, formula)
         elif field.name != "path":
             yield known[field.name]
@@ -144,9 +196,11 @@ def measures() -> Iterable[Column]:
 
 def derived() -> Iterable[Column]:
     """What follows from measures."""
-    for name, (formula, unit) in RELATIVE.items():
-        yield Column(name, "double", unit, formula)
-    for name, (_, unit, meaning) in DIAGNOSIS.items():
+    page = documented()
+    for name in RELATIVE:
+        yield Column(name, "double", page[name][1], page[name][0])
+    for name in DIAGNOSIS:
+        _, unit, meaning = page[name]
         yield Column(name, "double", unit, meaning)
         yield Column(f"{name}_mcse", "double", unit, JACKKNIFE.format(name))
     yield Column(
@@ -156,6 +210,17 @@ def derived() -> Iterable[Column]:
         "bias, length, variability or shape: the effect with the largest part in the gap; "
         "left: none is clear; none: no gap; null: undefined",
     )
+
+
+def monitored() -> Iterable[Column]:
+    """Further columns of the summary of a study with [monitor]."""
+    for name, meaning in MEANINGS.items():
+        yield Column(name, "double", UNITS.get(name, "share"), meaning)
+        if name not in UNITS:
+            yield Column(f"{name}_mcse", "double", "share", f"sqrt(p (1 - p)/R) of {name}")
+            for end in ("low", "high"):
+                words = f"{'lower' if end == 'low' else 'upper'} end of Wilson's 95% interval for {name}"
+                yield Column(f"{name}_{end}", "double", "share", words)
 
 
 def by_kinds(columns: Iterable[tuple[str, Column]]) -> str:
@@ -195,7 +260,7 @@ def page() -> str:
         summary=described(measures()),
         summaries=by_kinds(summaries),
         derived=described(derived()),
-        monitored=described(MONITORED),
+        monitored=described(monitored()),
         paths=described(PATH_COLUMNS),
         settings=by_kinds(settings),
         trajectories=described(MEASURED.values()),

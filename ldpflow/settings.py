@@ -14,6 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
+from pathlib import Path
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
@@ -519,6 +520,14 @@ def example_of(cls: Any) -> str:
         if name != "kind" and len(given) < 3 and isinstance(default, (int, float)):
             given[name] = default
     return ", ".join(f"{name}={value!r}" for name, value in given.items())
+
+
+def source_file(component: Any) -> str:
+    """Name of the file of a class, or of its module."""
+    try:
+        return Path(inspect.getfile(component)).name
+    except (TypeError, OSError):
+        return str(getattr(component, "__module__", "?"))
 
 
 def canonical_json(value: object) -> str:

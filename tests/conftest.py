@@ -1,7 +1,5 @@
 """Ray starts once per session, small and without a dashboard, and only what was started is stopped."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A study to start from, and changed copies of it."""
 
-from __future__ import annotations
-
 import copy
 import sys
 

@@ -1,7 +1,5 @@
 """ARCHITECTURE.md is true: its paths exist, its levels are those of the imports, and its steps work."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Private regressions in studies: from a file to labelled rows, figures, warnings and refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -7,13 +7,8 @@ from typing import Annotated, ClassVar, Literal
 import pytest
 from pydantic import Field
 
+import ldpflow as lf
 from ldpflow.columns import Column, Summary, cautions, index_columns
-from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd, DpMbssgd
-from ldpflow.components.algorithms.dp_gd import DpSgd
-from ldpflow.components.algorithms.dp_nsgd import DpNsgd
-from ldpflow.components.algorithms.sufficient_statistics import SufficientStatistics
-from ldpflow.components.problems.least_squares import LeastSquares
-from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.settings import Setting, Settings
 from ldpflow.study.entry import GROUPS
 
@@ -41,11 +36,11 @@ def test_every_setting_says_what_it_is(component):
 @pytest.mark.parametrize(
     ("problem", "algorithm", "n"),
     [
-        (LeastSquares(), DpAmbssgd(), 10**6),
-        (LeastSquares(), DpMbssgd(), 10**6),
-        (LeastSquares(), SufficientStatistics(), 1000),
-        (RobustRegression(), DpNsgd(), 100),
-        (RobustRegression(), DpSgd(batch_size=10), 100),
+        (lf.LeastSquares(), lf.DpAmbssgd(), 10**6),
+        (lf.LeastSquares(), lf.DpMbssgd(), 10**6),
+        (lf.LeastSquares(), lf.SufficientStatistics(), 1000),
+        (lf.RobustRegression(), lf.DpNsgd(), 100),
+        (lf.RobustRegression(), lf.DpSgd(batch_size=10), 100),
     ],
 )
 def test_what_follows_from_settings_is_declared(problem, algorithm, n):

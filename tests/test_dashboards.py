@@ -1,7 +1,5 @@
 """What the page of own tables, figures and texts shows is run as it stands there."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

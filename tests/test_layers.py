@@ -1,7 +1,5 @@
 """Layers of the package: what imports what, and what is loaded when."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Private empirical risk minimisation as a study: from TOML to rows, again, further, and refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -25,7 +25,7 @@ from ldpflow.results.summary import stored_summary
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES, declared_columns
 from ldpflow.study import Study
-from tests.studies import forget_plugins
+from tests.studies import changed, forget_plugins
 
 MODULE = '''
 from typing import Annotated, ClassVar, Literal
@@ -68,16 +68,10 @@ class Stretched(lf.PathIntervalMethod):
         return lf.Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
 '''
 
-SIMPLE = {
-    "name": "new",
-    "seed": 11,
-    "replicates": 70,
-    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
-    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-    "algorithm": {"kind": "ldp_sgd"},
-    "grid": {"n": [500]},
-    "method": [{"kind": "BM"}],
-}
+SIMPLE = changed(
+    seed=11, replicates=70, mechanism__epsilon=1.0, algorithm__gamma=..., grid={"n": [500]},
+    method=[{"kind": "BM"}],
+)  # fmt: skip
 GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "stretched", "stretch": [2.5, 4.0]}]}
 NEW = ["stretch", "doubled", "distance"]
 

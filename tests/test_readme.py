@@ -1,7 +1,5 @@
 """The Python that README and the page of own components show is run as it stands there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -165,15 +165,17 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":
             given.add(name)
+
+    def flag_of(field: str) -> str:
+        group, _, last = field.rpartition(".")
+        setting = group if last == "kind" else last
+        if field == "out" and "run" in flags:
+            return flags["run"]
+        return flags[setting] if setting in given else flags.get(field, field)
+
     field = error.field
-    group, _, last = field.rpartition(".")
-    setting = group if last == "kind" else last
-    if field in flags:
-        field = flags[field]
-    elif field == "out" and "run" in flags:
-        field = flags["run"]
-    elif setting in given:
-        field = flags[setting]
+    if not re.search(r"In .*, line \d+\.$", error.hint):  # a study file's settings may be called like flags
+        field = ", ".join(map(flag_of, field.split(", ")))
     allowed, hint = (
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
         for text in (error.allowed, error.hint)

@@ -188,7 +188,7 @@ def audit(
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.practice.audit import bundled
-    from ldpflow.practice.audit.clients import CLIENTS, audit_client
+    from ldpflow.practice.audit.bundled import CLIENTS, audit_client
 
     count = read_count(samples, "samples")
     if name == "all":

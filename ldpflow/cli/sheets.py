@@ -280,12 +280,12 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         [
             estimate("coverage\ndifference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
-            *([undefined] if some_undefined else []),
+            *([undefined, ("length\npairs", lambda row: str(row["length_pairs"]))] if some_undefined else []),
             ("only this", lambda row: str(row["only_this"])),
             ("only vs", lambda row: str(row["only_baseline"])),
             ("pairs", lambda row: str(row["pairs"]) if row["paired"] else "unpaired"),
         ],
-        ["only vs", "only this", "pairs", "undefined, vs", "length ratio"],
+        ["only vs", "only this", "length\npairs", "pairs", "undefined, vs", "length ratio"],
         constants,
         instead=instead,
         methods=lines,
@@ -334,12 +334,22 @@ def explanation_sheet(
 
     def means(own: list[Row]) -> Row:
         known = mean_effects(own, parts[:-1])
-        return {title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))}
+        count = sum(row["rest_effect"] is not None for row in own)
+        cells = {} if count == len(own) else {"cells": f"{count} of {len(own)}"}
+        return cells | {
+            title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
+        }
 
     bounds = ""
     if parts and not errors:
         bounds = f" MCSEs: coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
         bounds += " (--format md has each)."
+
+    whole = [
+        row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
+    ]
+    if whole and "variability" in parts:
+        bounds = f" Of {' and '.join(dict.fromkeys(whole))} variability is part of length.{bounds}"
 
     return Sheet(
         rows,
@@ -355,7 +365,8 @@ def explanation_sheet(
         f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means of all effects.",
+        legend="Of each method the means over the cells whose effects are known, those within noise too"
+        f"{'; with failures as misses over all cells' if misses else ''}.",
         rank=None if ordered else shortfall,
         command=command,
     )

@@ -96,8 +96,7 @@ def trajectory_faults(table: pa.Table) -> Iterator[Fault]:
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
     """Doubles, NaN for null."""
-    filled: NDArray[Any] = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
-    return filled
+    return np.asarray(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
 def cell_reason(part: Part) -> str | None:

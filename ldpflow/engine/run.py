@@ -200,22 +200,24 @@ def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
         by_key.setdefault(gap.simulator.key, []).append(gap)
-    columns = [plan.simulator.columns() for plan in study.plans()]
-    names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
     result = []
-    for plan, values in zip(study.plans(), columns, strict=True):
+    for plan, settings in zip(study.plans(), settings_apart(study), strict=True):
         here = by_key.get(plan.simulator.key, [])
         d = plan.simulator.dimension
         computed = sum((gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in here)
         rows = sum(study.replicates // cell.runs for cell in plan.cells)
         total = d * rows + study.replicates * len(plan.checkpoints)
-        settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
         ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
-        result.append(
-            Planned(f"p{plan.simulator.key}", " ".join(settings), total - computed, computed, ranges)
-        )
+        result.append(Planned(f"p{plan.simulator.key}", settings, total - computed, computed, ranges))
     return result
+
+
+def settings_apart(study: Study) -> list[str]:
+    """Settings of each path that distinguish it from the others."""
+    columns = [plan.simulator.columns() for plan in study.plans()]
+    names = [*dict.fromkeys(name for c in columns for name in c)]
+    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
+    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
 
 
 def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:

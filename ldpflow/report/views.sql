@@ -9,11 +9,13 @@
 CREATE VIEW replicates AS
 SELECT * FROM paths JOIN stored_replicates USING (path);
 
--- Coverage beside its nominal level, with the settings of the path.
+-- Coverage beside its nominal level, with the settings of the path. As in summary, `coverage` is that of the
+-- replicates with an interval. `deviation` is of the coverage that ranks methods, with failures as misses.
 CREATE VIEW coverage AS
 SELECT setting, series, {cell}, {settings},
-       coverage_failures_as_misses AS coverage, coverage_failures_as_misses_mcse AS coverage_mcse,
-       coverage_failures_as_misses_low AS coverage_low, coverage_failures_as_misses_high AS coverage_high,
+       coverage, coverage_mcse, coverage_low, coverage_high,
+       coverage_failures_as_misses, coverage_failures_as_misses_mcse,
+       coverage_failures_as_misses_low, coverage_failures_as_misses_high,
        coverage_failures_as_misses - level AS deviation,
        level_state, replicates, failures, failures / replicates AS undefined
 FROM summary;
@@ -27,7 +29,7 @@ WHERE place IS NOT NULL;
 
 -- The block exponent as a design knob: the first beta by the rule of `best`, everything else being equal.
 CREATE VIEW best_beta AS
-SELECT setting, {others}, beta, level_state, coverage_failures_as_misses AS coverage, length_mean
+SELECT setting, {others}, beta, level_state, coverage_failures_as_misses, length_mean
 FROM summary
 WHERE beta IS NOT NULL
 QUALIFY row_number() OVER (PARTITION BY {others} ORDER BY place NULLS LAST, beta) = 1;
@@ -42,6 +44,6 @@ GROUP BY ALL;
 -- Running coverage, failures as misses: has the Monte Carlo error settled?
 CREATE VIEW running_coverage AS
 SELECT setting, {cell}, replicate,
-       avg(coalesce(covered, false)::INTEGER) OVER w AS coverage, count(covered) OVER w AS finished
+       avg(coalesce(covered, false)::INTEGER) OVER w AS coverage_failures_as_misses, count(covered) OVER w AS finished
 FROM replicates
 WINDOW w AS (PARTITION BY {cell} ORDER BY replicate ROWS UNBOUNDED PRECEDING);

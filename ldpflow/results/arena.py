@@ -61,9 +61,10 @@ class ArenaEntry:
 
     @property
     def length(self) -> float:
-        """Mean length over the oracle's, infinite if no interval is defined."""
-        lengths = (self.row.get("length_relative"), self.row.get("length_mean"))
-        return float(next((value for value in lengths if value is not None), math.inf))
+        """Mean length, over the oracle's if that is known; infinite if no interval is defined."""
+        relative, mean = self.row.get("length_relative"), self.row["length_mean"]
+        known = relative if relative and math.isfinite(relative) else mean
+        return math.inf if known is None else float(known)
 
     @property
     def coverage(self) -> float:
@@ -102,6 +103,11 @@ class Standing:
     """Number of settings in which it holds its level."""
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
+
+    @property
+    def rank(self) -> tuple[float, str]:
+        """Sort key: the shortest first, unknown lengths last."""
+        return math.inf if self.length is None else self.length, self.label
 
 
 def label_of(row: Row) -> str:
@@ -154,7 +160,15 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
     for row in rows:
         key = tuple(row[name] for name in keys)
         groups.setdefault(key, []).append(ArenaEntry(label_of(row), row, judge(row), why_barred(row)))
-    return [setting_of(dict(zip(keys, key, strict=True)), found) for key, found in groups.items()]
+    found = []
+    for key, entries in groups.items():
+        held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
+        others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
+        best = next((entry for entry in held if not entry.barred), None)
+        eligible = (entry for entry in entries if not entry.barred)
+        nearest = max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None)
+        found.append(ArenaSetting(dict(zip(keys, key, strict=True)), (*held, *others), best, nearest))
+    return found
 
 
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
@@ -207,18 +221,6 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
 
 
-def setting_of(keys: Row, entries: Sequence[ArenaEntry]) -> ArenaSetting:
-    held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
-    others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
-    eligible = [entry for entry in entries if not entry.barred]
-    return ArenaSetting(
-        keys,
-        (*held, *others),
-        next((entry for entry in held if not entry.barred), None),
-        max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None),
-    )
-
-
 def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
     """Every method over all settings: those that hold their level most often first, then the shortest."""
     by_label: dict[str, list[ArenaEntry]] = {}
@@ -230,10 +232,10 @@ def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
         held = [entry for entry in entries if entry.holds]
         lengths = [entry.length for entry in held if math.isfinite(entry.length)]
         found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
-    return sorted(found, key=lambda s: (-s.held / len(s.entries), s.length or math.inf, s.label))
+    return sorted(found, key=lambda s: (-s.held / len(s.entries), *s.rank))
 
 
 def safest(found: Iterable[Standing]) -> Standing | None:
     """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
     usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
-    return min(usable, key=lambda s: (s.length or math.inf, s.label), default=None)
+    return min(usable, key=lambda s: s.rank, default=None)

@@ -301,6 +301,7 @@ class Arrival:
         return self.verdict not in ("arrived", "doubtful")
 
 
+@lru_cache
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
@@ -373,21 +374,17 @@ def linear_arrivals(case: LinearApproach) -> list[Arrival]:
 
 
 def mean_decay(rate: float, gamma: float, steps: int) -> float:
-    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on a grid of ratio 1.015."""
-    passed = total = 0.0
-    i = 0
-    while i < steps:
-        j = i + 1 if i < EXACT else min(steps, max(i + 1, int(i * RATIO)))
-        a = rate * power_sum(i, j, gamma)
-        if i < EXACT:
-            decay = math.exp(-a)
-        else:
-            # The mean over i + 1 .. j of a decay that starts at the end of step i.
-            decay = -math.expm1(-a) / a if a > 1e-12 else 1.0
-        total += (j - i) * math.exp(-passed) * decay
-        passed += a
-        i = j
-    return total / steps
+    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on :func:`grid`."""
+    count = np.searchsorted(grid(gamma, steps)[0], steps) + 1
+    ends, sums = (values[:count].copy() for values in grid(gamma, steps))
+    if ends[-1] > steps:
+        ends[-1], sums[-1] = steps, power_sum(ends[-2], steps, gamma)
+    a = rate * sums
+    some = np.maximum(a, 1e-12)
+    # Beyond EXACT the mean over a stretch of a decay that starts at its beginning.
+    decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-some) / some)
+    passed = np.cumsum(a) - a
+    return float(np.sum(np.diff(ends, prepend=0) * np.exp(-passed) * decay) / steps)
 
 
 def predict_simulators(

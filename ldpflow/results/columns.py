@@ -1,4 +1,4 @@
-"""Stored rows of a cell, and the measures of a summary: formula, unit, reference."""
+"""Stored rows of a cell, and the columns of a summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpflow.columns import Column, Summary
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.store.schema import BUNDLED, arrow_field, cell_keys, declared_columns, schema_of
+from ldpflow.store.schema import BUNDLED, SUMMARY_RATES, arrow_field, cell_keys, declared_columns, schema_of
 from ldpflow.study import GROUPS
 
 Floats = NDArray[np.float64]
@@ -131,17 +131,6 @@ BUNDLED_SUMMARIES = {
 }
 """Summaries of the diagnostics that every run has columns for, in the order of the summary."""
 
-THETA = "unit of theta"
-
-
-def rate(name: str, formula: str, rows: str = "R") -> dict[str, tuple[str, str]]:
-    return {
-        name: (f"p = #({formula}) / {rows}", "share"),
-        f"{name}_mcse": (f"sqrt(p (1 - p) / {rows})", "share"),
-        f"{name}_low": ("lower end of Wilson's 95% interval for p", "share"),
-        f"{name}_high": ("upper end of Wilson's 95% interval for p", "share"),
-    }
-
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
     """Columns of the summary for the declared summaries of further columns of the rows."""
@@ -152,48 +141,18 @@ def summary_columns(further: Iterable[Column]) -> list[Column]:
     ]
 
 
-# Formulas are those of Morris et al. 2019, Table 6, where they have one; quantiles of Hyndman and Fan 1996,
-# type 7. Table 6 has errors of S and M / S for normal estimates alone, which the jackknife does not need.
-COLUMNS: dict[str, tuple[str, str]] = {
-    "truth": ("theta", THETA),
-    "replicates": ("rows, failures included", "count"),
-    "failures": ("rows not finished (status neither ok nor range_end); R = replicates - failures", "count"),
-    **rate("coverage", "lower <= theta <= upper"),
-    **rate("failure_share", "not finished", "replicates"),
-    **rate("coverage_failures_as_misses", "lower <= theta <= upper", "replicates"),
-    **rate("lower_miss", "theta < lower: the interval lies too high"),
-    **rate("upper_miss", "theta > upper: the interval lies too low"),
-    **rate("bias_eliminated_coverage", "lower <= mean(estimate) <= upper"),
-    **rate("power", "null < lower or upper < null; only where a null is given"),
-    "length_mean": ("mean(upper - lower) over status ok", THETA),
-    "length_mcse": ("sd(length) / sqrt(R); 0 where lengths differ by rounding alone", THETA),
-    "length_cv": ("sd(length) / mean(length)", "1"),
-    "length_q05": ("5% quantile of length", THETA),
-    "length_q25": ("25% quantile of length", THETA),
-    "length_median": ("median of length", THETA),
-    "length_q75": ("75% quantile of length", THETA),
-    "length_q95": ("95% quantile of length", THETA),
-    "bias": ("mean(estimate) - theta", THETA),
-    "bias_mcse": ("empirical_se / sqrt(R)", THETA),
-    "relative_bias": ("bias / theta, where theta is not 0", "1"),
-    "relative_bias_mcse": ("bias_mcse / |theta|", "1"),
-    "empirical_se": ("S = sqrt(sum (estimate - mean)^2 / (R - 1))", THETA),
-    "empirical_se_mcse": ("sqrt((R - 1) / R sum (S_r - mean(S))^2), S_r = S without replicate r", THETA),
-    "skewness": ("g = mean(u^3), u = (estimate - mean) / sqrt(mean((estimate - mean)^2))", "1"),
-    "skewness_mcse": ("sqrt((R - 1) / R sum (g_r - mean(g))^2), g_r = g without replicate r", "1"),
-    "mse": ("mean((estimate - theta)^2)", f"({THETA})^2"),
-    "mse_mcse": ("sqrt(sum ((estimate - theta)^2 - mse)^2 / (R (R - 1)))", f"({THETA})^2"),
-    "model_se": ("M = sqrt(mean(se^2))", THETA),
-    "model_se_mcse": ("sqrt(var(se^2) / (4 R M^2))", THETA),
-    "relative_error_model_se": ("M / S - 1", "1"),
-    "relative_error_model_se_mcse": (
-        "sqrt((R - 1) / R sum (q_r - mean(q))^2), q_r = M / S without replicate r",
-        "1",
-    ),
-    **{name: (s.meaning, "share" if s.is_share else s.unit) for name, s in BUNDLED_SUMMARIES.items()},
-}
-"""Formula and unit of every measure, in the order of the summary's columns. Null if undefined (R = 0, an MCSE
-at R = 1, a model SE of a method without standard error, power without a null)."""
+COLUMNS: tuple[str, ...] = (
+    *("truth", "replicates", "failures"),
+    *(f"{name}{end}" for name in SUMMARY_RATES for end in ("", "_mcse", "_low", "_high")),
+    *("length_mean", "length_mcse", "length_cv"),
+    *("length_q05", "length_q25", "length_median", "length_q75", "length_q95"),
+    *(f"{name}{end}" for name in ("bias", "relative_bias", "empirical_se") for end in ("", "_mcse")),
+    *(f"{name}{end}" for name in ("skewness", "mse", "model_se") for end in ("", "_mcse")),
+    *("relative_error_model_se", "relative_error_model_se_mcse"),
+    *BUNDLED_SUMMARIES,
+)
+"""Measures in the order of the summary's columns. Their formulas are in docs/reading-results.md. Null if
+undefined (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power without a null)."""
 
 COUNTS = ("replicates", "failures")
 

@@ -32,9 +32,12 @@ mechanisms are compared."""
 
 SHORT = (
     "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
-    "undefined", "undefined_baseline",
+    "length_pairs", "undefined", "undefined_baseline",
 )  # fmt: skip
 """Columns of the short view of a comparison, after the settings that differ."""
+
+ROUNDING = 1e-9
+"""Largest difference of two lengths in units of their means that counts as rounding."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ class Contrast:
 
     ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
     the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
-    is over the pairs that have both. ``undefined``: share of replicates without an interval. Cells that are
-    not ``paired`` have replicates of their own: ``pairs`` is the smaller number of rows, and variances add.
+    is over the ``length_pairs`` that have both. ``undefined``: share of replicates without an interval. Cells
+    that are not ``paired`` have replicates of their own: ``pairs`` and ``length_pairs`` are the smaller
+    numbers of rows, and variances add.
     """
 
     pairs: int
@@ -54,6 +58,7 @@ class Contrast:
     coverage_difference_mcse: float = math.nan
     length_ratio: float = math.nan
     length_ratio_mcse: float = math.nan
+    length_pairs: int = 0
     paired: bool = True
     undefined: float = math.nan
     undefined_baseline: float = math.nan
@@ -169,29 +174,22 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
         return Contrast(0, paired=paired)
     hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
     lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
-    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
+    known = [~np.isnan(length) for length in lengths]
     if paired:
         difference = hits[0] - hits[1]
+        known = [known[0] & known[1]] * 2
         discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
         mean, variance = moments(difference)
-        known = ~(np.isnan(lengths[0]) | np.isnan(lengths[1]))
-        ratio = length_ratio(lengths[0][known], lengths[1][known])
-        return Contrast(pairs, *discordant, mean, math.sqrt(variance / pairs), *ratio, True, *undefined)
-    (p, p_variance), (q, q_variance) = map(moments, hits)
-    error = math.sqrt(p_variance / len(this.ok) + q_variance / len(baseline.ok))
-    ratio = independent_ratio(*(values[~np.isnan(values)] for values in lengths))
-    return Contrast(pairs, 0, 0, p - q, error, *ratio, False, *undefined)
-
-
-def independent_ratio(a: Floats, b: Floats) -> tuple[float, float]:
-    """Ratio of the means of independent samples, and its MCSE by the delta method."""
-    if not (len(a) and len(b)):
-        return math.nan, math.nan
-    (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
-    ratio = mean_a / mean_b if mean_b > 0 else math.nan
-    if not ratio > 0:
-        return ratio, math.nan
-    return ratio, ratio * math.sqrt(variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2)
+        variance /= pairs
+    else:
+        (p, p_variance), (q, q_variance) = map(moments, hits)
+        discordant, mean = (0, 0), p - q
+        variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
+    lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
+    undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
+    ratio, ratio_error = length_ratio(lengths[0], lengths[1], paired)
+    differences = (*discordant, mean, math.sqrt(variance), ratio, ratio_error)
+    return Contrast(pairs, *differences, min(map(len, lengths)), paired, *undefined)
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
@@ -201,15 +199,18 @@ def lengths_or_nan(cell: CellRows) -> Floats:
     return lengths
 
 
-def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
-    """Ratio of mean lengths of m pairs, and its MCSE by the delta method: Q sqrt(sum psi^2 / (m (m - 1)))."""
-    pairs = len(a)
-    if not (pairs and total(b) > 0):
+def length_ratio(a: Floats, b: Floats, paired: bool = True) -> tuple[float, float]:
+    """Ratio Q of mean lengths, and its MCSE by the delta method; of m pairs Q sqrt(sum psi^2/(m (m - 1)))."""
+    if not (len(a) and len(b) and total(b) > 0):
         return math.nan, math.nan
-    # The mean of equal lengths is exact, so that the MCSE of their ratio is 0.
-    mean_a, mean_b = (float(v[0]) if v.min() == v.max() else total(v) / pairs for v in (a, b))
-    if pairs == 1 or mean_a == 0:
-        return mean_a / mean_b, math.nan
-    psi = a / mean_a - b / mean_b
+    (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
     ratio = mean_a / mean_b
-    return ratio, ratio * math.sqrt(total(psi * psi) / (pairs * (pairs - 1)))
+    if mean_a == 0 or min(len(a), len(b)) == 1:
+        return ratio, math.nan
+    if paired:
+        psi = a / mean_a - b / mean_b
+        # Lengths in a fixed proportion, as of one method at two levels, deviate from it by rounding alone.
+        relative = 0.0 if np.abs(psi).max() < ROUNDING else total(psi * psi) / (len(a) * (len(a) - 1))
+    else:
+        relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
+    return ratio, ratio * math.sqrt(relative)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,16 @@ def distance_bound(s: BoundConstants, n: ArrayLike) -> Array:
 
     R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
     """
-    r = s.start
-    values = [r]
-    for eta in s.steps(int(np.max(n))).tolist():
-        r = max(0.0, 1 - 2 * s.convexity * eta) * r + eta**2 * s.second_moment()
-        values.append(r)
-    bounds: Array = np.array(values)[np.asarray(n)]
+    eta = s.steps(int(np.max(n)))
+    kept, added = np.maximum(0.0, 1 - 2 * s.convexity * eta), eta**2 * s.second_moment()
+    bounds: Array = affine_recursion(s.start, kept, added)[np.asarray(n)]
     return bounds
+
+
+def affine_recursion(start: float, kept: Array, added: Array) -> Array:
+    """r_0 = start and r_k = kept_k r_{k-1} + added_k."""
+    pairs = zip(kept.tolist(), added.tolist(), strict=True)
+    return np.array([*accumulate(pairs, lambda r, pair: pair[0] * r + pair[1], initial=start)])
 
 
 def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
@@ -456,16 +460,10 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Arr
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
         return {}
     covariance = np.array(path.algorithm.step_covariance(problem, path.mechanism))
-    etas = s.steps(last).tolist()
-    distances = np.zeros(last + 1)
-    noises = covariance.diagonal().tolist()
-    for h, centre, noise in zip(problem.curvatures, problem.truth(), noises, strict=True):
-        p = (path.algorithm.theta0 - centre) ** 2
-        values = [p]
-        for eta in etas:
-            p = (1 - eta * h) ** 2 * p + eta**2 * noise
-            values.append(p)
-        distances += np.array(values)
+    eta, distances = s.steps(last), np.zeros(last + 1)
+    for h, centre, noise in zip(problem.curvatures, problem.truth(), covariance.diagonal(), strict=True):
+        start = (path.algorithm.theta0 - centre) ** 2
+        distances += affine_recursion(start, (1 - eta * h) ** 2, eta**2 * noise)
     leading = leading_term(problem.curvature(), covariance)
     within = replace(s, convexity=min(problem.curvatures))
     return {

@@ -58,45 +58,13 @@ SINGLE = ("length", "variability", "bias", "shape", DEPENDENCE)
 EFFECTS = (*SINGLE, JOINT, LIMITS, "rest")
 """Effects of an explanation: coverage = level + the sum of all but the last."""
 
-DIAGNOSIS: dict[str, tuple[str, str, str]] = {
-    "standardised_bias": ("bias / empirical_se", "1", "bias in standard errors"),
-    "length_ratio": (
-        "length_mean / (2 z empirical_se)",
-        "1",
-        "mean length beside that of an interval with the empirical SE",
-    ),
-    "bias_effect": (
-        "Phi(z - b/S) - Phi(-z - b/S) - level",
-        "share",
-        "coverage that this bias alone would give, minus the level",
-    ),
-    "length_effect": (
-        "2 Phi(length_mean / (2 S)) - 1 - level; SN: mean(2 Phi(length / (2 S)) - 1) - level",
-        "share",
-        "coverage that this mean length alone would give, minus the level",
-    ),
-    "variability_effect": (
-        "mean(2 Phi(z length / length_mean) - 1) - level; null for SN, whose lengths vary by design",
-        "share",
-        "coverage that lengths as variable as these alone would give, minus the level",
-    ),
-    "shape_effect": (
-        "#(|estimate - mean| <= z S) / R - level",
-        "share",
-        "coverage that estimates of this shape alone would give, minus the level",
-    ),
-    "coverage_together": (
-        "mean(Phi((length/2 - b)/S) - Phi((-length/2 - b)/S)): bias, length and variability",
-        "share",
-        "coverage that all of these together give",
-    ),
-    "coverage_left": (
-        "coverage - coverage_together - shape_effect",
-        "share",
-        "coverage that they do not explain",
-    ),
-}
-"""Formula, unit and meaning of a diagnosis's numbers; MCSE by the delete-a-group jackknife."""
+DIAGNOSIS = (
+    *("standardised_bias", "length_ratio"),
+    *("bias_effect", "length_effect", "variability_effect", "shape_effect"),
+    *("coverage_together", "coverage_left"),
+)
+"""Numbers of a diagnosis, each with an MCSE by the delete-a-group jackknife. Their formulas are in
+docs/reading-results.md."""
 
 DIAGNOSIS_COLUMNS: tuple[str, ...] = (
     *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),
@@ -112,6 +80,15 @@ MAIN = {
     "rest": "small effects",
 }
 """Main causes that are no single effect, in words."""
+
+CLASSES = MAIN | {
+    "bias": "biased",
+    "variability": "variable lengths",
+    "shape": "not normal",
+    DEPENDENCE: "dependence",
+    LIMITS: "asymmetric limits",
+}
+"""Classes of main causes in words; those of length are ``too short`` and ``too long``."""
 
 
 @dataclass(frozen=True)
@@ -167,12 +144,9 @@ class Decomposition:
 
     def columns(self) -> dict[str, float | str | None]:
         """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
-        found: dict[str, float | str | None] = {}
-        for name in DIAGNOSIS:
-            term = self.diagnosis[name]
-            for column, value in ((name, term.effect), (f"{name}_mcse", term.mcse)):
-                found[column] = value if math.isfinite(value) else None
-        return found | {"main_cause": self.main_cause()}
+        terms = (self.diagnosis[name] for name in DIAGNOSIS)
+        values = [v if math.isfinite(v) else None for term in terms for v in (term.effect, term.mcse)]
+        return dict(zip(DIAGNOSIS_COLUMNS, (*values, self.main_cause()), strict=True))
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
@@ -279,6 +253,13 @@ class Decomposition:
             return MAIN[kind]
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
+    def cause_class(self) -> str:
+        """The main cause without its size, to count cells by."""
+        kind, term = self.leading()
+        if term is not None and kind == "length":
+            return length_words(term)
+        return CLASSES[kind]
+
     def effect_columns(self) -> dict[str, float]:
         """:data:`EFFECTS` with their MCSE; the rest is coverage - level less those of SINGLE beyond noise."""
         clear = {term.name for term in self.terms} & {*SINGLE}
@@ -291,10 +272,10 @@ class Decomposition:
     def words(self, term: Term) -> str:
         v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
-            wrong, long = v["length_ratio"] - 1.0, term.effect > 0
+            wrong = v["length_ratio"] - 1.0
             # Lengths that vary by design are not to be those of normal intervals.
-            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == long
-            return (f"{abs(wrong):.0%} " if known else "") + ("too long" if long else "too short")
+            known = math.isfinite(v["variability_effect"]) and (wrong > 0) == (term.effect > 0)
+            return (f"{abs(wrong):.0%} " if known else "") + length_words(term)
         return {
             "bias": f"bias of {v['standardised_bias']:+z.2f} SE",
             "variability": f"lengths vary {v['length_cv']:.0%}",
@@ -304,6 +285,10 @@ class Decomposition:
             LIMITS: "asymmetric limits",
             "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",
         }[term.name]
+
+
+def length_words(term: Term) -> str:
+    return "too long" if term.effect > 0 else "too short"
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
@@ -347,15 +332,19 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     half = length / (2 * s[:, None])
     shift = bias / s
 
-    def covers(half: Floats | float, shift: Floats | float = 0.0) -> Floats:
+    def centred(half: Floats) -> Floats:
+        """C(half S, 0), with one call of the normal distribution function, which takes most of the time."""
+        return np.asarray(1.0 - 2.0 * ndtr(-half))
+
+    def covers(half: Floats | float, shift: Floats) -> Floats:
         """C(half S, shift S)."""
         return np.asarray(ndtr(half - shift) - ndtr(-half - shift))
 
     if rows.has_se():
-        length_effect = covers(average / (2 * s)) - level
-        variability_effect = mean(covers(z * length / average[:, None])) - level
+        length_effect = centred(average / (2 * s)) - level
+        variability_effect = mean(centred(z * length / average[:, None])) - level
     else:
-        length_effect = mean(covers(half)) - level
+        length_effect = mean(centred(half)) - level
         variability_effect = np.full(len(s), math.nan)
     shape = mean(np.abs(deviation) <= z * s[:, None]) - level
     together = mean(covers(half, shift[:, None]))

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -247,12 +248,9 @@ def axis_order(value: Any) -> tuple[float, str]:
 
 def designs_of(block: Block) -> set[str]:
     """Combinations of a path's parts in a block, without budgets."""
-    found = {""}
-    for table in PARTS:
-        parts = [json.loads(text) for text in block.get(table, ())]
-        texts = {canonical_json({k: v for k, v in part.items() if k not in BUDGET}) for part in parts}
-        found = {before + text for before in found for text in texts or {""}}
-    return found
+    tables = [map(json.loads, block[table]) for table in PARTS if block.get(table)]
+    free = [[{k: v for k, v in part.items() if k not in BUDGET} for part in parts] for parts in tables]
+    return set(map(canonical_json, product(*free)))
 
 
 def products(points: Iterable[Mapping[str, str]], axes: Sequence[str] | None = None) -> list[Block]:

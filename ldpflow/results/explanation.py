@@ -6,6 +6,7 @@ For paths that do not arrive they compare predicted and measured bias of the ave
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,19 +18,19 @@ from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
-from ldpflow.results.arrival import Arrival, predict_simulators
+from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
-from ldpflow.simulators.approach import limit_law
+from ldpflow.simulators.approach import approach, limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-BIAS, TIMES = 0.1, 25.0  # largest bias (standard errors), fewest relaxation times of a run that arrives
+BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
@@ -42,7 +43,8 @@ def explain(
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
     Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
-    ``joint`` and ``limits``. The metadata ``note`` counts clear effects, and those that chance would name.
+    ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that chance
+    would name.
     ``pieces`` are the stored cells, for a caller that reads them too.
     """
     rows = summary.to_pylist()
@@ -86,16 +88,32 @@ def explain(
                 "clear_effects": ", ".join(term.name for term in coverage.terms),
                 **{name: row[name] for name in (*COVERAGE, *COUNTS)},
                 "cause": lost or (coverage.main_words(source) if coverage.parts else None),
+                "cause_class": "failed" if lost else coverage.cause_class() if coverage.parts else None,
                 "explanation": " ".join(filter(None, sentences)),
             }
+    causes = count_causes(row | more for row, more in zip(rows, found, strict=True))
     note = (
-        f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two MCSE. "
-        f"If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        f"Main causes of {len(rows):,} cells: {causes}. Each effect is judged by itself: {named:,} of "
+        f"{looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would name about "
+        f"{round(BY_CHANCE * looked):,}."
     )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
     for name, kind in COLUMNS.items():
         table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
     return table.replace_schema_metadata({"note": note if looked else ""})
+
+
+def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Cells of each method by the class of their main cause: ``SN: 46 of 81 too short, 3 biased``."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
+    found = []
+    for method, own in counts.items():
+        (name, count), *others = own.most_common()
+        words = [f"{count:,} of {own.total():,} {name}", *(f"{count:,} {name}" for name, count in others)]
+        found.append(f"{method}: {', '.join(words)}")
+    return "; ".join(found)
 
 
 COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse")
@@ -104,7 +122,7 @@ COLUMNS = {
     **{f"{name}_effect{end}": pa.float64() for name in EFFECTS for end in ("", "_mcse")},
     **dict.fromkeys(COVERAGE, pa.float64()),
     **dict.fromkeys(COUNTS, pa.int64()),
-    **dict.fromkeys(("clear_effects", "cause", "explanation"), pa.string()),
+    **dict.fromkeys(("clear_effects", "cause", "cause_class", "explanation"), pa.string()),
 }
 """Columns of an explanation and their types, after the settings."""
 SHORT = (
@@ -219,10 +237,14 @@ def looks(row: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted bias of the average, and the row of the summary that has the measured one."""
+    """Predicted bias of the average, and the row of the summary that has the measured one.
+
+    ``users``: fewest with which some step sizes make an average arrive (:func:`feasible_n`).
+    """
 
     arrival: Arrival
     row: Mapping[str, Any]
+    users: float = math.nan
 
     @property
     def measured(self) -> float:
@@ -268,28 +290,27 @@ class PredictedBias:
             f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
         )
 
-    def smaller_steps(self) -> tuple[float, float]:
-        """Fewest users with which smaller steps leave little bias and enough relaxation times; factor of c.
+    def factor_of_c(self) -> float:
+        """Factor of c with which the larger of n and ``users`` leave a bias of .1 SE and 25 relaxation times.
 
-        With r c and m n the bias in standard errors is multiplied by r m^(1/2 - gamma), the relaxation times
-        by r m^(1 - gamma). The r that leaves a bias of .1 then leaves 25 relaxation times or more if m is at
-        least (250 |bias| / K)^2, for every gamma.
+        With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
+        order in the steps the bias by r m^(1/2 - gamma). It is .1 K/25 sqrt(users/n) now.
         """
-        bias = abs(self.arrival.bias_steps)
-        more = max((TIMES * bias / (BIAS * self.arrival.relaxation_times)) ** 2, 1.0)
-        return self.row["n"] * more, BIAS / bias * more ** (self.row["gamma"] - 0.5)
+        more = max(self.users / self.row["n"], 1e-9)  # 0 at a mode
+        power = self.row["gamma"] - 1 if more > 1 else -0.5
+        return float(TIMES / self.arrival.relaxation_times * more**power)
 
     def against_steps(self, centre: str) -> str:
-        gamma, n = self.row.get("gamma"), self.row["n"]
-        if gamma is None or abs(self.arrival.bias_steps) <= BIAS:
+        gamma, n, users = self.row.get("gamma"), self.row["n"], self.users
+        if gamma is None or abs(self.arrival.bias_steps) <= BIAS or not (factor := self.factor_of_c()) < 1:
             return f"smaller steps, {centre}"
-        users, times = self.smaller_steps()
-        steps = f"c times {times:.2g}, or a larger gamma"
+        steps = f"c times {factor:.2g}, or a larger gamma"
         # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
         found = [] if users > n else [f"smaller steps ({steps})"]
         found.append(centre)
         if n < users <= MOST_USERS * n:
-            found.append(f"or about n = {float(f'{users:.1e}'):,.0f} and {steps}")
+            unit = 10.0 ** (math.floor(math.log10(users)) - 1)
+            found.append(f"or about n = {math.ceil(users / unit * (1 - 1e-12)) * unit:,.0f} and {steps}")
         return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"
 
 
@@ -312,20 +333,20 @@ def predicted_biases(
         if said is False or arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
             continue
-        one = in_unit_of_rows(PredictedBias(arrivals[row["coordinate"]], row), paths[row["path"]])
+        one = in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]])
         result.append(one if said or one.source() is not None else None)
     return result
 
 
-def in_unit_of_rows(found: PredictedBias, path: Simulator[Any, Any]) -> PredictedBias:
+def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
     """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
-    scale, row, arrival = path.parts()["problem"].own_scale(), found.row, found.arrival
+    case, scale = approach(path, row["n"]), path.parts()["problem"].own_scale()
+    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
     if scale is None:
-        return found
-    truth, start, last = path.truth()[row["coordinate"]], row["theta0"], arrival.last_mean
-    error = arrival.standard_error * float(slope(scale, truth))
-    arrival = replace(arrival, standard_error=error, last_mean=float(inverse(scale, last)))
-    return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, start))})
+        return PredictedBias(arrival, row, users)
+    error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
+    arrival = replace(arrival, standard_error=error, last_mean=float(inverse(scale, arrival.last_mean)))
+    return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, row["theta0"]))}, users)
 
 
 def says_average(method: str) -> bool | None:

@@ -14,40 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldpflow.columns import Column
 from ldpflow.results.columns import CellRows
 from ldpflow.results.measures import rate
-from ldpflow.store.schema import arrow_field
 
-RATES = (
-    "coverage_all_n",
-    "coverage_all_n_failures_as_misses",
-    "stopped_share",
-    "coverage_at_stop",
-    "coverage_all_coordinates",
-    "coverage_all_coordinates_failures_as_misses",
+ENDS = ("", "_mcse", "_low", "_high")
+MONITORED = (
+    "looks",
+    *(f"coverage_all_n{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
+    *(f"{name}{end}" for name in ("stopped_share", "coverage_at_stop") for end in ENDS),
+    *("stop_n_mean", "stop_n_median"),
+    *(f"coverage_all_coordinates{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
 )
+"""Further columns of the summary of a study with [monitor]. docs/tables.md says what they are."""
 
-MEANINGS = {
-    "looks": "n's of the grid from first_n up to the row's",
-    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
-    "coverage_all_n_failures_as_misses": "the same share of all replicates",
-    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
-    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
-    "stop_n_mean": "mean of that n",
-    "stop_n_median": "median of that n",
-    "coverage_all_coordinates": "share of replicates in which the intervals of all coordinates cover",
-    "coverage_all_coordinates_failures_as_misses": "the same share of all replicates",
-}
-
-COVERED, DEFINED, SHORT = 1, 2, 4
 ROUNDING = 1e-12
 
 Flags = NDArray[np.bool_]
@@ -76,13 +62,13 @@ def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict
 
 
 class Watch:
-    """Collector of flags, a byte per row. ``target``: length at which a replicate stops, of a row of keys."""
+    """Collector of flags, three a row. ``target``: length at which a replicate stops, of a row of keys."""
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
         self.first_n = first_n
         self.target = target
         self.names: dict[str, None] = {}
-        self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {}
+        self.families: dict[tuple[Any, ...], dict[int, tuple[NDArray[np.int64], Flags]]] = {}
 
     def observed(
         self, cells: Iterable[tuple[pa.Table, Sequence[CellRows]]]
@@ -91,49 +77,37 @@ class Watch:
             self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
             for key, cell in zip(keys.to_pylist(), rows, strict=True):
                 if key["n"] >= self.first_n:
-                    flags = self.flags(cell, self.target(key))
+                    # At target_n the oracle's length is the target: rounding must not put it below.
+                    limit = (self.target(key) or 0.0) * (1 - ROUNDING)
+                    flags = cell.ok & np.stack([cell.covered == 1.0, cell.ok, cell.length < limit])
                     self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
             yield keys, rows
-
-    def flags(self, cell: CellRows, limit: float | None) -> NDArray[np.uint8]:
-        flags = np.where(cell.ok, DEFINED, 0).astype(np.uint8)
-        flags[cell.ok & (cell.covered == 1.0)] |= COVERED
-        if limit is not None:
-            # At target_n the oracle's length is the target: rounding must not put it below.
-            flags[cell.ok & (cell.length < limit * (1 - ROUNDING))] |= SHORT
-        return flags
 
     def measures(self, row: Mapping[str, Any]) -> dict[str, float]:
         found = self.families.get(self.family(row), {})
         wanted = sorted(n for n in found if n <= row["n"])
-        if not wanted:
-            return {}
-        shared = reduce(np.intersect1d, [found[n][0] for n in wanted])
+        shared = reduce(np.intersect1d, [found[n][0] for n in wanted]) if wanted else ()
         if not len(shared):
             return {}
         pairs = [found[n] for n in wanted]
-        flags = np.stack([bits[np.searchsorted(numbers, shared)] for numbers, bits in pairs], axis=1)
-        covered, defined, short = ((flags & bit) > 0 for bit in (COVERED, DEFINED, SHORT))
-        result = {"looks": float(len(wanted))} | joint_coverage("coverage_all_n", covered, defined)
+        # Of each replicate and n: covered, defined, short.
+        flags = np.stack([bits[:, np.searchsorted(numbers, shared)] for numbers, bits in pairs], axis=2)
+        result = {"looks": float(len(wanted))} | joint_coverage("coverage_all_n", flags[0], flags[1])
         result |= self.all_coordinates(row)
         if self.target(row) is None:
             return result
-        return result | coverage_at_stop(np.array(wanted, dtype=np.int64), covered, short)
+        return result | coverage_at_stop(np.array(wanted, dtype=np.int64), flags[0], flags[2])
 
     def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
         """Joint coverage of all coordinates at this n, for the row of the first coordinate."""
         if row["coordinate"] != 0:
             return {}
-        flags = []
-        for coordinate in count():
-            found = self.families.get(self.family({**row, "coordinate": coordinate}), {}).get(row["n"])
-            if found is None:
-                break
-            flags.append(found[1])
+        others = (self.families.get(self.family({**row, "coordinate": at}), {}) for at in count())
+        flags = [found[row["n"]][1] for found in takewhile(lambda found: row["n"] in found, others)]
         if len(flags) < 2:
             return {}
-        bits = np.stack(flags, axis=1)
-        return joint_coverage("coverage_all_coordinates", (bits & COVERED) > 0, (bits & DEFINED) > 0)
+        covered, defined, _ = np.stack(flags, axis=2)
+        return joint_coverage("coverage_all_coordinates", covered, defined)
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
         """Settings that cells of several n share: path, method, settings, level and coordinate."""
@@ -141,22 +115,7 @@ class Watch:
 
     def append_to(self, table: pa.Table) -> pa.Table:
         rows = [self.measures(row) for row in table.to_pylist()]
-        for column in MONITORED:
-            values = pa.array([row.get(column.name) for row in rows], pa.float64(), from_pandas=True)
-            table = table.append_column(arrow_field(column), values)
+        for name in MONITORED:
+            values = pa.array([row.get(name) for row in rows], pa.float64(), from_pandas=True)
+            table = table.append_column(name, values)
         return table
-
-
-def monitor_columns() -> Iterator[Column]:
-    for name, meaning in MEANINGS.items():
-        unit = "share" if name in RATES else "count" if name == "looks" else "users"
-        yield Column(name, "double", unit, meaning)
-        if name in RATES:
-            yield Column(f"{name}_mcse", "double", "share", f"sqrt(p (1 - p)/R) of {name}")
-            for end in ("low", "high"):
-                words = f"{'lower' if end == 'low' else 'upper'} end of Wilson's 95% interval for {name}"
-                yield Column(f"{name}_{end}", "double", "share", words)
-
-
-MONITORED = tuple(monitor_columns())
-"""Further columns of the summary of a study with [monitor]."""

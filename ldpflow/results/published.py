@@ -16,17 +16,17 @@ a coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothes
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from statistics import NormalDist, median
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.csv import read_csv
 from scipy.special import ndtr
 
 from ldpflow.errors import InputError
@@ -118,21 +118,16 @@ def load(name: str) -> list[PublishedRow]:
     """Published numbers of one of :data:`NAMES`, in the order of publication."""
     if name not in NAMES:
         raise InputError("against", name, "one of " + ", ".join(sorted(NAMES)), closest(name, NAMES))
-    text = (files("ldpflow.results") / NAMES[name]).read_text(encoding="utf-8")
+    table = read_csv(pa.py_buffer((files("ldpflow.results") / NAMES[name]).read_bytes()))
     return [
         PublishedRow(
-            table=int(line["table"]),
-            problem=line["problem"],
-            tau=float(line["tau"]),
-            coordinate=int(line["coordinate"]),
-            method=line["method"],
-            n=int(line["n"]),
+            **{name: line[name] for name in ("table", *IDENTITY)},
             measure=measure,
-            printed=float(line[measure]),
-            printed_se=float(line[f"{measure}_se"]),
-            half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else float(line["length_half_unit"]),
+            printed=line[measure],
+            printed_se=line[f"{measure}_se"],
+            half_unit=COVERAGE_HALF_UNIT if measure == "coverage" else line["length_half_unit"],
         )
-        for line in csv.DictReader(text.splitlines())
+        for line in table.to_pylist()
         for measure in COMPARED
     ]
 
@@ -208,10 +203,8 @@ class Comparison:
         return median(found), max(found)
 
     def as_table(self) -> pa.Table:
-        types = dict.fromkeys(PublishedRow.__dataclass_fields__, pa.float64())
-        types |= dict.fromkeys(("table", "coordinate", "n", "replicates"), pa.int64())
-        types |= dict.fromkeys(("problem", "method", "measure", "path"), pa.string())
-        schema = pa.schema(list(types.items()))
+        types = {"int": pa.int64(), "float": pa.float64()}
+        schema = pa.schema([(f.name, types.get(str(f.type), pa.string())) for f in fields(PublishedRow)])
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 

@@ -50,13 +50,8 @@ from ldpflow.study.reading import read_monitor, stored_mapping
 HELD_ROWS = 5 * 2**20
 """Rows of several cells held at a time. One cell and coordinate may have more."""
 
-RELATIVE = {
-    "oracle_length": ("2 z sqrt(Sigma / steps)", "unit of theta"),
-    "length_relative": ("length_mean / oracle_length", "1"),
-    "length_relative_mcse": ("length_mcse / oracle_length", "1"),
-}
-"""Formula and unit of lengths next to that of the interval with the true asymptotic variance (Dette and Graw,
-Theorem 3.1)."""
+RELATIVE = ("oracle_length", "length_relative", "length_relative_mcse")
+"""Lengths next to that of the interval with the true asymptotic variance (Dette and Graw, Theorem 3.1)."""
 
 Simulators = Mapping[str, Simulator[Any, Any]]
 
@@ -288,12 +283,9 @@ def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, f
     if law is None:
         return dict.fromkeys(RELATIVE)
     oracle = oracle_length(law, row["coordinate"], row["n"], row["level"])
-    length, error = row["length_mean"], row["length_mcse"]
-    return {
-        "oracle_length": oracle,
-        "length_relative": None if length is None else length / oracle,
-        "length_relative_mcse": None if error is None else error / oracle,
-    }
+    lengths = (row["length_mean"], row["length_mcse"])
+    ratios = (None if length is None else length / oracle for length in lengths)
+    return dict(zip(RELATIVE, (oracle, *ratios), strict=True))
 
 
 def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float:
@@ -323,10 +315,8 @@ def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[A
 
 
 def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    found: dict[str, Simulator[Any, Any]] = {}
-    for dataset in store.datasets():
-        found |= stored_paths(dataset, damaged=damaged)
-    return found
+    rows, trajectories = (stored_paths(dataset, damaged=damaged) for dataset in store.datasets())
+    return rows | trajectories
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
@@ -368,15 +358,14 @@ def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
     measured = trajectories.summarise(trajectories.read_trajectories(store, damaged=damaged))
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))
-    theory: dict[str, dict[tuple[str, int, str], float]] = {"bound": {}, "limit": {}}
+    theory: dict[tuple[str, str, int, str], float] = {}
     for name, path in paths.items():
         own = sorted({step for key, step in zip(keys, steps, strict=True) if key == name})
         for column, found in theory_curves(path, own).items():
             for stat, line in found.items():
-                for k, value in zip(own, line.tolist(), strict=True):
-                    theory[column][(name, k, stat)] = value
+                theory |= {(column, name, k, stat): v for k, v in zip(own, line.tolist(), strict=True)}
     table, _ = with_parameters(measured, paths)
-    for column, by_place in theory.items():
-        values = [by_place.get(key) for key in zip(keys, steps, stats, strict=True)]
+    for column in ("bound", "limit"):
+        values = [theory.get((column, *place)) for place in zip(keys, steps, stats, strict=True)]
         table = table.append_column(f"theory_{column}", pa.array(values, pa.float64()))
     return table

@@ -15,37 +15,17 @@ from ldpflow.errors import InputError
 from ldpflow.results.measures import total
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import ARROW, MEANS, MEASURED, declared_columns, key_codes
+from ldpflow.store.schema import MEANS, MEASURED, declared_columns, key_codes
 
-SUMMARY_COLUMNS = (
-    Column("n", "int64", "users", "users (records) seen"),
-    Column("step", "int64", "steps", "steps made"),
-    Column("stat", "string", "-", "the statistic"),
-    Column("replicates", "int64", "count", "rows, diverged ones included"),
-    Column("failures", "int64", "count", "diverged ones; they are in no mean"),
-    Column("mean", "double", "of stat", "mean over replicates"),
-    Column("mcse", "double", "of stat", "its Monte Carlo standard error, sd / sqrt(R)"),
-    Column("q05", "double", "of stat", "5% quantile over replicates"),
-    Column("q50", "double", "of stat", "median"),
-    Column("q95", "double", "of stat", "95% quantile"),
-    Column("max", "double", "of stat", "largest"),
+NUMBERS = ("mean", "mcse", "q05", "q50", "q95", "max")
+SUMMARY = pa.schema(
+    [
+        *(("path", pa.string()), ("n", pa.int64()), ("step", pa.int64()), ("stat", pa.string())),
+        *(("replicates", pa.int64()), ("failures", pa.int64())),
+        *((name, pa.float64()) for name in NUMBERS),
+    ]
 )
-"""Columns of the summary of trajectories that are not those of a path."""
-
-THEORY = (
-    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
-    Column(
-        "theory_limit",
-        "double",
-        "of stat",
-        "leading term of the mean as n grows; of `mean_gradient_norm` the theorem's rate without its "
-        "constant; null where there is none",
-    ),
-)
-"""Columns after the statistics."""
-
-SUMMARY = pa.schema([("path", pa.string()), *((c.name, ARROW[c.type]) for c in SUMMARY_COLUMNS)])
-"""Schema of the table of :func:`summarise`."""
+"""Schema of the table of :func:`summarise`. docs/tables.md says what the columns are."""
 
 KEYS = ("path", "n", "step", "replicate")
 

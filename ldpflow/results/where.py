@@ -63,13 +63,15 @@ def select_rows(
 ) -> pa.Table:
     """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
 
-    All may name ``level_state``, which a summary has only of the best rows.
+    All may name ``level_state`` or ``state``, which a summary has only of the best rows.
     """
     kept = table.column_names
-    if "level_state" in str((where, sort, columns)):
+    if "state" in str((where, sort, columns)):
         from ldpflow.results.arena import with_state  # loads the interval methods
 
         table = with_state(table)
+        if "level_state" in table.column_names and "state" not in table.column_names:
+            table = table.append_column("state", table["level_state"])
     if where is not None:
         found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:

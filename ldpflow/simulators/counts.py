@@ -128,7 +128,7 @@ class Counts(Simulator[Request, CountsRecord]):
         law, tau = self.law, self.problem.tau
         kept = (seed, np.array(replicates, dtype=np.int64), self.truth(), self.taus)
         if isinstance(self.protocol, Rounds):
-            return SearchRecord(*kept, run_rounds(self.protocol, law, tau, self.horizon, keys))
+            return SearchRecord(*kept, run_rounds(self.protocol, law, tau, self.horizon, keys)[0])
         assert isinstance(self.protocol, OneShot)
         return HistogramRecord(*kept, run_one_shot(self.protocol, law, tau, self.horizon, keys))
 

@@ -228,8 +228,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    found = (name_hint(group, kind), closest(kind, registry), own) if isinstance(kind, str) else ()
-    hint = next(filter(None, found), "")
+    hint = (name_hint(group, kind) or closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
@@ -240,6 +239,8 @@ def name_hint(group: str, text: str) -> str:
     names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
     folded = "".join(filter(str.isalnum, text[:100])).casefold()
     close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
+    if not (close or closest(text, GROUPS[group])):
+        close = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
     return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 

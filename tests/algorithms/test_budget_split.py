@@ -1,27 +1,14 @@
 """Perturbed paths against the literal recursion, their interval, and what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from ldpflow.components.algorithms.budget_split import BudgetSplit
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.intervals.bootstrap import PerturbedBootstrap
-from ldpflow.components.mechanisms.gaussian import Gaussian
-from ldpflow.components.mechanisms.laplace import Laplace
-from ldpflow.components.mechanisms.none import NoMechanism
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
+import ldpflow as lf
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.linear_regression import LinearRegression
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.components.problems.quantile_regression import QuantileRegression
-from ldpflow.errors import InputError
 from ldpflow.numerics.constants import normal_quantile
 from ldpflow.numerics.running_sums import PERTURBED
 from ldpflow.numerics.streams import CHUNK
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
 from tests.kernels.test_one_pass import SEED, private_gradient, records
@@ -29,13 +16,15 @@ from tests.oracles import recursion
 from tests.studies import changed
 
 B = 4
-ALGORITHM = BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
+ALGORITHM = lf.BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
 PATHS = {
-    "quantile-rr": OnePass(Quantile(tau=0.7), RandomizedResponse(epsilon=10.0), ALGORITHM),
-    "quantile-none": OnePass(Quantile(tau=0.7), NoMechanism(), ALGORITHM),
-    "regression-gaussian": OnePass(LinearRegression(coefficients=(1.0, -0.5)), Gaussian(mu=20.0), ALGORITHM),
+    "quantile-rr": OnePass(lf.Quantile(tau=0.7), lf.RandomizedResponse(epsilon=10.0), ALGORITHM),
+    "quantile-none": OnePass(lf.Quantile(tau=0.7), lf.NoMechanism(), ALGORITHM),
+    "regression-gaussian": OnePass(
+        lf.LinearRegression(coefficients=(1.0, -0.5)), lf.Gaussian(mu=20.0), ALGORITHM
+    ),
     "regression-laplace": OnePass(
-        QuantileRegression(coefficients=(0.5, -1.0)), Laplace(epsilon=50.0), ALGORITHM
+        lf.QuantileRegression(coefficients=(0.5, -1.0)), lf.Laplace(epsilon=50.0), ALGORITHM
     ),
 }
 
@@ -44,7 +33,7 @@ def literal(path, k, replicate, n):
     """theta_i = theta_{i-1} - eta_i w_i A(g(X_i, theta_{i-1})) with A of eps/(B + 1)."""
     mechanism = path.mechanism
     if mechanism.kind == "gaussian":
-        mechanism = Gaussian(mu=mechanism.mu / np.sqrt(B + 1))
+        mechanism = lf.Gaussian(mu=mechanism.mu / np.sqrt(B + 1))
     elif mechanism.kind != "none":
         mechanism = type(mechanism)(epsilon=mechanism.epsilon / (B + 1))
     variates = mechanism.variates(path.problem)
@@ -53,7 +42,7 @@ def literal(path, k, replicate, n):
         key, variates = f"{path.key}/perturbed={k}", (*variates, Variate("exponential"))
     drawn = draws.planes(SEED, "mechanism", key, replicate, variates, n)
     noise, w = (drawn[:, :-1], drawn[:, -1]) if k else (drawn, np.ones(n))
-    a = private_gradient(OnePass(path.problem, mechanism, LdpSgd()), noise)
+    a = private_gradient(OnePass(path.problem, mechanism, lf.LdpSgd()), noise)
     return recursion.ldp_sgd_path(
         records(path, replicate, n),
         lambda i, x, theta: w[i - 1] * np.atleast_1d(a(i, x, theta)),
@@ -88,7 +77,7 @@ def test_every_path_against_the_literal_recursion(name, run):
 def test_interval_is_the_spread_of_the_perturbed_averages():
     path = PATHS["regression-laplace"]
     record = uncompiled.run_path(path, SEED, [5, 9], [300], [300], [PERTURBED])
-    found = PerturbedBootstrap().intervals(record, 300, [0.9])
+    found = lf.PerturbedBootstrap().intervals(record, 300, [0.9])
     for lane, replicate in enumerate((5, 9)):
         averages = [literal(path, k, replicate, 300).mean(axis=0) for k in range(B + 1)]
         se = np.std(averages[1:], axis=0, ddof=1)
@@ -104,25 +93,25 @@ def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
     assert (statement.notion, statement.epsilon, statement.unit) == ("eps-LDP", 10.0, "record")
     share = ALGORITHM.randomiser(path.mechanism)
     assert (B + 1) * share.epsilon == pytest.approx(10.0)
-    assert ALGORITHM.randomiser(NoMechanism()) == NoMechanism()
-    expected = LdpSgd().step_covariance(path.problem, RandomizedResponse(epsilon=2.0))
+    assert ALGORITHM.randomiser(lf.NoMechanism()) == lf.NoMechanism()
+    expected = lf.LdpSgd().step_covariance(path.problem, lf.RandomizedResponse(epsilon=2.0))
     found = ALGORITHM.step_covariance(path.problem, path.mechanism)
     assert found[0][0] == pytest.approx(expected[0][0])
 
 
 def test_paths_without_users_are_refused():
-    mechanism = RandomizedResponse(sampling="private_bit")
-    assert ALGORITHM.unsuitable(Quantile(), mechanism) is not None
-    assert ALGORITHM.unsuitable(Quantile(), RandomizedResponse()) is None
+    mechanism = lf.RandomizedResponse(sampling="private_bit")
+    assert ALGORITHM.unsuitable(lf.Quantile(), mechanism) is not None
+    assert ALGORITHM.unsuitable(lf.Quantile(), lf.RandomizedResponse()) is None
 
 
 def test_cells_of_perturbed_paths_exist_for_the_algorithm_that_has_them():
     study = changed(algorithm=[{"kind": ["ldp_sgd", "budget_split"]}], method=[{"kind": ["BB", "PB"]}])
     found = {
         (plan.simulator.algorithm.kind, cell.method.kind)
-        for plan in Study.from_mapping(study).plans()
+        for plan in lf.Study.from_mapping(study).plans()
         for cell in plan.cells
     }
     assert found == {("ldp_sgd", "BB"), ("budget_split", "BB"), ("budget_split", "PB")}
-    with pytest.raises(InputError, match=r"method\.kind"):
-        Study.from_mapping(study | {"method": [{"kind": "PB"}]})
+    with pytest.raises(lf.InputError, match=r"method\.kind"):
+        lf.Study.from_mapping(study | {"method": [{"kind": "PB"}]})

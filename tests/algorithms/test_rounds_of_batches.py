@@ -1,7 +1,5 @@
 """Mini-batch SGD in T rounds: n users in T batches of floor(n/T), the axis `rounds` of a study."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -226,7 +226,7 @@ def test_what_a_run_offers(run, tmp_path):
     assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
     few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
-    undefined = ["undefined", "undefined_baseline"]
+    undefined = ["length_pairs", "undefined", "undefined_baseline"]
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
     assert few.num_rows == compared.num_rows / 2
@@ -278,7 +278,8 @@ def test_a_path_is_replayed_by_the_first_digits_of_its_key(run, tmp_path):
             run.replay(given, 3)
         lines = str(caught.value).splitlines()
         assert lines[0].startswith(said) and sorted(line.split()[0] for line in lines[1:]) == keys
-        assert all("quantile" in line and "epsilon=0.5" in line for line in lines[1:] if "epsilon" in line)
+        settings = [set(line.split()[1:]) for line in lines[1:]]  # those at their defaults too
+        assert len(set(map(frozenset, settings))) == 4 and {"tau=0.5", "epsilon=1.0"} in settings
     one = lf.sweep(small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2),
                    tmp_path / "one", executor="serial")  # fmt: skip
     assert one.replay(replicate=1).equal

@@ -16,7 +16,7 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.results.columns import PATH_COLUMNS
 from ldpflow.results.summary import names_of_summary
-from ldpflow.results.trajectories import SUMMARY_COLUMNS, THEORY
+from ldpflow.results.trajectories import SUMMARY
 from ldpflow.settings import Setting
 from ldpflow.store.schema import RESERVED
 from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, check_columns
@@ -77,7 +77,7 @@ def test_no_bundled_component_has_a_reserved_name_and_none_is_forgotten():
     for group, kinds in REGISTRIES.items():
         for kind in kinds.values():
             check_columns(kind, group)
-    columns = {column.name for column in (*PATH_COLUMNS, *SUMMARY_COLUMNS, *THEORY)}
+    columns = {column.name for column in PATH_COLUMNS} | {*SUMMARY.names, "theory_bound", "theory_limit"}
     assert (columns | names_of_summary(())) - SHARED <= RESERVED
 
 

@@ -1,7 +1,5 @@
 """Arithmetic, designs and naive loops of the benchmarks; never how fast anything is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -95,7 +93,7 @@ def test_totals_are_sums_over_kernels():
     assert found["compile_ratio"] == 0.5 and found["load_ratio"] == 0.5
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("name", [n for n in DESIGNS if n != "subsets"])  # its privacy takes seconds
 def test_every_design_is_a_study_of_one_path(name):
     _, _, steps = kernel_worker.piece_of_work(DESIGNS[name].study)  # fails for a study of several paths
     assert steps > 0

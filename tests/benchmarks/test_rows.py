@@ -1,7 +1,5 @@
 """Every row of the benchmarks runs, in sizes that say nothing about speed."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -98,6 +98,23 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch, capsys):
             assert abs(half_width / planned["half_width"] - 1) < 0.05
 
 
+def check_collections(plan, protocol, design, draw, truth, rng):
+    """Half widths of 200 collections within 5% beyond their error, at a rate of 1% for each quantile."""
+    plan.write_design(design, protocol=protocol)
+    parts = (collect(design, draw(rng, (50, 50_000)), rng) for _ in range(4))
+    lower, upper = np.moveaxis(np.concatenate([intervals(part, design) for part in parts]), -1, 0)
+    covered = np.mean((lower <= truth) & (truth <= upper), axis=0)
+    # The error of a median is that of the quantiles 1/2 +- 2.58 sqrt(1/4/200); limits of histograms are edges
+    # of bins.
+    least, most = np.quantile((upper - lower) / 2, [0.409, 0.591], axis=0)
+    for q, row in enumerate(row for row in plan.rows if row["protocol"] == protocol):
+        print(protocol, row["tau"], least[q], row["half_width"], most[q], covered[q], row["coverage"])
+        assert 0.95 * least[q] <= row["half_width"] <= 1.05 * most[q]
+        error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))
+        assert abs(covered[q] - row["coverage"]) <= 4 * error + 0.005
+
+
+DESIGN = {"tau": [0.5, 0.9], "epsilon": 1, "n": 50_000, "compare": True}
 SALARIES = ROOT / "examples" / "salary" / "salary_counts.csv"
 
 
@@ -105,32 +122,15 @@ SALARIES = ROOT / "examples" / "salary" / "salary_counts.csv"
 def test_half_widths_at_an_atom_are_those_of_collections(tmp_path):
     """The whole column is the pilot, so that a plan and collections of its records have one law."""
     salary, people = np.loadtxt(SALARIES, delimiter=",", skiprows=1, unpack=True)
-    plan = lf.plan(
-        pilot=str(SALARIES),
-        column="salary",
-        count_column="people",
-        tau=[0.5, 0.9],
-        epsilon=1,
-        n=50_000,
-        range=(0, 1e6),
-        compare=True,
-        replicates=400,
-    )
+    columns = {"column": "salary", "count_column": "people", "range": (0, 1e6)}
+    plan = lf.plan(pilot=str(SALARIES), replicates=400, **columns, **DESIGN)
     design = tmp_path / "design.toml"
-    plan.write_design(design, protocol="haar_mass")
+
+    def draw(rng, size):
+        return rng.choice(salary, size, p=people / people.sum())
+
+    check_collections(plan, "haar_mass", design, draw, (5e4, 1e5), np.random.default_rng(7))
     assert 'ties = "keep"' in design.read_text()  # sweep draws the records too
-    rng = np.random.default_rng(7)
-    parts = (rng.choice(salary, (1, 50_000), p=people / people.sum()) for _ in range(200))
-    found = [intervals(collect(design, values, rng), design) for values in parts]
-    lower, upper = np.moveaxis(np.concatenate(found), -1, 0)
-    covered = np.mean((lower <= (5e4, 1e5)) & (upper >= (5e4, 1e5)), axis=0)
-    planned = [row for row in plan.rows if row["protocol"] == "haar_mass"]
-    # Limits are edges of bins: the planned median lies between the 40% and 60% quantiles of collections.
-    low, high = np.quantile((upper - lower) / 2, [0.4, 0.6], axis=0)
-    for q, row in enumerate(planned):
-        assert 0.95 * low[q] <= row["half_width"] <= 1.05 * high[q]
-        error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))
-        assert abs(covered[q] - row["coverage"]) <= 4 * error + 0.005
 
 
 LAWS = {
@@ -154,28 +154,11 @@ LAWS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 def test_planned_half_widths_are_those_of_collections(tmp_path, law):
-    """Within 5% beyond the error of 200 collections, at a rate of 1% for each of the 24 comparisons."""
-    (low, high), draw = LAWS[law]
+    ends, draw = LAWS[law]
     rng = np.random.default_rng(5)
     pilot = tmp_path / "pilot.csv"
     np.savetxt(pilot, draw(rng, 100_000), header="x", comments="")
     truth = np.quantile(draw(rng, 4_000_000), [0.5, 0.9])
-    plan = lf.plan(
-        pilot=str(pilot), column="x", tau=[0.5, 0.9], epsilon=1, n=50_000, range=(low, high), compare=True
-    )
+    plan = lf.plan(pilot=str(pilot), column="x", range=ends, **DESIGN)
     for protocol in ("cells", "haar_mass"):
-        design = tmp_path / f"{protocol}.toml"
-        plan.write_design(design, protocol=protocol)
-        rows = [row for row in plan.rows if row["protocol"] == protocol]
-        parts = (collect(design, draw(rng, (50, 50_000)), rng) for _ in range(4))
-        lower, upper = np.moveaxis(np.concatenate([intervals(part, design) for part in parts]), -1, 0)
-        for q, row in enumerate(rows):
-            half_widths = (upper - lower)[:, q] / 2
-            covered = np.mean((lower <= truth) & (truth <= upper), axis=0)[q]
-            print(law, protocol, row["tau"], row["half_width"], np.median(half_widths), covered)
-            # The error of a median is that of the quantiles 1/2 +- 2.58 sqrt(1/4/200); limits of a histogram
-            # are edges of bins.
-            least, most = np.quantile(half_widths, [0.409, 0.591])
-            assert 0.95 * least <= row["half_width"] <= 1.05 * most
-            error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))
-            assert abs(covered - row["coverage"]) <= 4 * error + 0.005
+        check_collections(plan, protocol, tmp_path / f"{protocol}.toml", draw, truth, rng)

@@ -34,13 +34,10 @@ from ldpflow.results.summary import stored_summary
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.killed_sweeps import Forks, sweep
+from tests.studies import changed
 
 TAUS, EPSILONS, SIZES, REPLICATES = (0.5, 0.9), (0.5, 1.0), (40, 100, 160), (8, 16, 24)
-METHODS: dict[str, dict[str, Any]] = {
-    "BM": {"kind": "BM"},
-    "BB": {"kind": "BB", "B": 8},
-    "SN": {"kind": "SN"},
-}
+METHODS: dict[str, Any] = {"BM": {"kind": "BM"}, "BB": {"kind": "BB", "B": 8}, "SN": {"kind": "SN"}}
 LAST_LINE = 2**15
 
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]
@@ -56,16 +53,9 @@ def tables(
     replicates: int = 24,
 ) -> dict[str, Any]:
     """Tables of a study over a part of the design."""
-    return {
-        "name": "machine",
-        "seed": 11,
-        "replicates": replicates,
-        "problem": {"kind": "quantile", "tau": sorted(taus)},
-        "mechanism": {"kind": "randomized_response", "epsilon": sorted(epsilons)},
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": sorted(sizes), "level": [0.9]},
-        "method": [METHODS[name] for name in sorted(methods)],
-    }
+    parts = {"problem__tau": sorted(taus), "mechanism__epsilon": sorted(epsilons)}
+    grid, method = {"n": sorted(sizes), "level": [0.9]}, [METHODS[name] for name in sorted(methods)]
+    return changed(**parts, replicates=replicates, grid=grid, method=method)
 
 
 def some(values: Any) -> st.SearchStrategy[list[Any]]:
@@ -316,11 +306,13 @@ class RunMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.present)
     @rule(study=STUDIES)
-    def change_seed(self, study: dict[str, Any]) -> None:
-        """Another seed is refused."""
-        counts["change seed"] += 1
-        with pytest.raises(InputError, match="seed"):
-            sweep(self.address, study | {"seed": 12}, "serial")
+    def change_study(self, study: dict[str, Any]) -> None:
+        """Another seed, or other problems alone, are refused."""
+        counts["change study"] += 1
+        problem = {"kind": "quantile", "tau": [0.25]}
+        for field, other in (("seed", {"seed": 12}), ("problem.tau", {"problem": problem})):
+            with pytest.raises(InputError, match=field):
+                sweep(self.address, study | other, "serial")
         self.look()
 
     @invariant()

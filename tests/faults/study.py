@@ -14,17 +14,12 @@ from ldpflow.engine.run import run_study
 from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import REPLICATE_ROWS, REPLICATES
 from ldpflow.study import Study
+from tests.studies import changed
 
-MAPPING: dict[str, Any] = {
-    "name": "faults",
-    "seed": 4,
-    "replicates": 96,
-    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
-    "mechanism": {"kind": "randomized_response", "epsilon": [1.0]},
-    "algorithm": {"kind": "ldp_sgd"},
-    "grid": {"n": [200, 1000], "level": [0.9]},
-    "method": [{"kind": "BB", "B": 20}, {"kind": "BM"}],
-}
+MAPPING: dict[str, Any] = changed(
+    name="faults", seed=4, replicates=96, mechanism__epsilon=[1.0], algorithm__gamma=...,
+    grid={"n": [200, 1000], "level": [0.9]}, method=[{"kind": "BB", "B": 20}, {"kind": "BM"}],
+)  # fmt: skip
 
 ORDER = [("path", "ascending"), *((name, "ascending") for name in REPLICATE_ROWS.row_keys(REPLICATES))]
 

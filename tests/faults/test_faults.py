@@ -1,7 +1,7 @@
 """The fault matrix: files, disk and clock; Ray; an object store behind a proxy that misbehaves."""
 
-from __future__ import annotations
-
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 
 import ldpflow.store.files
 from ldpflow.cli import main
+from ldpflow.store.run_store import RunStore
 from tests.faults import object_store, on_disk, on_ray
 from tests.faults.mutations import mutated
 from tests.faults.study import trials
@@ -19,11 +20,24 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("fault", "trial"),
-    trials(clock_jumps=(2, 8), full_disk=(2, 8), read_only=(2, 4), diverging=(1, 4)),
+    ("fault", "trial"), trials(clock_jumps=(2, 8), full_disk=(2, 8), read_only=(2, 4), diverging=(1, 4))
 )
 def test_on_disk(tmp_path, fault, trial):
     getattr(on_disk, fault)(tmp_path, trial)
+
+
+def test_a_file_and_its_name_survive_a_power_cut(tmp_path, monkeypatch):
+    """The file is synced before it is renamed, and its folder after that."""
+    steps, fsync, rename = [], os.fsync, os.replace
+
+    def sync(descriptor):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", lambda *names: steps.append("rename") or rename(*names))
+    RunStore(tmp_path / "run").publish("study.toml", b"x")
+    assert steps == ["file", "rename", "folder"]
 
 
 @pytest.mark.thorough

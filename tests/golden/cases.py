@@ -5,8 +5,6 @@ dimension, mechanism, algorithm and running sums that a bundled study uses, and 
 leave out.
 """
 
-from __future__ import annotations
-
 REPLICATES = 8
 
 

@@ -6,8 +6,6 @@ Rows are hashed in a form that survives new columns and another order of rows: t
 file names as text, floats by their hexadecimal form; the rows sorted. Types of Arrow do not enter.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """Two studies that version 0.1.0 ran: their rows and summaries have the bits that it stored."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -26,7 +24,6 @@ RUNS = HERE / "run-v1"
 RUN_NAMES = ("one-pass", "finite-sum")
 STORED = json.loads((HERE / "runs.json").read_text())
 SUMMARIES = {"rows": "summary.parquet", "trajectories": "trajectories.parquet"}
-MORE = 44
 
 
 def read_run(run):
@@ -81,7 +78,7 @@ def test_a_run_made_before_version_0_3_is_refused_with_one_message_and_left_alon
         captured = capsys.readouterr()
         assert "a version before 0.3" in captured.out + captured.err, command
     with pytest.raises(InputError, match="a version before 0.3"):
-        sweep(run, study_of(name, replicates=MORE))
+        sweep(run, study_of(name, replicates=44))
     assert sorted(file for file in run.rglob("*") if file.name != "tmp") == before
 
 

@@ -1,7 +1,5 @@
 """Block starts, batch lengths, widths and critical values against exact arithmetic and printed figures."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,6 +25,12 @@ GAMMAS = st.floats(0.501, 0.95).map(lambda x: round(x, 3))
 @given(n=st.integers(1, 10**12), exponent=st.floats(0.01, 0.99).map(lambda x: round(x, 4)))
 def test_safe_floor_everywhere(n, exponent):
     assert constants.floor_power(n, exponent) == safe_floor.floor_power(n, exponent)
+
+
+def test_floor_snaps_within_a_billionth_only():
+    assert constants.floor_power(10**12 - 1, 0.5) == 10**6  # 999999.9999995, short of it by 5e-13 relative
+    assert constants.floor_power(10**8 - 1, 0.5) == 9999  # short of 10^4 by 5e-9 relative
+    assert [constants.floor_power(n, 0.75) for n in (10**8, 10**6, 1, 2)] == [10**6, 31622, 1, 1]
 
 
 def test_starts_of_the_papers_studies():
@@ -141,8 +145,10 @@ def test_settings_are_passed_on():
 
 
 def test_critical_value_of_self_normalization():
-    ours = constants.self_normalization_critical_value(0.999)
-    assert ours == pytest.approx(self_normalization.critical_value(0.999), rel=1e-12)
+    ours = constants.self_normalization_critical_value
+    assert ours(0.999) == pytest.approx(self_normalization.critical_value(0.999), rel=1e-12)
+    for level, printed in ((0.9, 5.322680), (0.99, 10.017267)):
+        assert ours(level) == pytest.approx(printed, abs=5e-7)
 
 
 @pytest.mark.parametrize(

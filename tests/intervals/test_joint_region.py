@@ -1,7 +1,5 @@
 """Ellipsoids around the average of a vector, by the textbook's formulas."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Methods that take the standard error of another one, which is a plug-in's."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Intervals whose rows are made of several replicates: PAR and HULC."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -84,19 +82,3 @@ def test_coins_are_tossed_once_per_row():
     np.testing.assert_array_equal(tossed[30:], coins(SEED, SCALAR.key, 0.9, rows[30:]))
     assert (coins(SEED, SCALAR.key, 0.8, rows) != tossed).all()
     assert (coins(SEED + 1, SCALAR.key, 0.9, rows) != tossed).all()
-
-
-def test_hull_misses_as_often_as_it_should():
-    # Normal estimates without bias: the miss probability is alpha. 10^5 rows, four levels, each
-    # two-sided at 1e-4 (normal limits of a binomial share): one false alarm in 2,500.
-    rows = 10**5
-    rng = np.random.default_rng(7)
-    for level in (0.8, 0.9, 0.95, 0.99):
-        B, p = hull_size(level)
-        x = rng.normal(size=(rows, B))
-        few = coins(SEED, SCALAR.key, level, np.arange(rows)) <= p
-        lower = np.where(few, x[:, : B - 1].min(axis=1), x.min(axis=1))
-        upper = np.where(few, x[:, : B - 1].max(axis=1), x.max(axis=1))
-        misses = ((lower > 0) | (upper < 0)).mean()
-        alpha = 1 - level
-        assert abs(misses - alpha) < 3.89 * np.sqrt(alpha * level / rows)

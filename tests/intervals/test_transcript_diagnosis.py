@@ -1,7 +1,5 @@
 """The diagnosis of regression on the transcript, from the rows to the summary and the terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 import ldpflow as lf

@@ -1,7 +1,5 @@
 """Records of whole paths: every step recorded, every running sum marked there."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import ldpflow as lf

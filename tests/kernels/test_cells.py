@@ -1,31 +1,26 @@
 """Several quantiles from one report per user: the literal recursion, and the predicted covariance."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
+import ldpflow as lf
 from ldpflow.components.intervals.variance import asymptotic_variances
-from ldpflow.components.mechanisms.cells import Cells
-from ldpflow.components.problems.quantile import Quantiles
 from ldpflow.results.protocol_curves import cells_covariance
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
-from tests.kernels import test_laws, uncompiled
+from tests.kernels import uncompiled
+from tests.kernels.test_one_pass import LAWS, SEED, compare
 from tests.oracles import cells as oracle
 
-SEED = 11
 LEVELS = {1: (0.7,), 3: (0.25, 0.5, 0.75), 6: (0.05, 0.1, 0.4, 0.5, 0.9, 0.99)}
 
 
-STEPS, BATCHES = LdpSgd(theta0=0.4), MinibatchSgd(batch_size=4, c=0.7)
+STEPS, BATCHES = lf.LdpSgd(theta0=0.4), lf.MinibatchSgd(batch_size=4, c=0.7)
 OWN = {"c": (0.5, 1.0, 2.0), "theta0": (-0.5, 0.4, 1.5)}  # steps and a start for each quantile
-OWN_STEPS, OWN_BATCHES = LdpSgd(**OWN), MinibatchSgd(batch_size=4, **OWN)
+OWN_STEPS, OWN_BATCHES = lf.LdpSgd(**OWN), lf.MinibatchSgd(batch_size=4, **OWN)
 
 
 @pytest.mark.thorough
@@ -41,8 +36,8 @@ OWN_STEPS, OWN_BATCHES = LdpSgd(**OWN), MinibatchSgd(batch_size=4, **OWN)
     ],
 )
 def test_kernel_is_the_literal_recursion(run, algorithm, count):
-    problem = Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
-    path = OnePass(problem, Cells(epsilon=1.3), algorithm)
+    problem = lf.Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
+    path = OnePass(problem, lf.Cells(epsilon=1.3), algorithm)
     n = 1200 if run is run_path else 600
     steps = algorithm.steps(n)
     times = [1, 2, 3, min(129, steps), steps]
@@ -54,10 +49,7 @@ def test_kernel_is_the_literal_recursion(run, algorithm, count):
         values = 0.2 + 1.5 * draws.data(path, SEED, 3 + r, n)[:, 0]
         uniforms = draws.noise(path, SEED, 3 + r, n)[:, 0]
         iterates = oracle.path(values, uniforms, problem.taus, 1.3, c, algorithm.gamma, start, batch)
-        at = np.array(times) - 1
-        np.testing.assert_allclose(record.iterates[:, :, r], iterates[at], rtol=1e-10, atol=1e-12)
-        sums = np.cumsum(iterates - np.array(problem.truth()), axis=0)
-        np.testing.assert_allclose(record.prefix_sums[:, :, r], sums[at], rtol=1e-10, atol=1e-9)
+        compare(record, r, times, iterates)
 
 
 LOGISTIC = {"law": "logistic", "scale": 0.5}, stats.logistic(scale=0.5), 0.0
@@ -69,8 +61,8 @@ WEIBULL = {"law": "weibull", "shape": 0.7, "scale": 2.0}, stats.weibull_min(0.7,
     [*((taus, *LOGISTIC) for taus in LEVELS.values()), (LEVELS[3], *WEIBULL)],
 )
 def test_reports_drawn_from_their_law_are_the_literal_recursion(taus, settings, law, start):
-    problem = Quantiles(taus=taus, **settings)
-    path = OnePass(problem, Cells(epsilon=0.8, sampling="private_bit"), LdpSgd(theta0=start))
+    problem = lf.Quantiles(taus=taus, **settings)
+    path = OnePass(problem, lf.Cells(epsilon=0.8, sampling="private_bit"), lf.LdpSgd(theta0=start))
     record = uncompiled.run_path(path, SEED, range(2), [1, 2, 200])
     uniforms = draws.noise(path, SEED, 1, 200)[:, 0]
     iterates = oracle.path_of_reports(law.cdf, uniforms, taus, 0.8, 1.0, 0.51, start)
@@ -81,62 +73,26 @@ def test_reports_drawn_from_their_law_are_the_literal_recursion(taus, settings, 
     "name", ["lognormal", "empirical", pytest.param("mixture", marks=pytest.mark.thorough)]
 )
 def test_laws_of_one_quantile_are_laws_of_several(name):
-    one = test_laws.PROBLEMS[name]
+    one = LAWS[name]
     settings = ("law", "location", "scale", "shape", "components", "law_table")
-    problem = Quantiles(taus=LEVELS[3], **{setting: getattr(one, setting) for setting in settings})
+    problem = lf.Quantiles(taus=LEVELS[3], **{setting: getattr(one, setting) for setting in settings})
     scale = 1000.0 if name == "empirical" else 2.0
-    path = OnePass(problem, Cells(epsilon=1.3), LdpSgd(c=scale, theta0=scale))
+    path = OnePass(problem, lf.Cells(epsilon=1.3), lf.LdpSgd(c=scale, theta0=scale))
     times = [1, 2, 129, 150]
     record = uncompiled.run_path(path, SEED, range(3, 9), times)
     values = problem.location + problem.scale * draws.data(path, SEED, 5, 150)[:, 0]
     uniforms = draws.noise(path, SEED, 5, 150)[:, 0]
     iterates = oracle.path(values, uniforms, problem.taus, 1.3, scale, 0.51, scale)
-    np.testing.assert_allclose(record.iterates[:, :, 2], iterates[np.array(times) - 1], rtol=1e-10)
+    compare(record, 2, times, iterates)
     assert problem.truth() == tuple(problem.data_law().quantile(tau) for tau in problem.taus)
-
-
-@pytest.mark.thorough
-def test_averages_on_a_column_have_the_asymptotic_covariance():
-    """Covariance of 800 averages of 20,000 users. An entry has a standard error of 5% at most."""
-    problem = Quantiles(taus=(0.25, 0.5, 0.8), law="empirical", law_table=test_laws.TABLE)
-    density = np.diag(problem.curvature())
-    c = 60.0 / (density * 260.0)  # of 60 relaxation times each
-    path = OnePass(problem, Cells(epsilon=3.0), LdpSgd(c=tuple(c), theta0=problem.truth()))
-    n = 20_000
-    averages = path.run(SEED, range(800), path.needs(checkpoints=(n,))).prefix_sums[-1] / n
-    expected = np.array(cells_covariance(problem.taus, 3.0)) / np.outer(density, density)
-    size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    assert np.abs(n * np.cov(averages) - expected).max() < 0.2 * size.max()
-    np.testing.assert_allclose(n * np.cov(averages) / size, expected / size, atol=0.2)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_covariance_of_a_step_is_that_of_the_theory(epsilon):
-    problem = Quantiles(taus=LEVELS[3])
-    path = OnePass(problem, Cells(epsilon=epsilon), LdpSgd())
-    step = LdpSgd().step_covariance(problem, path.mechanism)
+    problem = lf.Quantiles(taus=LEVELS[3])
+    path = OnePass(problem, lf.Cells(epsilon=epsilon), lf.LdpSgd())
+    step = lf.LdpSgd().step_covariance(problem, path.mechanism)
     expected = cells_covariance(problem.taus, epsilon)
     np.testing.assert_allclose(step, expected, rtol=1e-12)
     density = [problem.data_law().density_at_quantile(tau) for tau in problem.taus]
     np.testing.assert_allclose(asymptotic_variances(path), np.diag(expected) / np.square(density), rtol=1e-12)
-
-
-def test_the_report_is_private_and_unbiased():
-    """The matrix of cells and reports from the recursion's own numbers, all uniforms of a fine grid."""
-    taus, epsilon = LEVELS[3], 0.7
-    parameters = Cells(epsilon=epsilon).kernel_parameters(Quantiles(taus=taus))
-    grid = (np.arange(200_000) + 0.5) / 200_000
-    matrix = np.array(
-        [
-            np.bincount([oracle.report_of(cell, u, 4, epsilon) for u in grid[::20]], minlength=4)
-            for cell in range(4)
-        ]
-    ) / len(grid[::20])
-    assert matrix.max() / matrix.min() == pytest.approx(np.exp(epsilon), rel=2e-3)
-    for report in range(4):
-        values = oracle.private_step(report, taus, epsilon)
-        below, above = parameters["below"], parameters["above"]
-        assert values == pytest.approx([below[q] if report <= q else above[q] for q in range(3)], rel=1e-14)
-    steps = np.array([oracle.private_step(report, taus, epsilon) for report in range(4)])
-    at_truth = np.diff([0.0, *taus, 1.0]) @ (matrix @ steps)
-    assert at_truth == pytest.approx(0.0, abs=5e-3)

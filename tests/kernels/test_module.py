@@ -1,7 +1,5 @@
 """The generated module of a kernel: its text, its digest, its errors, and its machine code on disk."""
 
-from __future__ import annotations
-
 import errno
 import sys
 from collections import namedtuple
@@ -75,12 +73,7 @@ def test_every_function_is_written_once_with_its_origin():
     text = module_of(fill, **PARTS)[1]
     functions = [line for line in text.splitlines() if line.startswith("def ")]
     # `square` is a local variable of `fill`, so the function gets another name.
-    assert functions == [
-        "def square_2(x):",
-        "def shifted(x):",
-        "def shifted_2(x):",
-        "def fill(values, out):",
-    ]
+    assert functions == ["def square_2(x):", "def shifted(x):", "def shifted_2(x):", "def fill(values, out):"]
     assert f"# fill of {__name__}\n@numba.njit(" in text
     assert "return square_2(x) + 3" in text
     assert f"from {__name__} import TABLE  # " in text
@@ -95,20 +88,6 @@ def test_a_kernel_runs_from_a_file_that_the_user_can_open(folder):
     (file,) = (folder / "kernels").glob("*.py")
     assert file.read_text() == module_of(fill, **PARTS)[1]
     assert file.stem == module_of(fill, **PARTS)[0]
-
-
-def test_the_digest_follows_constants_parts_and_what_is_imported(monkeypatch):
-    digest = module_of(fill, **PARTS)[0]
-    other = {**PARTS, "other": KernelPart(shifted, Case((("SHIFT", 4),)))}
-    assert module_of(fill, **other)[0] != digest
-    module.module_of.cache_clear()
-    specialise.cache_clear()
-    assert module_of(fill, **PARTS)[0] == digest
-    monkeypatch.setitem(globals(), "TABLE", np.array([1.0, 3.0]))
-    module.module_of.cache_clear()
-    specialise.cache_clear()
-    assert module_of(fill, **PARTS)[0] != digest
-    specialise.cache_clear()
 
 
 @numba.njit(fastmath=True)

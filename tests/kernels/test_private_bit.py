@@ -1,7 +1,5 @@
 """Private bits drawn directly, from 64 or 32 bits: every report is that of the exact probability."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import struct
@@ -12,18 +10,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
+import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.components.mechanisms.randomized_response import THIRD_DERIVATIVES, RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.mechanisms.randomized_response import THIRD_DERIVATIVES
 from ldpflow.numerics import private_bit
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
+from tests.kernels.test_one_pass import SEED, compare
 from tests.oracles import mechanisms, recursion
 
-SEED = 11
 LAWS = {
     "normal": stats.norm,
     "logistic": stats.logistic,
@@ -52,11 +49,12 @@ CASES = [
 def test_reports_are_the_literal_recursion(run, law, sampling, start):
     theta0, c = start
     shape = 1.3 if law in ("lognormal", "weibull", "pareto") else None
-    problem = Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=shape)
-    mechanism = RandomizedResponse(epsilon=0.8, sampling=sampling)
-    path = OnePass(problem, mechanism, LdpSgd(c=c, theta0=theta0))
+    problem = lf.Quantile(tau=0.7, law=law, location=0.2, scale=1.5, shape=shape)
+    mechanism = lf.RandomizedResponse(epsilon=0.8, sampling=sampling)
+    path = OnePass(problem, mechanism, lf.LdpSgd(c=c, theta0=theta0))
     n = 1600 if run is run_path else 300
-    record = run(path, SEED, range(3), [1, 2, 200, n - 99, n])
+    times = [1, 2, 200, n - 99, n]
+    record = run(path, SEED, range(3), times)
     p = mechanisms.keep_probability(0.8)
     u = draws.noise(path, SEED, 1, n)[:, 0]
     distribution = LAWS[law](0.2, 1.5)
@@ -65,11 +63,8 @@ def test_reports_are_the_literal_recursion(run, law, sampling, start):
     def private_gradient(i, x, theta):
         return one if u[i - 1] < (1 - p) + (2 * p - 1) * distribution.cdf(theta[0]) else zero
 
-    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, theta0, c, 0.51)[:, 0]
-    at = np.array([0, 1, 199, n - 100, n - 1])
-    np.testing.assert_allclose(record.iterates[:, 0, 1], iterates[at], rtol=1e-9, atol=1e-12)
-    sums = np.cumsum(iterates - problem.truth()[0])
-    np.testing.assert_allclose(record.prefix_sums[:, 0, 1], sums[at], rtol=1e-9, atol=1e-9)
+    iterates = recursion.ldp_sgd_path([None] * n, private_gradient, theta0, c, 0.51)
+    compare(record, 1, times, iterates, rtol=1e-9)
 
 
 @pytest.mark.thorough
@@ -84,7 +79,7 @@ def test_reports_are_the_literal_recursion(run, law, sampling, start):
     ],
 )
 def test_neither_further_times_nor_running_sums_change_a_bit(sampling, kind):
-    path = OnePass(Quantile(tau=0.9), RandomizedResponse(sampling=sampling), LdpSgd(c=0.3))
+    path = OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(sampling=sampling), lf.LdpSgd(c=0.3))
     n = 2000
     few = run_path(path, SEED, range(32), [700, n])
     many = run_path(path, SEED, range(32), list(range(1, n + 1)))

@@ -1,7 +1,5 @@
 """Specialised functions: what a kernel function may use, that it runs uncompiled, and its cache."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os
@@ -14,7 +12,7 @@ import pytest
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics import kernels
 from ldpflow.numerics.kernels import flat, layout_of, size_of
-from ldpflow.numerics.specialise import Case, specialise
+from ldpflow.numerics.specialise import Case, KernelPart, specialise
 
 FACTOR = 3
 
@@ -99,10 +97,12 @@ def test_a_source_that_changed_after_its_import_is_refused(tmp_path, monkeypatch
 
 
 MEAN = """
+import numpy as np
 import tools
 from tools import scaled
 
 HALF = 0.5
+TABLE = np.array([1.0, 2.0])
 
 
 def centred(kernel, x):
@@ -110,7 +110,7 @@ def centred(kernel, x):
 
 
 def gradient(kernel, g, theta, data, problem):
-    g[0] = theta[0] - scaled(problem.scale, centred(kernel, data[0]))
+    g[0] = theta[0] - scaled(problem.scale, kernel.part(data[0])) + TABLE[0]
 """
 TOOLS = """
 def scaled(scale, x):
@@ -122,18 +122,19 @@ def shifted(x, half):
 """
 
 
-def test_the_digest_follows_functions_and_constants_of_other_modules(tmp_path, monkeypatch):
+def test_the_digest_follows_functions_constants_parts_and_tables_of_other_modules(tmp_path, monkeypatch):
     """As of a plug-in that is edited between two processes."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def digest(mean=MEAN, tools=TOOLS):
+    def digest(mean=MEAN, tools=TOOLS, size=2):
         for name, text in (("mean", mean), ("tools", tools)):
             (tmp_path / f"{name}.py").write_text(text)
             monkeypatch.delitem(sys.modules, name, raising=False)
         monkeypatch.setattr(sys, "dont_write_bytecode", True)
-        function = importlib.import_module("mean").gradient
-        case = Case((("D", 2),), (("problem", layout_of({"scale": 2.0})),))
-        return kernels.module_of(specialise(function, case, "called"))[0]
+        module = importlib.import_module("mean")
+        part = KernelPart(module.centred, Case((("D", size),)))
+        case = Case((("part", part),), (("problem", layout_of({"scale": 2.0})),))
+        return kernels.module_of(specialise(module.gradient, case, "called"))[0]
 
     first = digest()
     # A comment is no change of a kernel, wherever the lines move.
@@ -142,6 +143,8 @@ def test_the_digest_follows_functions_and_constants_of_other_modules(tmp_path, m
         digest(tools=TOOLS.replace("scale * x", "scale * x + 0.25")),
         digest(tools=TOOLS.replace("x - half", "x + half")),
         digest(mean=MEAN.replace("HALF = 0.5", "HALF = 0.25")),
+        digest(mean=MEAN.replace("[1.0, 2.0]", "[1.0, 3.0]")),
+        digest(size=3),
         first,
     }
-    assert len(changed) == 4
+    assert len(changed) == 6 and digest() == first

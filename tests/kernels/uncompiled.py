@@ -3,8 +3,6 @@
 tests/kernels compares the bits. A few hundred steps take less time than compiling does.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 from unittest import mock

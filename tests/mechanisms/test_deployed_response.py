@@ -1,24 +1,18 @@
 """Randomised response with liars and drop-out: plain where there are none, else the exact law and root."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.components.mechanisms.deployed_response import DeployedResponse, randomise_probability
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
-from ldpflow.components.problems.quantile import Quantile
-from ldpflow.errors import InputError
+import ldpflow as lf
+from ldpflow.components.mechanisms.deployed_response import randomise_probability
 from ldpflow.results.protocol_curves import level_with_dropout, level_with_liars, repeated_bit_variance
 from ldpflow.simulators.one_pass import OnePass
-from ldpflow.study import Study
 from tests.kernels import uncompiled
 from tests.random.test_counts import holm
+from tests.studies import changed
 
 SEED = 11
 
@@ -36,11 +30,11 @@ def reports(mechanism, problem, level):
 
 def test_without_liars_and_dropout_it_is_randomised_response():
     """On the same stream: reports differ where a rounding of their probability does, so nowhere here."""
-    problem = Quantile(tau=0.7)
-    algorithm = MinibatchSgd(batch_size=3)
+    problem = lf.Quantile(tau=0.7)
+    algorithm = lf.MinibatchSgd(batch_size=3)
     paths = [
-        OnePass(problem, RandomizedResponse(epsilon=0.9, sampling="private_bit"), algorithm),
-        OnePass(problem, DeployedResponse(epsilon=0.9), algorithm),
+        OnePass(problem, lf.RandomizedResponse(epsilon=0.9, sampling="private_bit"), algorithm),
+        OnePass(problem, lf.DeployedResponse(epsilon=0.9), algorithm),
     ]
     for path in paths:
         path.__dict__["key"] = "the same"
@@ -53,7 +47,7 @@ def test_without_liars_and_dropout_it_is_randomised_response():
 def test_the_law_of_a_report_by_users(answers, push):
     """Users one by one, who answer or not, lie or not, several times; against uniforms through the kernel."""
     settings = {"liars": 0.1, "liars_push": push, "answer_below": 0.9, "answer_above": 0.3}
-    mechanism = DeployedResponse(epsilon=1.5, answers=answers, **settings)
+    mechanism = lf.DeployedResponse(epsilon=1.5, answers=answers, **settings)
     rng = np.random.default_rng(answers)
     p = 1 / (1 + np.exp(-1.5 / answers))
     users = 100_000
@@ -66,7 +60,7 @@ def test_the_law_of_a_report_by_users(answers, push):
         sent = np.where(rng.random(shape) < p, bit, ~bit).sum(axis=0)
         sent = np.where(rng.random(len(bit)) < 0.1, answers if push == "down" else 0, sent)
         literal = (sent / answers - (1 - p)) / (2 * p - 1) - 0.6
-        drawn = reports(mechanism, Quantile(tau=0.6), level)
+        drawn = reports(mechanism, lf.Quantile(tau=0.6), level)
         # What the algorithm sees is one of a + 1 numbers, with the frequencies of the users.
         numbers = sorted(set(np.round(literal, 10)))
         assert numbers == sorted(set(np.round(drawn, 10)))
@@ -79,7 +73,7 @@ def test_the_law_of_a_report_by_users(answers, push):
 def test_several_answers_cost_about_as_many_times():
     """tau (1 - tau) and the noise are the variance of a step: repeated_bit_variance at the quantile."""
     for answers in (1, 2, 4):
-        covariance = LdpSgd().step_covariance(Quantile(), DeployedResponse(answers=answers))
+        covariance = lf.LdpSgd().step_covariance(lf.Quantile(), lf.DeployedResponse(answers=answers))
         assert covariance[0][0] == pytest.approx(repeated_bit_variance(0.5, 1.0, answers), rel=1e-12)
 
 
@@ -95,17 +89,12 @@ def test_several_answers_cost_about_as_many_times():
 def test_steps_have_mean_0_at_the_computed_level(settings, level):
     """Over 10,000 midpoints as uniforms; the largest report over 10,000 is below 2e-4."""
     assert abs(level - 0.5) > 0.03
-    assert np.mean(reports(DeployedResponse(**settings), Quantile(), level)) == pytest.approx(0, abs=4e-4)
+    assert np.mean(reports(lf.DeployedResponse(**settings), lf.Quantile(), level)) == pytest.approx(
+        0, abs=4e-4
+    )
 
 
 def test_it_asks_for_one_quantile():
-    study = {
-        "name": "two",
-        "problem": {"kind": "quantiles", "taus": [0.2, 0.8]},
-        "mechanism": {"kind": "deployed_response", "epsilon": 1.0},
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": 100},
-        "method": [{"kind": "BM"}],
-    }
-    with pytest.raises(InputError, match="one quantile"):
-        Study.from_mapping(study)
+    two, deployed = {"kind": "quantiles", "taus": [0.2, 0.8]}, {"kind": "deployed_response", "epsilon": 1.0}
+    with pytest.raises(lf.InputError, match="one quantile"):
+        lf.Study.from_mapping(changed(problem=two, mechanism=deployed))

@@ -10,18 +10,6 @@ from scipy import stats
 
 from tests.oracles.mechanisms import quantile_regression_sensitivity, randomized_response_variance
 
-FAMILIES = {
-    "normal": stats.norm,
-    "laplace": stats.laplace,
-    "exponential": stats.expon,
-    "uniform": stats.uniform,
-}
-
-
-def law(kind, location=0.0, scale=1.0, df=None):
-    """A SciPy distribution: location + scale * standard variate (uniform: [0, 1], exponential: mean 1)."""
-    return stats.t(df, location, scale) if kind == "student_t" else FAMILIES[kind](location, scale)
-
 
 def quantile_sigma(distribution, tau, epsilon):
     """Sigma = (S_SGD + S_LDP) / p(x_tau)^2, S_SGD = tau (1 - tau), by randomised response."""

@@ -1,7 +1,5 @@
 """LDP-SGD for several quantiles from one report per user: the whole path, user by user."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

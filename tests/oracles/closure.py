@@ -1,7 +1,5 @@
 """The Gaussian closure, one step after the other with 200 nodes; the variance backwards from the end."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """The law of a column, literally: every knot by a loop over the sorted values."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

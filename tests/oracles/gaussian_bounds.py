@@ -3,8 +3,6 @@
 See ldpflow.results.curves for the source and the notation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

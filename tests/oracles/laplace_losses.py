@@ -4,8 +4,6 @@ Noise of scale 1 on values that lie ``shift`` apart has the loss clip(shift - 2x
 the noise: an atom at either end and a density between them.
 """
 
-from __future__ import annotations
-
 import math
 
 from scipy import integrate

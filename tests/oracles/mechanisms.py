@@ -6,13 +6,9 @@ stochastic gradient descent": randomised response and the Laplace mechanism.
 
 import math
 
-import numpy as np
-
 
 def keep_probability(epsilon):
-    """p = e^eps / (1 + e^eps), the chance to report the bit itself; 1 at eps = infinity."""
-    if math.isinf(epsilon):
-        return 1.0
+    """p = e^eps / (1 + e^eps), the chance to report the bit itself."""
     odds = math.exp(epsilon)
     return odds / (1.0 + odds)
 
@@ -31,14 +27,6 @@ def randomized_response_variance(epsilon):
     """Variance of the debiased report given the bit: p (1 - p) / (2 p - 1)^2."""
     p = keep_probability(epsilon)
     return p * (1.0 - p) / (2.0 * p - 1.0) ** 2
-
-
-def add_laplace(value, sensitivity, epsilon, standard):
-    """Value plus a standard Laplace variate (density e^-|x| / 2) times Delta / eps per entry.
-
-    Remark 2.1 prints Delta * eps once: a misprint.
-    """
-    return np.atleast_1d(value) + sensitivity / epsilon * np.atleast_1d(standard)
 
 
 def quantile_regression_sensitivity(tau, d, bound):

@@ -4,8 +4,6 @@ Slow and literal: steps t = 1..T, record order[t], node sums by their definition
 (tree, start, end). Nothing here knows of streaming, rings or recursions.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -53,8 +51,7 @@ def reduced(gradient, w1, records, n, alpha, gamma, eta, zeta):
 
     def window(tree, a, b):
         return sum(
-            ((1 - alpha) ** (b - z) * (value(tree, y, z) + zeta(tree, y, z)) for y, z in cover(a, b)),
-            zero,
+            ((1 - alpha) ** (b - z) * (value(tree, y, z) + zeta(tree, y, z)) for y, z in cover(a, b)), zero
         )
 
     for t in range(1, len(records) + 1):

@@ -4,8 +4,6 @@ Whether a user answers depends on the side of the quantile on which the value li
 depends on the side of a threshold, which need not be the quantile.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

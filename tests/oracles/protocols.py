@@ -4,8 +4,6 @@ Every user's report is drawn through the randomiser itself, and the server works
 reports with dense matrices. Arrays of users have shape (populations, users).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import isotonic_regression
 

@@ -1,7 +1,5 @@
 """Cells and their measures from a table of rows that is held at once; the package reads a few at a time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -4,8 +4,6 @@ A transcript is the sequence of what responders send, as an observer sees it who
 neither who responds nor, where the order is secret, in which order.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

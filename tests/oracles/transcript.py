@@ -1,7 +1,5 @@
 """Transcripts, written and folded by literal loops: no arrays, no library's random numbers."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 from statistics import NormalDist

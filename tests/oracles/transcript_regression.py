@@ -110,7 +110,7 @@ def derivative(b, at, degree):
 
 
 def vector(before, A, eta, degree, S):
-    """Root of the fit of a vector, standard errors (with K/(K - 4)) and K, all of shape (d,)."""
+    """Root of the fit of a vector, standard errors (with K/(K - 4)) and K, all of shape (d,), and S."""
     N, d = before.shape
     centre, scale = before.mean(axis=0), before.std(axis=0)
     V = powers((before - centre) / scale, degree)
@@ -123,7 +123,7 @@ def vector(before, A, eta, degree, S):
     covariance = inverse @ S @ inverse.T * (v @ np.linalg.solve(V.T @ V, v))
     K = eta.sum() / np.diag(inverse)
     factor = np.array([small_run(k) for k in K])
-    return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K
+    return centre + scale * found.x, np.sqrt(np.diag(covariance)) * factor, K, S
 
 
 def halves_test(before, A, middle, degree, root, S):
@@ -136,3 +136,38 @@ def halves_test(before, A, middle, degree, root, S):
         slopes.append(np.diag(b[1 : d + 1]))
         variances.append(np.diag(np.linalg.inv(V.T @ V))[1 : d + 1])
     return (slopes[1] - slopes[0]) / np.sqrt(np.diag(S) * (variances[0] + variances[1]))
+
+
+# The sandwich with the transcript's slope (TRC). Source: the estimator of Ni & Huo (2026), "trajectory
+# regression": unweighted least squares of A_i on powers of theta_{i-1}, and G^-1 S G^-1 at the average.
+
+
+def scalar_covariance(theta0, path, c, gamma, degree, rule, S, factor):
+    """(V, K) of a path (n, 1) around its average; S None: the residuals' variance."""
+    i0 = burn_in(len(path), rule)
+    before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))
+    x, y = before[:, 0], A[:, 0]
+    pilot = x[0]
+    P, (rss, *_) = np.polynomial.Polynomial.fit(x - pilot, y, degree, full=True)
+    G = P.deriv()(path.mean() - pilot)
+    if S is None:
+        S = float(rss[0]) / (len(x) - degree - 1)
+    K = G * eta.sum()
+    if not G > 0:
+        return math.nan, K
+    return S / G**2 * (small_run(K) ** 2 if factor else 1.0), K
+
+
+def vector_covariance(theta0, path, c, gamma, rule, S):
+    """(B^-1 S B^-T, K by coordinate) of a path (n, d); S None: the residuals' covariance."""
+    i0 = burn_in(len(path), rule)
+    before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))
+    N, d = before.shape
+    design = np.column_stack([np.ones(N), before - before[0]])
+    coefficients, *_ = np.linalg.lstsq(design, A, rcond=None)
+    B = coefficients[1:].T
+    if S is None:
+        residuals = A - design @ coefficients
+        S = residuals.T @ residuals / (N - d - 1)
+    inverse = np.linalg.inv(B)
+    return inverse @ S @ inverse.T, eta.sum() / np.diag(inverse)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-import ldpflow as lf
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.problems.laws import Law
 from ldpflow.options import PlanOptions
@@ -160,37 +158,3 @@ def test_digits_that_a_far_start_costs():
     """From 500, a hundred scales off: the sixth powers of the cubic's sums swamp what is left at the end."""
     assert expected_fit(FAR, TR).defined and not expected_fit(FAR, TR3).defined
     assert not expected_fit(replace(SKEWED, steps=3), TR).defined
-
-
-def simulated(case, method, replicates):
-    problem = {"kind": "quantile", "tau": case.tau, "law": case.law.name, "scale": case.law.scale}
-    study = Study.from_mapping(
-        changed(
-            problem=problem if case.law.shape is None else problem | {"shape": case.law.shape},
-            mechanism={"kind": "randomized_response", "epsilon": 1.0},
-            algorithm={"kind": "ldp_sgd", "gamma": case.gamma, "c": case.c, "theta0": case.theta0},
-            grid={"n": [case.steps], "level": 0.9},
-            method=[{"kind": "TR"}],
-        )
-    )
-    (simulator,) = study.simulators()
-    record = lf.simulate(simulator, 8, range(replicates), [case.steps], [method])
-    return method.intervals(record, case.steps, [0.9])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", [TR, TR3])
-@pytest.mark.parametrize("case", [SKEWED, replace(SKEWED, law=Law("exponential"), tau=0.1)])
-def test_bias_against_simulation(case, method):
-    """800 replicates: within .15 standard errors and 4 Monte Carlo errors of .035."""
-    found = simulated(case, method, 800)
-    (estimate,) = found.estimate
-    measured = (estimate.mean() - case.law.quantile(case.tau)) / np.median(found.se[0])
-    assert measured == pytest.approx(expected_fit(case, method).bias, abs=0.15 + 4 * 0.035)
-
-
-@pytest.mark.slow
-def test_digits_against_simulation():
-    """40 replicates of the far start: the cubic is undefined in most, the quadratic in none."""
-    assert np.isnan(simulated(FAR, TR3, 40).lower).mean() > 0.8
-    assert not np.isnan(simulated(FAR, TR, 40).lower).any()

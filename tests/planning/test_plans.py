@@ -181,17 +181,6 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     assert method in ("TR", "TR3")
 
 
-@pytest.mark.slow
-def test_users_with_a_method_give_the_half_width():
-    """512 replicates of TR at the n that is printed: the median half width within 15%, and it covers."""
-    (row,) = lf.plan(ADVISED, half_width=2.0).rows
-    found = lf.plan(ADVISED.replace({"n": row["n_with_method"]}))
-    found.check()
-    (checked,) = (c for c in found.checked if name_of(c) == row["method_needed"])
-    assert checked["length_median"] / 2 == pytest.approx(2.0, rel=0.15)
-    assert checked["coverage_failures_as_misses"] > 0.86
-
-
 def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(tmp_path):
     """A skewed upper quantile: its own law is doubtful, the resampled ones refuse; TR remains."""
     values = example_column(2000)

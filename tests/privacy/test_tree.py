@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
@@ -63,12 +62,6 @@ def single(n, steps):
     return [NoiseTree(4.0 * touched_nodes(steps, n))]
 
 
-def reduced(n, steps, scale):
-    v1, v2 = 3 * math.log2(n), 4 * steps / n * math.log2(n)
-    residual = v2 * scale**2 / 4
-    return [NoiseTree(4 * v2, 4 * v1, early=2 * n), NoiseTree(residual, after=n), NoiseTree(residual)]
-
-
 @pytest.mark.parametrize(
     ("n", "steps", "c"), [(8, 64, 0.295), (7, 70, 0.231), (10, 100, 0.230), (16, 128, 0.290)]
 )
@@ -77,16 +70,6 @@ def test_cost_of_the_first_algorithm(n, steps, c):
     assert cost == pytest.approx(c, abs=6e-4)
     left = [NoiseTree(4.0 * touched_nodes(steps, n), left=True)]
     assert 0.1 <= tree_cost(left, steps, n, 1 / n, fixed=True) <= 0.16
-
-
-@pytest.mark.parametrize(
-    ("n", "steps", "c2", "c4"),
-    [(8, 64, 1.218, 0.580), (10, 100, 0.911, 0.450), (13, 260, 0.873, 0.420), (31, 310, 0.807, 0.385)],
-)
-def test_cost_of_the_second_algorithm(n, steps, c2, c4):
-    for scale, c in ((2, c2), (4, c4)):
-        cost = tree_cost(reduced(n, steps, scale), steps, n, 1 / n, fixed=True)
-        assert cost == pytest.approx(c, abs=6e-4)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -87,7 +87,12 @@ FAULTS = {
     "two values": ("a\n5\n6\n5\n6\n", "a", "column", "It has 2 in 4 records."),
     "all missing": ({"a": pa.array([None, None], pa.float64())}, "a", "column", "It has 2 of them"),
     "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2"),
-    "ragged": ("a,b\n1,2\n3,secret,5\n", "a", "file", "Line 3 has 3 columns, the header 2"),
+    "ragged": (
+        "a,b\n1,2\n3,secret,5\n",
+        "a",
+        "file",
+        "Row 3, with the header as the first, has 3 columns, the header 2",
+    ),
     "empty": ("", None, "file", "Empty CSV file"),
     "header only": ("a\n", None, "column", "0 numeric columns"),
     "header only, named": ("a\n", "a", "column", "It has 0 in 0 records"),

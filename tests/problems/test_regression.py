@@ -100,21 +100,6 @@ def test_excess_loss_against_its_second_order(kind):
     assert gap[1, 2] > gap[0, 1]
 
 
-def test_huber_loss_gap_by_simulation():
-    rng = np.random.default_rng(4)
-    problem = lf.LinearRegression(coefficients=(1.0, 0.5))
-    x, e = rng.standard_normal((200_000, 2)), rng.standard_normal(200_000)
-    theta = np.array([0.2, -0.4])
-
-    def rho(r):
-        return np.where(np.abs(r) <= 1.345, r**2 / 2, 1.345 * np.abs(r) - 1.345**2 / 2)
-
-    u = np.minimum(1, 2 / (x**2).sum(axis=1))
-    values = u * (rho(e + x @ (np.array([1.0, 0.5]) - theta)) - rho(e))
-    gap = excess_loss(problem, theta[None, :, None])[0, 0]
-    assert gap == pytest.approx(values.mean(), rel=0.03)
-
-
 def test_variates_have_variance_1_and_the_stated_kurtosis():
     """Of the laws that tests/random finds in the samplers."""
     laws = {"normal": stats.norm, "laplace": stats.laplace, "symmetric_uniform": stats.uniform(-1, 2)}

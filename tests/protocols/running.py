@@ -46,7 +46,7 @@ def inverted(protocol, values, received, edges, taus=(0.5,), z=(Z90,)):
 
 def searched(protocol, law: Law, n, keys, tau, z=(Z90,)):
     """Estimates, limits (levels, replicates, 2) and reports of ``rounds``."""
-    run = run_rounds(protocol, law, tau, n, keys)
+    run, _ = run_rounds(protocol, law, tau, n, keys)
     limits = run.intervals(z)
     return run.estimate, np.stack([limits.lower[:, 0], limits.upper[:, 0]], axis=-1), run.received
 

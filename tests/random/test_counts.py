@@ -1,7 +1,5 @@
 """Counts: the exact law, the rejection method's inequalities, and addresses."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -89,8 +87,7 @@ def test_certain_counts(n, p, expected):
 
 
 @pytest.mark.parametrize(
-    ("n", "p"),
-    [(20, 0.5), (1000, 0.5), (1000, 0.01), (10**6, 0.3), (10**12, 0.3), (10**12, 2e-11)],
+    ("n", "p"), [(20, 0.5), (1000, 0.5), (1000, 0.01), (10**6, 0.3), (10**12, 0.3), (10**12, 2e-11)]
 )
 def test_ratio_of_probabilities(n, p):
     """log P(k) - log P(mode) against 60 digits, up to nine standard deviations away."""
@@ -116,8 +113,7 @@ def test_ratio_of_probabilities(n, p):
 
 
 @pytest.mark.parametrize(
-    ("n", "p"),
-    [(20, 0.5), (10**6, 1e-5), (21, 0.48), (60, 0.2), (1000, 0.5), (10**5, 0.1), (10**12, 0.4)],
+    ("n", "p"), [(20, 0.5), (10**6, 1e-5), (21, 0.48), (60, 0.2), (1000, 0.5), (10**5, 0.1), (10**12, 0.4)]
 )
 def test_the_hat_lies_above_the_law_and_the_squeeze_below_it(n, p):
     """What makes transformed rejection exact: the accepted share is at most 1, at least the squeeze."""

@@ -1,7 +1,5 @@
 """Elementary and distribution functions against mpmath, at the error they state."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

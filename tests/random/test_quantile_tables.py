@@ -1,17 +1,14 @@
 """Draws from tables: every cell against the quantile function, and the law of many draws."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy import stats
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
 from ldpflow.numerics.streams import PLANE
 from tests.oracles import column_law as literal
-from tests.random.test_samplers import ALPHA, PLANES, raw, state
+from tests.random.test_samplers import raw, state
 
 
 def draw(name, table, planes=1, key="k"):
@@ -69,17 +66,3 @@ def test_smallest_and_largest_draws_of_a_gamma_law():
                 excess = mp.gammainc(mp.mpf(0.125), regularized=True, **{end: x}) - mp.mpf(t)
                 density = x ** (mp.mpf(0.125) - 1) * mp.exp(-x) / mp.gamma(mp.mpf(0.125))
                 assert abs(excess / (density * x)) < 1e-14
-
-
-def test_law_of_many_draws():
-    """Kolmogorov and Smirnov, and both tails as counts; fails with probability 6e-4 if all is well."""
-    column = column_law(literal.example_column())
-    cases = [
-        ("empirical", column.sampling_table(), column.cdf_values),
-        ("gamma", gamma_table(0.125), stats.gamma(0.125).cdf),
-    ]
-    for name, table, cdf in cases:
-        u = cdf(draw(name, table, PLANES, key=f"many-{name}"))
-        assert stats.kstest(u, "uniform").pvalue > ALPHA
-        for tail in (u < 1e-4, u > 1 - 1e-4):
-            assert stats.binomtest(int(tail.sum()), len(u), 1e-4).pvalue > ALPHA

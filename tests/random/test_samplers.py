@@ -1,7 +1,5 @@
 """Samplers: the transform of the very bits drawn to 1e-12 in probability, and the law of many."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -136,19 +134,6 @@ def test_transforms_with_a_shape(shape):
     assert np.log(draw("weibull", shape)) == pytest.approx(np.log(-np.log(u)) / shape, rel=1e-13)
     assert np.log(draw("pareto", shape)) == pytest.approx(-np.log(u) / shape, rel=1e-13)
     assert np.isfinite(draw("weibull", shape)).all() and np.isfinite(draw("pareto", shape)).all()
-
-
-@pytest.mark.parametrize("name", ["normal", "laplace", "uniform"])
-def test_no_dependence_within_a_pair_lane_or_step(name):
-    x = draw(name, planes=PLANES, key=f"pairs-{name}").reshape(PLANES, CHUNK, LANES)
-    partner = (x[:, : CHUNK // 2], x[:, CHUNK // 2 :])
-    following = (x[:, :-1], x[:, 1:])
-    neighbour = (x[:, :, :-1], x[:, :, 1:])
-    for a, b in (partner, following, neighbour):
-        # Of the values, and of their distance from the centre (where Box-Muller pairs would show).
-        for f in (lambda v: v, lambda v: np.abs(v - np.median(x))):
-            correlation = np.corrcoef(f(a).ravel(), f(b).ravel())[0, 1]
-            assert abs(correlation) * np.sqrt(a.size) < stats.norm.isf(ALPHA / 2)
 
 
 @pytest.mark.parametrize("first", [1, 129, 10**8])

@@ -1,7 +1,5 @@
 """Streams: the generators bit by bit, and who gets which numbers."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
@@ -56,11 +54,7 @@ def test_reference_generator_has_the_published_first_outputs():
     ("key", "counter", "words"),
     [
         ((0, 0), (0, 0, 0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        (
-            (0xFFFFFFFF, 0xFFFFFFFF),
-            (0xFFFFFFFF,) * 4,
-            (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
-        ),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF,) * 4, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
         (
             (0xA4093822, 0x299F31D0),
             (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),

@@ -47,6 +47,14 @@ def test_the_shortest_that_holds_its_level_is_recommended():
     assert setting.best is None and setting.reference.label == "BB"
 
 
+@pytest.mark.parametrize("relative", [None, math.nan, 0.0])
+def test_without_an_oracle_the_shortest_is_that_of_the_mean_lengths(relative):
+    """The oracle's length is NaN or infinite where a curvature or a variance is."""
+    rows = [row(name, 0.9, length) | {"length_relative": relative} for name, length in (("BB", 2), ("SN", 1))]
+    (setting,) = settings_of(rows)
+    assert setting.best.label == "SN" and setting.best.length == 1
+
+
 def test_failures_are_misses():
     # Nine of ten finished rows cover, but half of them failed.
     rows = [row("TR", 0.45, 1.0, failures=2000), row("BM", 0.895, 1.3)]
@@ -121,6 +129,9 @@ def test_the_safest_holds_its_level_in_most_settings():
     ]
     assert safest(standings(settings_of(rows))).label == "SUF"
     assert safest(standings(settings_of([row("BM", 0.5, 1.0), row("oracle", 0.9, 1.0)]))) is None
+    # Intervals that are a point may cover, where many records have one value.
+    points = standings(settings_of([row("BM", 0.9, 1.0), row("SN", 0.9, 0.0)]))
+    assert [one.label for one in points] == ["SN", "BM"] and safest(points).label == "SN"
 
 
 class Yardstick(lf.Oracle):

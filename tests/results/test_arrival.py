@@ -14,7 +14,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
-from ldpflow.results.arrival import Arrival, predict_arrivals
+from ldpflow.results.arrival import Arrival, feasible_n, predict_arrivals
 from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach
@@ -27,10 +27,10 @@ def arrival(bias, start, steps, k=60.0):
     return Arrival(k, 1.0, bias, start, steps, 1.0, 70.0)
 
 
-def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5):
+def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.nan):
     """A prediction and a row of a summary with this bias; the oracle's standard error is 1."""
     row = {"bias": measured, "empirical_se": empirical_se, "gamma": gamma, "n": n}
-    return PredictedBias(found, row | {"theta0": 0.0, "truth": 72.3})
+    return PredictedBias(found, row | {"theta0": 0.0, "truth": 72.3}, users)
 
 
 @pytest.mark.parametrize(
@@ -60,19 +60,21 @@ def test_sentence():
 
 
 @pytest.mark.parametrize(
-    ("b", "k", "advice"),
+    ("b", "k", "users", "advice"),
     [
-        (0.6, 500.0, "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR,"),
-        # Too short for smaller steps: (250 * .6 / 60)^2 = 6.25 times the users make both possible.
-        (0.6, 60.0, "which is not in this run, or about n = 620,000 and c times 0.17, or a larger gamma;"),
+        # The bias is .1 * 500/25 * .3 = .6 to first order.
+        (0.6, 500.0, 9e3, "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR,"),
+        # Too short for smaller steps.
+        (0.6, 60.0, 6.25e5, "not in this run, or about n = 630,000 and c times 0.17, or a larger gamma;"),
         # The steps widen the average's distribution, and leave no bias that a rate could tell.
-        (0.05, 500.0, "smaller steps, another centre, such as TR, which is not in this run."),
+        (0.05, 500.0, 9e3, "smaller steps, another centre, such as TR, which is not in this run."),
+        (0.6, 60.0, 0.0, "smaller steps, another centre, such as TR, which is not in this run."),
     ],
 )
-def test_against_a_bias_of_steps(b, k, advice):
+def test_against_a_bias_of_steps(b, k, users, advice):
     for sign in (1, -1):
         wide = replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5)
-        assert advice in beside(wide, sign * b, gamma=0.51).sentence()
+        assert advice in beside(wide, sign * b, gamma=0.51, users=users).sentence()
 
 
 @pytest.mark.parametrize(
@@ -113,9 +115,9 @@ def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
         found = arrival_of(c, gamma, n, law, tau)
         if found.verdict != "steps_too_large":
             continue
-        one = beside(found, found.bias, gamma=gamma, n=n)
-        users, times = one.smaller_steps()
-        again = arrival_of(times * c, gamma, round(users), law, tau)
+        users = feasible_n(Law(law), tau, 1.17)
+        one = beside(found, found.bias, gamma=gamma, n=n, users=users)
+        again = arrival_of(one.factor_of_c() * c, gamma, round(max(users, n)), law, tau)
         assert again.verdict in ("arrived", "doubtful") and again.relaxation_times > 24.9
         assert abs(again.bias_steps) < 0.31
 

@@ -59,9 +59,11 @@ def test_a_difference_is_the_difference_of_the_summaries(run):
 
 
 def test_the_ratio_of_constant_lengths_has_no_error():
-    """Also where a sum of equal numbers divided by their count is not the number."""
+    """Also where a sum of equal numbers divided by their count is not the number; and one in proportion."""
     for length in (0.1, 0.0704, 1 / 3):
         assert length_ratio(np.full(200, length), np.full(200, 0.7)) == (length / 0.7, 0.0)
+    lengths = np.random.default_rng(1).random(40)
+    assert length_ratio(1.28 * lengths, lengths) == (pytest.approx(1.28), 0.0)
 
 
 def test_budgets_that_are_settings_are_not_mixed(tmp_path):
@@ -126,7 +128,7 @@ def test_by_hand():
     b = rows([0.0, 3.0, 3.0, 0.0, 0.0], half=[1.0, 2.0, 1.0, 2.0, 1.0])
     got = contrast(a, b)
     # Pairs 0 to 3: covered (-, 1, 0, 1) and (1, 0, 0, 1); lengths (-, 2, 4, 6) and (2, 4, 2, 4).
-    assert (got.pairs, got.only_this, got.only_baseline) == (4, 1, 1)
+    assert (got.pairs, got.length_pairs, got.only_this, got.only_baseline) == (4, 3, 1, 1)
     assert got.coverage_difference == 0.0
     assert got.coverage_difference_mcse == pytest.approx(np.std([-1, 1, 0, 0], ddof=1) / math.sqrt(4))
     assert (got.undefined, got.undefined_baseline) == (0.25, 0.0)

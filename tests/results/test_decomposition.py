@@ -9,10 +9,12 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
+from ldpflow.cli.sheets import explanation_sheet
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
 from ldpflow.results.columns import CellRows
@@ -25,7 +27,7 @@ from ldpflow.results.decomposition import (
     Term,
     decompose,
 )
-from ldpflow.results.explanation import explain, extremes, failures, lost_words, no_oracle
+from ldpflow.results.explanation import count_causes, explain, extremes, failures, lost_words, no_oracle
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -243,10 +245,35 @@ def test_failures_that_cost_most_are_the_main_cause(main, effect, coverage, miss
 def test_explain_says_how_many_effects_chance_would_name(runs):
     _, texts, table = runs["many"]
     note = table.schema.metadata[b"note"].decode()
-    named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) .* about (\d+)\.", note)[0])
+    named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) are named.* about (\d+)\.", note)[0])
     terms = sum(len(re.findall(TERM, text)) for _, text in texts)
     rests = sum("within 2 MCSE" in text for _, text in texts)
     assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
+    assert note.startswith(f"Main causes of {table.num_rows} cells: {count_causes(table.to_pylist())}. ")
+
+
+def test_main_causes_are_counted_by_method():
+    rows = [
+        *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
+        {"method": "BB", "cause_class": None},
+    ]
+    assert count_causes(rows) == "SN: 2 of 3 too short, 1 biased; BB: 1 of 1 unknown"
+    for one in cells():
+        found = decompose(one, 0.9)
+        name, cause = found.cause_class(), found.main_words("start")
+        other = {"biased": "bias of", "variable lengths": "lengths vary", "not normal": "skewness"}
+        assert other.get(name, name) in cause, (name, cause)
+
+
+def test_the_printed_table_says_what_its_dashes_and_means_are(runs):
+    """Methods without an effect of variability, and cells without any effect."""
+    rows = [dict(row) for row in runs["many"][2].to_pylist() if row["method"] in ("SN", "BM")]
+    assert "Of SN variability is part of length." in explanation_sheet(pa.Table.from_pylist(rows)).reading
+    lost = {"failures": 150, "coverage": None, "coverage_mcse": None}
+    failed = [row | dict.fromkeys(f"{e}_effect" for e in EFFECTS) | lost for row in rows]
+    sheet = explanation_sheet(pa.Table.from_pylist([*rows, *failed], runs["many"][2].schema))
+    assert [line["cells"] for line in sheet.methods] == ["1 of 2"] * 2
+    assert "failures as misses over all cells" in sheet.legend
 
 
 def test_arrival_is_said_of_averages(runs):
@@ -323,14 +350,22 @@ def test_length_alone(factor, words):
     assert found.main_cause() == "length" and f"% {words}: " in found.sentence()
 
 
-def test_variability_alone():
-    """Normal critical values where t ones were due: right on average, and yet too few covered."""
+def test_variable_lengths_of_methods_with_and_without_a_standard_error():
+    """Normal critical values where t ones are due: right on average, and yet too few cover.
+
+    Without a standard error lengths vary by design. Exact t intervals have no such effect.
+    """
     rng = np.random.default_rng(3)
     se, mean = chi(rng, 4)
     found = diagnosed(rng.standard_normal(COUNT), Z * se / mean, se)
     within(found, "variability_effect", 2 * stats.t.cdf(Z / mean, 4) - 1 - 0.9)
     within(found, "coverage_left", 0.0)
     assert found.main_cause() == "variability"
+    rng = np.random.default_rng(6)
+    half = stats.t.ppf(0.95, 4) * chi(rng, 4)[0]
+    found = diagnosed(rng.standard_normal(COUNT), half, None)
+    assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
+    within(found, "length_effect", 0.0)
 
 
 def test_shape_alone():
@@ -339,15 +374,6 @@ def test_shape_alone():
     found = diagnosed(np.where(rng.random(COUNT) < 0.5, -1.0, 1.0), Z)
     assert found.diagnosis["shape_effect"].effect == pytest.approx(0.1) and found.main_cause() == "shape"
     within(diagnosed(rng.exponential(size=COUNT) - 1, Z), "skewness", 2.0)
-
-
-def test_lengths_of_a_method_without_standard_error_vary_by_design():
-    """Exact t intervals: their critical value is made for the variability."""
-    rng = np.random.default_rng(6)
-    half = stats.t.ppf(0.95, 4) * chi(rng, 4)[0]
-    found = diagnosed(rng.standard_normal(COUNT), half, None)
-    assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
-    within(found, "length_effect", 0.0)
 
 
 def test_lengths_that_depend_on_the_estimate_are_left():

@@ -74,6 +74,15 @@ def test_order_and_columns() -> None:
         select_rows(TABLE, columns=["x"])
 
 
+@pytest.mark.parametrize("name", ["state", "level_state"])
+def test_rows_by_whether_a_method_holds_its_level(name: str) -> None:
+    shares = {"level": [0.9] * 3, "coverage_failures_as_misses": [0.9, 0.7, 0.88], "replicates": [2000] * 3}
+    table = pa.table(shares)
+    assert select_rows(table, f"{name} == 'fails'").equals(table.slice(1, 1))
+    found = select_rows(table, sort=f"-{name}", columns=name)
+    assert found.to_pylist() == [{name: state} for state in ("unclear", "holds", "fails")]
+
+
 @given(st.text(max_size=60))
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
     try:

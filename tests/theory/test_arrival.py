@@ -9,6 +9,7 @@ import pytest
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Component, Law
+from ldpflow.practice.planning.sources import Source
 from ldpflow.results.arrival import Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from tests.oracles.closure import closure
@@ -109,6 +110,7 @@ def test_steps_of_several_records():
 @pytest.mark.parametrize(
     ("law", "tau", "epsilon", "n"),
     [
+        ("normal", 0.5, 1.0, 0.0),
         ("normal", 0.9, 1.0, 2.105e5),
         ("normal", 0.99, 1.0, 2.77e7),
         ("exponential", 0.9, 1.0, 3.95e5),
@@ -118,13 +120,17 @@ def test_steps_of_several_records():
 )
 def test_feasible_n(law, tau, epsilon, n):
     digits = 0.01 if n in (2.105e5, 2.77e7, 3.95e5) else 0.03
-    assert feasible_n(LAWS[law], tau, noise(epsilon)) == pytest.approx(n, rel=digits)
-    moved = replace(LAWS[law], location=5.0, scale=31.4)
-    assert feasible_n(moved, tau, noise(epsilon)) == pytest.approx(n, rel=digits)
+    for one in (LAWS[law], replace(LAWS[law], location=5.0, scale=31.4)):
+        assert feasible_n(one, tau, noise(epsilon)) == pytest.approx(n, rel=digits, abs=0)
 
 
-def test_feasible_n_of_a_symmetric_median_is_zero():
-    assert feasible_n(LAWS["normal"], 0.5, noise(1.0)) == 0.0
+@pytest.mark.parametrize("records", [1, 16])
+def test_feasible_n_is_that_of_the_bias_in_long_runs(records):
+    """(25 b/(.1 K))^2 n, in users for any number of records per step."""
+    long = replace(case("normal", 0.9, 1.0, theta0=1.28155), steps=10**8, records=records)
+    (found,) = predict_arrivals([long])
+    users = (250 * found.bias_steps / found.relaxation_times) ** 2 * long.steps * records
+    assert Source().feasible(long) == pytest.approx(users, rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from ldpflow.study import Study
 from tests.studies import changed
 from tests.theory.test_arrival import grid
 
-TR = {"kind": "TR"}
 TR3 = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
 
 
@@ -40,19 +39,6 @@ def simulated(folder, problem, epsilon, steps, n, methods, replicates, seed=11):
 def covered(row):
     """Coverage with failures as misses."""
     return row["coverage_failures_as_misses"]
-
-
-TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
-
-
-@pytest.mark.thorough
-def test_the_trials_case_misses_by_ten_standard_errors(tmp_path):
-    """Bias -7.44 +- .1 by the closure; 64 replicates of standard deviation .55 know it to .07."""
-    found = simulated(tmp_path, TRIAL, 1.0, {"gamma": 0.51}, 200_000, [{"kind": "oracle"}], 64)
-    row = found["oracle"]
-    assert abs(row["bias"] + 7.44) < 0.1 + 4 * row["bias_mcse"]
-    assert row["empirical_se"] == pytest.approx(0.55, rel=4 / math.sqrt(128) + 0.05)
-    assert covered(row) == 0.0
 
 
 @pytest.mark.slow

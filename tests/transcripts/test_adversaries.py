@@ -19,8 +19,8 @@ from ldpflow.components.protocols.collections import (
     fold_one_shot,
     fold_rounds,
     report_range,
-    rounds_counts,
     run_one_shot,
+    run_rounds,
 )
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
@@ -147,7 +147,7 @@ def test_the_worst_attack_on_rounds(push):
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.01, liars_push=push)
     plain, wide = [], []
     for replicate in keys("rounds" + push, 100):
-        counts = rounds_counts(protocol, LAW, 0.5, 50_000, replicate[None])
+        _, counts = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
         search, x = fold_rounds(protocol, 0.5, counts)
         usual = search.intervals([Z90])
         asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
@@ -254,50 +254,3 @@ def test_reports_of_any_size_have_no_bound(rows):
     settings = SETTINGS | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}
     with pytest.raises(InputError, match="may be any number"):
         lf.analyse(as_table(rows), settings, adversarial_share=0.01)
-
-
-def cells_collection(rng, n, share, push, taus=(0.5, 0.9), epsilon=1.0, c=(2.0, 5.0), batch=10):
-    """A collection with cells by a literal client; liars report the lowest or the highest cell."""
-    total = math.exp(epsilon) + len(taus)
-    keep, other = math.exp(epsilon) / total, 1 / total
-    theta = np.array([0.0, 1.2])
-    columns = {"theta_0": [], "theta_1": [], "report": []}
-    for i in range(1, n // batch + 1):
-        cell = (theta < rng.normal(size=(batch, 1))).sum(axis=1)
-        moved = (cell + rng.integers(1, 3, batch)) % 3
-        report = np.where(rng.random(batch) < keep, cell, moved)
-        report = np.where(rng.random(batch) < share, 0 if push == "down" else 2, report)
-        for q in range(2):
-            columns[f"theta_{q}"] += [theta[q]] * batch
-        columns["report"] += report.tolist()
-        below = report[:, None] <= np.arange(2)
-        gradient = (below - np.arange(1, 3) * other) / (keep - other) - np.array(taus)
-        theta = np.sort(theta - np.array(c) * i**-0.51 * gradient.mean(axis=0))
-    return columns
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("push", ["down", "up"])
-def test_the_worst_attack_on_cells(push):
-    """60 collections with steps of their own for both quantiles, by a client in NumPy.
-
-    At level .9 a correct interval covers in .95 of the attacks or more; fewer than 49 of 60 have probability
-    1e-5. Without the widening the attack up brings the 0.9-quantile's coverage below .75.
-    """
-    settings = {
-        "problem": {"kind": "quantiles", "taus": [0.5, 0.9]},
-        "mechanism": {"kind": "cells", "epsilon": 1.0},
-        "algorithm": {"c": [2.0, 5.0], "gamma": 0.51, "theta0": [0.0, 1.2], "batch_size": 10},
-        "method": {"kind": "TR", "degree": 3, "burn_in": "0.01n", "separate": True, "variance": "residual"},
-    }
-    hits = np.zeros((2, 2))
-    for seed in range(60):
-        table = cells_collection(np.random.default_rng(seed), 60_000, 0.01, push)
-        for at, share in enumerate((0.0, 0.01)):
-            found = lf.analyse(table, settings, adversarial_share=share)
-            for q, exact in enumerate((0.0, 1.2815515655446004)):
-                row = found.reported(q)
-                hits[at, q] += row is not None and row["lower"] <= exact <= row["upper"]
-    assert (hits[1] >= 49).all(), hits
-    if push == "up":
-        assert hits[0, 1] < 45, hits

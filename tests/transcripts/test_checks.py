@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -175,6 +176,7 @@ def test_users_that_reported_twice(rows, tmp_path, kind):
         ({"report_0": [1.0], "report_1": [1.0], "theta": [1.0]}, "columns"),
         ({"report": ["yes"], "theta": [1.0]}, "columns.report"),
         ({"report": [], "theta": []}, "rows"),
+        ({f"report_{j}": [1.0] for j in range(65)}, "columns"),
     ],
 )
 def test_tables_that_are_no_transcripts(columns, field):
@@ -185,6 +187,10 @@ def test_tables_that_are_no_transcripts(columns, field):
 
 
 def test_places_that_are_no_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for place in (tmp_path / "pipe.csv", tmp_path, "/dev/zero"):
+        with pytest.raises(InputError, match="file"):
+            analyse(place, SETTINGS)
     with pytest.raises(InputError, match="file"):
         analyse(tmp_path / "none.csv", SETTINGS)
     (tmp_path / "odd.parquet").write_text("report,theta\n")

@@ -63,7 +63,7 @@ def sgd(problem, mechanism, **settings):
     return {"problem": problem, "mechanism": mechanism, "algorithm": {"kind": kind, **settings}}
 
 
-LAPLACE, GAUSSIAN = {"kind": "laplace", "epsilon": 8.0}, {"kind": "gaussian", "mu": 2.0}
+LAPLACE, GAUSSIAN = {"kind": "laplace", "epsilon": 8.0}, {"kind": "gaussian", "mu": 1.0}
 CELLS = {"kind": "cells", "epsilon": 2.0}
 BATCHES = {"kind": "minibatch_sgd", "batch_size": 3, "c": 8.0, "theta0": 2.0}
 TWO, THREE = ({"kind": "quantiles", "taus": [taus]} for taus in ([0.4, 0.5], [0.2, 0.5, 0.8]))

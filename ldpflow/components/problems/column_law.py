@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from mpmath import mp, mpf
@@ -307,8 +307,7 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
     return float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])
 
 
-@dataclass(frozen=True)
-class Atom:
+class Atom(NamedTuple):
     """Value that records repeat: the quantile of every level in (below, below + share]."""
 
     value: float

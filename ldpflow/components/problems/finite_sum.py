@@ -63,7 +63,7 @@ class FiniteSumProblem(BaseProblem):
 
     @model_validator(mode="after")
     def check_file(self) -> Self:
-        identity = identify_file(self.file, self.target, self.features, self.sha256, self.d)
+        identity = identify_file(self)
         if identity is not None:
             self.__dict__["sha256"], self.__dict__["d"] = identity
         return self

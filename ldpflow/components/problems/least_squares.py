@@ -82,7 +82,7 @@ class LeastSquares(Problem):
 
     @model_validator(mode="after")
     def check(self) -> Self:
-        identity = identify_file(self.file, self.target, self.features, self.sha256, self.d, most=64)
+        identity = identify_file(self, 64)
         if identity is None:
             if self.eigenvalues is not None:
                 if self.kappa != 1.0:

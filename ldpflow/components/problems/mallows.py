@@ -74,15 +74,13 @@ class BoundedRegression(Problem):
 
     @model_validator(mode="after")
     def check_rows(self) -> Self:
-        if self.file is None:
-            if self.sha256 is not None or self.moments is not None:
-                raise ValueError("sha256 and moments go with file")
-            identify_file(None, self.target, self.features, None)
-            return self
         values = self.__dict__
+        if self.file is None and (self.sha256 is not None or self.moments is not None):
+            raise ValueError("sha256 and moments go with file")
         if self.moments is None:
-            identity = identify_file(self.file, self.target, self.features, self.sha256, most=64)
-            assert identity is not None
+            identity = identify_file(self, 64)
+            if identity is None:
+                return self
             values["sha256"] = identity[0]
             values["moments"] = self.fit_of(self.rows()).text()
         elif self.sha256 is None:
@@ -239,10 +237,7 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
 
         return r**2 * integral(at, quarter)
 
-    return (
-        radial_mean(d, lambda r: ring(r, False), kinks),
-        radial_mean(d, lambda r: ring(r, True), kinks),
-    )
+    return (radial_mean(d, lambda r: ring(r, False), kinks), radial_mean(d, lambda r: ring(r, True), kinks))
 
 
 def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:

@@ -7,7 +7,6 @@ the number of the first faulty record.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import re
@@ -40,6 +39,8 @@ FIELDS = ("problem.file", "problem.column")
 SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
 NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
+
+SERIAL = pyarrow.csv.ReadOptions(use_threads=False)  # with threads an error of Arrow does not name the row
 
 CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
@@ -101,12 +102,14 @@ class UserTable:
             elif self.parquet:
                 schema = pq.read_schema(self.file)
             else:
-                self.check_encoding()
-                with pyarrow.csv.open_csv(self.file) as reader:
+                with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
                     schema = reader.schema
-        except (pa.ArrowException, OSError) as error:
+                if pa.binary() in schema.types:  # texts in another encoding
+                    raise UnicodeError
+            names = schema.names
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self.format_error(error) from None
-        twice = [name for name in dict.fromkeys(schema.names) if schema.names.count(name) > 1]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
             raise InputError(self.field, twice[0], "column names that differ", "Two columns have this name.")
         return schema
@@ -114,24 +117,6 @@ class UserTable:
     @property
     def column_list(self) -> str:
         return ", ".join(map(repr, self.schema.names[:20]))
-
-    def check_encoding(self) -> None:
-        try:
-            with open(str(self.file), encoding="utf-8") as source:
-                while source.read(1 << 20):
-                    pass
-        except UnicodeDecodeError:
-            hint = "It is in another encoding: save it as UTF-8."
-            raise InputError(self.field, self.file, "a CSV file in UTF-8", hint) from None
-
-    def sample(self) -> Any:
-        if self.table is not None:
-            return self.table.slice(0, SAMPLE)
-        if self.parquet:
-            batches = pq.ParquetFile(self.file).iter_batches(batch_size=SAMPLE)
-            return next(batches, pa.RecordBatch.from_pylist([]))
-        with pyarrow.csv.open_csv(self.file) as reader:
-            return reader.read_next_batch()
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
@@ -146,7 +131,7 @@ class UserTable:
             }
             options = pyarrow.csv.ConvertOptions(include_columns=names, column_types=types)
             parse = pyarrow.csv.ParseOptions(ignore_empty_lines=len(self.schema.names) > 1)
-            with pyarrow.csv.open_csv(self.file, parse_options=parse, convert_options=options) as reader:
+            with pyarrow.csv.open_csv(self.file, SERIAL, parse, options) as reader:
                 yield from reader
 
     def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
@@ -178,20 +163,12 @@ class UserTable:
         """Arrow's message about the file, without the values that it quotes."""
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
-        if re.search(r"Expected \d+ columns, got \d+", line):
-            hint = self.describe_ragged_line() or hint
+        if isinstance(error, UnicodeError) or "UTF8" in line:
+            hint = "It is in another encoding: save it as UTF-8."
+        elif ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line):
+            row, columns, found = map(int, ragged.groups())
+            hint = f"Row {row:,}, with the header as the first, has {found} columns, the header {columns}."
         return InputError(self.field, self.file, "a Parquet or CSV file", hint)
-
-    def describe_ragged_line(self) -> str:
-        """Describe the first record with more or fewer fields than the header, or return ""."""
-        with open(str(self.file), encoding="utf-8-sig", newline="") as source:
-            lines = csv.reader(source)
-            try:
-                columns = len(next(lines))
-                ragged = next(len(fields) for fields in lines if len(fields) not in (0, columns))
-            except (csv.Error, StopIteration):
-                return ""
-            return f"Line {lines.line_num:,} has {ragged} columns, the header {columns}."
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
@@ -299,7 +276,7 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
         if len(numeric) != 1:
             hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
             raise InputError(field, None, "the name of a column", hint)
-        check_texts(numeric[0], table.sample(), field)
+        check_texts(numeric[0], table, field)
         return numeric[0]
     if column not in kinds:
         raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
@@ -308,45 +285,39 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
     return column
 
 
-def check_texts(name: str, sample: Any, field: str) -> None:
+def check_texts(name: str, table: UserTable, field: str) -> None:
     """Refuse to choose a column if another one, of text, holds mostly numbers: one word makes it text."""
+    kinds = zip(table.schema.names, table.schema.types, strict=True)
+    texts = [other for other, kind in kinds if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+    batch: Any = next(table.batches(texts), {}) if texts else {}
     others = []
-    for at, one in enumerate(sample.schema):
-        if not (pa.types.is_string(one.type) or pa.types.is_large_string(one.type)):
-            continue
-        text = pc.utf8_trim_whitespace(sample.column(at).cast(pa.string()))
+    for other in texts if len(batch) else ():
+        text = pc.utf8_trim_whitespace(batch[other][:SAMPLE].cast(pa.string()))
         text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
         numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
         if numbers > len(text) / 2:
-            others.append(one.name)
+            others.append(other)
     if others:
         names = ", ".join(map(repr, others))
         hint = f"{name!r} is numeric; mostly numbers, with text among them: {names}."
         raise InputError(field, None, "the name of a column", hint)
 
 
-def identify_file(
-    file: str | None,
-    target: str | None,
-    features: tuple[str, ...] | None,
-    sha256: str | None,
-    d: int = 0,
-    most: int = MOST_FEATURES,
-) -> tuple[str, int] | None:
+def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | None:
     """Digest of a problem's file, and number of its columns that make x, or None without a file.
 
-    Inside :func:`close_data_files` these are the stored ``sha256`` and ``d``.
+    Inside :func:`close_data_files` these are the stored ones.
     """
-    if file is None:
-        if target is not None or features is not None:
+    if problem.file is None:
+        if problem.target is not None or problem.features is not None:
             raise ValueError("target and features go with file")
         return None
-    if target is None:
+    if problem.target is None:
         raise ValueError("file needs target, the name of its column y")
-    if CLOSED.get() and sha256 is not None:
-        return sha256, d
-    digest = check_digest(file, sha256)
-    return digest, len(feature_names(UserTable(file), target, features, most))
+    if CLOSED.get() and problem.sha256 is not None:
+        return problem.sha256, problem.dimension
+    digest = check_digest(problem.file, problem.sha256)
+    return digest, len(feature_names(UserTable(problem.file), problem.target, problem.features, most))
 
 
 def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:

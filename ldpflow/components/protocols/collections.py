@@ -266,9 +266,12 @@ def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Ar
     return variance
 
 
-def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
-    """Simulate replicates of ``rounds``, with arguments as in :func:`run_one_shot`."""
-    return search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)[0]
+def run_rounds(
+    protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]
+) -> tuple[Searches, Array]:
+    """Simulate replicates of ``rounds``. Returns the counts of the last, too, as of :func:`fold_rounds`."""
+    found, last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)
+    return found, np.nan_to_num(last[:, :, 1:])
 
 
 def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, Array]:
@@ -282,12 +285,6 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, 
     keys = np.zeros((1, 2), np.uint64)
     found, last = search_rounds(protocol, protocol.design(n, tau), keys, counts, look_up)
     return found, last[:, :, 0]
-
-
-def rounds_counts(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Array:
-    """Counts of the last replicate of :func:`run_rounds` as of :func:`fold_rounds`."""
-    last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)[1]
-    return np.nan_to_num(last[:, :, 1:])
 
 
 def search_rounds(

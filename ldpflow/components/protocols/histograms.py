@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,10 @@ OueDesign = namedtuple("OueDesign", ("bins", "lie"))
 """Probabilities of the bins, and the bits that a liar sends."""
 
 
-def kernel_function(name: str) -> Deferred:
-    return Deferred("ldpflow.components.protocols.histogram_counts", name)
+def kernel_functions(name: str) -> Iterator[Deferred]:
+    """The functions draw_NAME, fold_NAME and spread_NAME, which load Numba when they are called."""
+    module = "ldpflow.components.protocols.histogram_counts"
+    return (Deferred(module, f"{part}_{name}") for part in ("draw", "fold", "spread"))
 
 
 class SignDesign(NamedTuple):
@@ -52,9 +55,7 @@ class Thresholds(OneShot):
 
     kind: Literal["thresholds"] = "thresholds"
     cites = ("warner1965",)
-    draw: ClassVar = kernel_function("draw_thresholds")
-    fold: ClassVar = kernel_function("fold_thresholds")
-    spread: ClassVar = kernel_function("spread_thresholds")
+    draw, fold, spread = kernel_functions("thresholds")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -73,9 +74,7 @@ class Grr(OneShot):
     kind: Literal["grr"] = "grr"
     cites = ("wang2017",)
     public_coin = False
-    draw: ClassVar = kernel_function("draw_grr")
-    fold: ClassVar = kernel_function("fold_grr")
-    spread: ClassVar = kernel_function("spread_grr")
+    draw, fold, spread = kernel_functions("grr")
 
     def reports(self, k: int) -> int:
         return k
@@ -109,9 +108,7 @@ class Oue(OneShot):
     kind: Literal["oue"] = "oue"
     cites = ("wang2017",)
     public_coin = False
-    draw: ClassVar = kernel_function("draw_oue")
-    fold: ClassVar = kernel_function("fold_oue")
-    spread: ClassVar = kernel_function("spread_oue")
+    draw, fold, spread = kernel_functions("oue")
 
     def widths(self, k: int) -> tuple[int, ...]:
         return (k,)
@@ -136,9 +133,7 @@ class Hrr(OneShot):
     cites = ("acharya2019",)
     bin_base = 2
     signs = True
-    draw: ClassVar = kernel_function("draw_hrr")
-    fold: ClassVar = kernel_function("fold_hrr")
-    spread: ClassVar = kernel_function("spread_hrr")
+    draw, fold, spread = kernel_functions("hrr")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -165,9 +160,7 @@ class Haar(OneShot):
     cites = ("cormode2019",)
     bin_base = 2
     signs = True
-    draw: ClassVar = kernel_function("draw_haar")
-    fold: ClassVar = kernel_function("fold_haar")
-    spread: ClassVar = kernel_function("spread_haar")
+    draw, fold, spread = kernel_functions("haar")
 
     def middle_variance(self, k: int) -> float:
         b = self.budget()
@@ -220,9 +213,7 @@ class Tree(OneShot):
     kind: Literal["tree"] = "tree"
     cites = ("cormode2019", "hay2010")
     bin_base = FAN_OUT
-    draw: ClassVar = kernel_function("draw_tree")
-    fold: ClassVar = kernel_function("fold_tree")
-    spread: ClassVar = kernel_function("spread_tree")
+    draw, fold, spread = kernel_functions("tree")
 
     def widths(self, k: int) -> tuple[int, ...]:
         return tuple(FAN_OUT**level for level in range(1, levels_of(k) + 1))

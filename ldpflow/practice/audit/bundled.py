@@ -5,31 +5,38 @@ from its own kernel function, compiled as in a sweep: they are the reports of a 
 
 A protocol is audited on the report of a single user whose value lies in a given bin. The output is F^ from
 this report, which determines it. For ``rounds`` it is the answer at one threshold.
+
+A function of ldpflow.client is audited on its own reports on two values of a user. The integers come from a
+seeded generator in the place of the system's, so that an audit can be repeated. The claim is that of the
+mechanism or protocol whose reports the function makes.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow import client
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.mechanisms import MECHANISMS, Mechanism
 from ldpflow.components.problems import PROBLEMS
+from ldpflow.components.problems.column_law import Records
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.problem import Problem
-from ldpflow.components.protocols import PROTOCOLS, Protocol
-from ldpflow.components.protocols.collections import call
-from ldpflow.components.protocols.histogram_counts import collect
-from ldpflow.components.protocols.protocol import OneShot
+from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
+from ldpflow.components.protocols.collections import call, edge_cdf, run_one_shot
 from ldpflow.components.protocols.round_counts import ask, population_of
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.audit.clients import ASKED, PREFIX, audit_client
 from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
 from ldpflow.practice.audit.given_gradient import GivenGradient
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
@@ -90,11 +97,7 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
 
 
 def audit_mechanism(
-    mechanism: Mechanism,
-    problem: Problem,
-    samples: int = 500_000,
-    confidence: float = 0.999,
-    seed: int = 1,
+    mechanism: Mechanism, problem: Problem, samples: int = 500_000, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
     """Audit the claim of a local mechanism on gradients of a problem, whose sensitivities it relies on."""
     reason = mechanism.unsuitable(problem)
@@ -141,11 +144,14 @@ def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: in
         neighbours = [rounds_neighbours(protocol, seed)]
     elif isinstance(protocol, OneShot):
         k = protocol.bins(USERS)
-        pairs = dict.fromkeys([(0, k - 1), (k // 2 - 1, k // 2), (0, 1)])
-        neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs]
+        neighbours = [bin_neighbours(protocol, k, pair, seed) for pair in pairs_of_bins(k)]
     else:
         raise InputError("protocol.kind", protocol.kind, "a protocol of one round, or rounds of thresholds")
     return run_audit(protocol, claim_of(protocol.privacy()), neighbours, samples, confidence)
+
+
+def pairs_of_bins(k: int) -> list[tuple[int, int]]:
+    return list(dict.fromkeys([(0, k - 1), (k // 2 - 1, k // 2), (0, 1)]))
 
 
 def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
@@ -157,19 +163,17 @@ def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray
 
 
 def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) -> Neighbours:
-    cdfs = [(np.arange(k + 1) > place).astype(np.float64) for place in pair]
+    protocol = protocol.model_copy(update={"k": k})
+    edges = protocol.edges(k)
+    laws = [Law("records", table=Records((float(edges[place : place + 2].mean()),), (1,))) for place in pair]
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        values, received, empty = np.empty((count, k - 1)), np.empty(count), np.empty(count)
         keys = keys_of(seed, which, count, stage, f"{protocol.kind}/{pair}")
-        design, budget = protocol.design(cdfs[which], 1), protocol.budget()
-        counts = np.empty((2, protocol.questions(k)))
-        arguments = (*counts, keys, 1.0, 1.0, 0.0, design, budget)
-        call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
-        return values
+        return run_one_shot(protocol, laws[which], 0.5, 1, keys).values
 
+    first, second = (edge_cdf(law, edges)[1:-1] for law in laws)
     name = f"values in bins {pair[0] + 1} and {pair[1] + 1} of {k}"
-    return Neighbours(name, draw, (cdfs[0][1:-1], cdfs[1][1:-1]))
+    return Neighbours(name, draw, (first, second))
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
@@ -188,6 +192,88 @@ def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
 
     centres = (np.array([float(protocol.answers)]), np.array([0.0]))
     return Neighbours("values below and above the threshold", draw, centres)
+
+
+PREFIX = "client:"
+RANGE = (0.0, 1.0)
+SAMPLES = 100_000
+
+KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
+"""Mechanism whose claim a function's reports keep, for functions with another name."""
+
+THETAS = (0.25, 0.5, 0.75)
+GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])
+
+ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("rounds", {"epsilon": 1.0}),
+    ("thresholds", {"epsilon": 1.0, "k": 8}),
+    ("grr", {"epsilon": 1.0, "k": 8}),
+    ("oue", {"epsilon": 1.0, "k": 4}),
+    ("hrr", {"epsilon": 1.0, "k": 8}),
+    ("haar", {"epsilon": 1.0, "k": 8}),
+    ("tree", {"epsilon": 1.0, "k": 16}),
+)
+"""Protocols that are audited, and their settings."""
+
+PATHS = (("rr_sgd", {"epsilon": 1.0}), ("cells", {"epsilon": 1.0}))
+CLIENTS = (*PATHS, *ASKED, ("laplace", {"epsilon": 1.0}), ("gaussian", {"mu": 1.0}))
+"""Functions and settings of ``ldpflow audit clients``."""
+
+
+def audit_client(
+    name: str, settings: dict[str, Any], samples: int | None = None, confidence: float = 0.999, seed: int = 1
+) -> Audit:
+    """Audit a function of ldpflow.client, with the settings of the mechanism or protocol of its reports."""
+    if name not in client.REPORTS:
+        names = [PREFIX + known for known in client.REPORTS]
+        raise InputError("name", PREFIX + name, "one of " + ", ".join(names), closest(PREFIX + name, names))
+    kind = KINDS.get(name, name)
+    if kind in MECHANISMS:
+        component = read_component("mechanism", {"kind": kind, **settings})
+    else:
+        component = read_component("protocol", {"kind": kind, "range": list(RANGE), **settings})
+    neighbours = []
+    for first, second, report in client_inputs(name, component):
+        draw = partial(client_outputs, report, (first, second), f"{seed}/{name}/{first}/{second}")
+        neighbours.append(Neighbours(f"values {first} and {second}", draw))
+    found = run_audit(component, claim_of(component.privacy()), neighbours, samples or SAMPLES, confidence)
+    return replace(found, name=PREFIX + name)
+
+
+def client_inputs(name: str, component: Any) -> list[tuple[Any, Any, Callable[..., Any]]]:
+    """Pairs of values that are easiest to distinguish, and the function with its public parameters."""
+    function = client.REPORTS[name]
+    if name in ("rr_sgd", "rounds"):
+        return [(0.25, 0.75, partial(function, theta=0.5, epsilon=component.epsilon))]
+    if name == "cells":
+        report = partial(function, thetas=THETAS, epsilon=component.epsilon)
+        return [(0.1, 0.9, report), (0.4, 0.6, report)]
+    if name in ("laplace", "gaussian"):
+        budget = {"epsilon": component.epsilon} if name == "laplace" else {"mu": component.mu}
+        report = partial(function, clip=getattr(component, "clip", 1.0), **budget)
+        a, b, nothing = GRADIENTS
+        return [(a, b, report), (a, nothing, report)]
+    k = component.bins(SAMPLES)
+    report = partial(function, epsilon=component.epsilon, low=RANGE[0], high=RANGE[1], k=k)
+    return [((i + 0.5) / k, (j + 0.5) / k, report) for i, j in pairs_of_bins(k)]
+
+
+def client_outputs(
+    report: Callable[..., Any], values: tuple[Any, Any], stream: str, which: int, count: int, stage: int
+) -> Floats:
+    """Reports as numbers: question, answers, and zeros where others have more bits."""
+    draw = random.Random(f"{stream}/{which}/{stage}").randrange
+    rows = [numbers(report(values[which], draw=draw)) for _ in range(count)]
+    found = np.zeros((count, max(map(len, rows))))
+    for row, numbers_of_row in zip(found, rows, strict=True):
+        row[: len(numbers_of_row)] = numbers_of_row
+    return found
+
+
+def numbers(report: Any) -> list[float]:
+    if isinstance(report, tuple | list):
+        return [number for part in report for number in numbers(part)]
+    return [2.0 * int(bit) - 1.0 for bit in report] if isinstance(report, str) else [float(report)]
 
 
 # Name, settings, problem: a quantile if a report is a number, a regression if it is a vector.

@@ -39,8 +39,7 @@ Outputs = tuple[Floats, Floats]
 """Outputs on two neighbouring inputs, shape (N, d) each."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Claimed privacy parameter: mu if ``gaussian``, else epsilon. delta is 0 unless ``approximate``."""
 
     notion: Literal["pure", "approximate", "gaussian"]
@@ -102,8 +101,7 @@ REPORTS = 1024  # different outputs up to which their frequencies are learnt
 LEARNT = 4  # a score is learnt from every fourth output
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(NamedTuple):
     """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
     ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1; different stages use

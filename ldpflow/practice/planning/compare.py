@@ -25,6 +25,7 @@ from ldpflow.components.problems.quantile import Quantile, Quantiles
 from ldpflow.components.problems.transform import forward
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.round_counts import CODES
+from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
 from ldpflow.options import MOST_USERS, PlanOptions
@@ -232,9 +233,12 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
     of_any = ("range_end", "undefined", "n_needed", "epsilon_needed", "liars_shift")
     states = [row["state"] for row in rows]
     lost = [name for name, row in by_law.items() if row["state"] != HOLDS]
-    texts = [by_law["normal"]["cautions"]]
-    if worst_law != "normal" and (text := by_law[worst_law]["cautions"]):
-        texts.append(f"{worst_law}: {text}")
+    of_laws: dict[str, list[str]] = {by_law["normal"]["cautions"]: []}
+    for name, row in by_law.items():
+        of_laws.setdefault(row["cautions"], []).append(name)
+    texts = [
+        text if "normal" in laws else f"{', '.join(laws)}: {text}" for text, laws in of_laws.items() if text
+    ]
     if lost:
         texts.append(f"not shown to hold its level: {', '.join(lost)}")
     return by_law[worst_law] | {
@@ -244,7 +248,7 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
         **{name: least[name] for name in ("coverage", "coverage_mcse")},
         **{name: largest(name) for name in of_any},
         "interval_needed": max(rows, key=lambda row: row["n_needed"] or math.inf)["interval_needed"],
-        "cautions": "; ".join(filter(None, texts)),
+        "cautions": "; ".join(texts),
     }
 
 
@@ -272,6 +276,8 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
         text = f"none is shown to hold level {level:g} {RULE} with most intervals inside the range"
         return [f"{head}: no design is recommended, since {text}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
+    if first["wanted"] is None and "worst_law" in first:
+        measure += ", under the law with its longest intervals"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
     why = f"It alone holds level {level:g} {RULE}, with a"
     if others:
@@ -366,11 +372,12 @@ def make_forecasts(
             allowed = f"two numbers for which the scale {one.source.transform} is defined"
             raise InputError("range", list(ends), allowed) from None
         if one is target:
-            yield RoundsForecast(target, (low, high))
+            yield RoundsForecast(target, Rounds(range=(low, high), rounds=ROUNDS))
         for kind in PROTOCOLS.values():
             if issubclass(kind, OneShot):
-                template = kind.model_validate({"range": (low, high), "scale_guess": guess})
-                yield OneShotForecast(one, template, name)
+                yield OneShotForecast(
+                    one, kind.model_validate({"range": (low, high), "scale_guess": guess}), name
+                )
 
 
 def predict_row(
@@ -441,26 +448,29 @@ def simulate_precisely(
     for batch in range(1, max(forecast.batches, DECIDING)):
         if found is None:
             break
-        precise = batch >= forecast.batches or found.rmse_error(t.truth) <= PRECISE
+        squares = found.squares(t.truth)
+        error = squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares)))  # of the RMSE, relative
+        precise = batch >= forecast.batches or error <= PRECISE
         state = level_state(t.level, found.coverage(t.truth), len(found.estimate))
         if precise and (state != UNDECIDED or batch >= DECIDING):
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
         assert further is not None
-        found = found.joined(further)
+        parts: Any = zip(found, further, strict=True)
+        found = Simulated(*map(np.concatenate, parts))
     return found
 
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
-    half_width, coverage = found.half_width(), found.coverage(t.truth)
+    half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
     bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": bound / found.rmse(t.truth) ** 2,
+        "efficiency": bound / float(squares.mean()),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
-        "median_error": float(np.median(np.abs(found.defined - t.truth))) / math.sqrt(bound),
+        "median_error": float(np.median(np.sqrt(squares))) / math.sqrt(bound),
         "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound))),
         "state": level_state(row["level"], coverage, len(found.estimate)),
     }
@@ -573,8 +583,10 @@ def reaches(
     share = 0.0
     for count in (-(-replicates // 5), replicates):
         found = forecast.simulate(n, epsilon, count, seed)
-        share = 0.0 if found is None else found.share_within(half_width)
-        if found is None or abs(share - least) > 2.0 / math.sqrt(count):
+        if found is None:
+            return False
+        share = float(np.mean(found.upper - found.lower <= 2.0 * half_width * (1 + 1e-9)))
+        if abs(share - least) > 2.0 / math.sqrt(count):
             break
     return share >= least
 

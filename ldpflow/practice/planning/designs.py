@@ -13,70 +13,52 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
+from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
 from ldpflow.settings import Settings
-from ldpflow.study.entry import PILOT_VALUES, file_value
+from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import CollectionFacts, toml_text
 
 REPLICATES = 512  # of a sweep of the file
-EXPLICIT = frozenset("tau taus law location scale epsilon gamma c theta0 rounds degree limits".split())
-"""Settings that a file has even if they are at their default."""
-
-PUBLIC = ("kind", "tau", "taus", "jitter", "transform", "edges")  # settings of a problem, for clients
-
-Tables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Design:
-    """Tables of a study file for one collection, whose settings are lists, and the users who answer.
+    """Components of one collection by table of a study file, and the users who answer.
 
     ``reports``: of each user in all collections together. ``of_pilot``: settings that are functions of a
-    pilot, if the law is a pilot's.
+    pilot, if the law is a pilot's. ``taus``: levels for which it serves, if not the problem's own.
     """
 
-    tables: Tables = field(repr=False)  # with the values of a pilot
+    parts: Mapping[str, Settings] = field(repr=False)  # with the values of a pilot
     n: int
     level: float
     reports: int = 1
     of_pilot: tuple[str, ...] = ()
+    taus: Sequence[float] = ()
 
-    @classmethod
-    def of(
-        cls,
-        parts: Mapping[str, Settings],
-        n: int,
-        level: float,
-        *,
-        reports: int = 1,
-        of_pilot: tuple[str, ...] = (),
-        taus: Sequence[float] = (),
-    ) -> Design:
-        """Design from components by table; ``taus``: levels for which it serves, if not the problem's own."""
-        tables = {name: table_of(part) for name, part in parts.items()}
-        if taus:
-            tables["problem"]["tau"] = list(taus)
-        return cls(tables, n, level, reports, of_pilot)
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        tables = {name: table_of(part) for name, part in self.parts.items()}
+        if self.taus:
+            tables["problem"]["tau"] = list(self.taus)
+        return tables
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
-        found: dict[str, Any] = {"level": self.level}
-        for table, settings in self.tables.items():
-            found[table] = {name: single_value(value) for name, value in settings.items()}
-        # A scale is never left out silently: theta is on it.
-        found["problem"] = {name: value for name, value in found["problem"].items() if name in PUBLIC}
+        found = analysis_settings(self.parts) | {"level": self.level}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
         return found
 
     def text(self, public: bool, unit: str | None) -> str:
         """Study file; ``public``: without facts of the pilot but c and theta0."""
-        tables = {name: dict(table) for name, table in self.tables.items()}
+        tables = self.tables
         problem = tables["problem"]
         if public:
-            tables["problem"] = {name: problem[name] for name in PUBLIC if name in problem} | {"law": UNKNOWN}
+            kept = {name: problem[name] for name in OF_QUANTILES if name in problem}
+            tables["problem"] = kept | {"law": UNKNOWN}
         comments = ["Design of a collection, written by ldpflow plan."]
         if problem.get("law") == ["empirical"] and self.of_pilot:
             comments.append(f"Functions of the pilot that every user receives: {', '.join(self.of_pilot)}.")
@@ -98,32 +80,6 @@ class Design:
         if facts:
             settings["collection"] = facts
         return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
-
-
-def single_value(value: Any) -> Any:
-    return single_value(value[0]) if isinstance(value, list) and len(value) == 1 else value
-
-
-def table_of(part: Settings) -> dict[str, Any]:
-    """Table of a component: settings that are given or listed in :data:`EXPLICIT`, each with one value."""
-    fields = type(part).model_fields
-    given = {name: value for name, value in part if value is not None and name != "kind"}
-    if isinstance(part, Algorithm) and part.by_coordinate():
-        steps = tuple(factor * part.step_constant() for factor in part.step_factors())
-        given |= {
-            "c": (steps,),
-            "theta0": (part.start(len(steps)),),
-            "c_factors": None,
-            "theta0_offsets": None,
-        }
-    if given.get("law") == "empirical":
-        omitted = ("location", "scale", *([PILOT_VALUES] if "file" in given else []))
-        given = {name: value for name, value in given.items() if name not in omitted}
-    found: dict[str, Any] = {"kind": part.kind}  # type: ignore[attr-defined]
-    for name, value in given.items():
-        if value is not None and (name in EXPLICIT or value != fields[name].default):
-            found[name] = [file_value(value)]
-    return found
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> None:

@@ -11,9 +11,9 @@ import math
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from ldpflow.components.protocols.collections import (
     run_rounds,
     variance_at,
 )
-from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.numerics import constants
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, address_digests
@@ -145,8 +144,7 @@ class Target:
         return repeated_bit_variance(self.tau, epsilon, self.answers)
 
 
-@dataclass(frozen=True)
-class Simulated:
+class Simulated(NamedTuple):
     """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
 
     estimate: Floats
@@ -154,27 +152,13 @@ class Simulated:
     upper: Floats
     range_end: NDArray[np.bool_]
 
-    @property
-    def defined(self) -> Floats:
-        return self.estimate[np.isfinite(self.estimate)]
-
-    def rmse(self, truth: float) -> float:
-        return math.sqrt(float(np.mean((self.defined - truth) ** 2)))
-
-    def rmse_error(self, truth: float) -> float:
-        squares = (self.defined - truth) ** 2
-        return float(squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares))))
+    def squares(self, truth: float) -> Floats:
+        """Squared errors of the estimates that are defined."""
+        return np.asarray((self.estimate[np.isfinite(self.estimate)] - truth) ** 2)
 
     def coverage(self, truth: float) -> float:
         """Share of the intervals that hold the truth; an undefined one is a miss."""
         return float(np.mean((self.lower <= truth) & (truth <= self.upper)))
-
-    def joined(self, other: Simulated) -> Simulated:
-        names = [part.name for part in fields(self)]
-        return Simulated(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
-
-    def share_within(self, half_width: float) -> float:
-        return float(np.mean(self.upper - self.lower <= 2.0 * half_width * (1 + 1e-9)))
 
     def half_width(self) -> float:
         """Median of half the lengths; an undefined interval is infinitely long."""
@@ -255,8 +239,7 @@ class Forecast(ABC):
             return None
         parts = {"problem": self.problem, **self.parts(n, epsilon), "method": self.method(name)}
         taus = t.together if self.serves_all else ()
-        facts: dict[str, Any] = {"reports": self.messages(), "of_pilot": self.of_pilot, "taus": taus}
-        return Design.of(parts, self.users(n), t.level, **facts)
+        return Design(parts, self.users(n), t.level, self.messages(), self.of_pilot, taus)
 
     @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
@@ -272,15 +255,6 @@ class Forecast(ABC):
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
         return max(abs(t.quantile(level) - t.quantile(t.tau)) for level in levels)
-
-    def count_cautions(self, ends: tuple[float, float], n: int, epsilon: float) -> list[str]:
-        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
-        t = self.target
-        tail = min(t.tau, 1.0 - t.tau)
-        found = [] if ends[0] < t.law.quantile(t.tau) < ends[1] else ["outside range"]
-        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * n / 6.0:
-            found.append("n too small")
-        return found
 
 
 class SgdForecast(Forecast):
@@ -492,31 +466,47 @@ class CellsForecast(SgdForecast):
         return super().obstacle(n, epsilon)
 
 
-class RoundsForecast(Forecast):
+class CountsForecast(Forecast):
+    """A protocol without a path; ``template`` has its settings but for the budget and the users' answers."""
+
+    def __init__(self, target: Target, template: Any, scale: str = "") -> None:
+        super().__init__(target)
+        self.template = template
+        self.name = f"{template.kind}_{scale}" if scale else template.kind
+        self.of_pilot = ("edges",) if scale == "mass" else ()
+
+    def protocol(self, epsilon: float, **settings: Any) -> Any:
+        t = self.target
+        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
+        return self.template.model_copy(update={"epsilon": float(epsilon), **answering, **settings})
+
+    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
+        return {"protocol": self.template.model_copy(update={"epsilon": float(epsilon)})}
+
+    def rounds(self, n: int) -> int:
+        return int(self.template.interaction_rounds())
+
+    def cautions(self, n: int, epsilon: float) -> list[str]:
+        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
+        t = self.target
+        low, high = self.template.ends
+        tail = min(t.tau, 1.0 - t.tau)
+        found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
+        asked = n // t.quantiles if self.splits_users else n
+        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * asked / 6.0:
+            found.append("n too small")
+        return found
+
+
+class RoundsForecast(CountsForecast):
     """Rounds of thresholds. The formula is that of the bound, which simulation corrects."""
 
-    name = "rounds"
     default = "fieller"
     splits_users = True
     batches = 2
 
-    def __init__(self, target: Target, ends: tuple[float, float]) -> None:
-        super().__init__(target)
-        self.ends = ends
-
-    def rounds(self, n: int) -> int:
-        return ROUNDS
-
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
-        return 16 * sum(self.protocol(epsilon).thresholds()) * self.target.quantiles
-
-    def protocol(self, epsilon: float) -> Rounds:
-        t = self.target
-        answering = {"answer_below": t.answering, "answer_above": t.answering, "answers": t.answers}
-        return Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS, **answering)  # type: ignore[arg-type]
-
-    def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        return {"protocol": Rounds(epsilon=epsilon, range=self.ends, rounds=ROUNDS)}
+        return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def variance(self, n: int, epsilon: float) -> float:
         return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
@@ -525,23 +515,14 @@ class RoundsForecast(Forecast):
         t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
         if users < protocol.least_users():
             return None
-        run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
+        run, _ = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
         return take_limits(t, run.intervals([t.z]))
 
-    def cautions(self, n: int, epsilon: float) -> list[str]:
-        return self.count_cautions(self.ends, n // self.target.quantiles, epsilon)
 
-
-class OneShotForecast(Forecast):
+class OneShotForecast(CountsForecast):
     """A protocol of one round, with bins chosen by rule for every n and epsilon."""
 
     serves_all = True
-
-    def __init__(self, target: Target, template: OneShot, scale: str = "") -> None:
-        super().__init__(target)
-        self.template = template
-        self.name = f"{template.kind}_{scale}" if scale else template.kind
-        self.of_pilot = ("edges",) if scale == "mass" else ()
 
     @cached_property
     def problem(self) -> QuantileProblem:
@@ -551,31 +532,22 @@ class OneShotForecast(Forecast):
             return found
         return found.model_copy(update={"ties": "keep", "law_table": drawn.text()})
 
-    def protocol(self, epsilon: float, **settings: Any) -> OneShot:
-        answer = self.target.answering
-        update = {"epsilon": epsilon, "answers": self.target.answers, **settings}
-        update |= {"answer_below": answer, "answer_above": answer}
-        return self.template.model_copy(update=update)
-
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
 
-    def rounds(self, n: int) -> int:
-        return 1
-
     def width(self, n: int, epsilon: float) -> float:
         low, high = self.template.ends
-        return (high - low) / self.bins(n, epsilon) * self.target.slope
+        return float(high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
-        return self.protocol(epsilon).bits(n)
+        return float(self.protocol(epsilon).bits(n))
 
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of every question
-        return 16 * self.protocol(epsilon).questions(self.bins(n, epsilon))
+        return 16 * int(self.template.questions(self.bins(n, epsilon)))
 
     def bins(self, n: int, epsilon: float) -> int:
-        return self.protocol(epsilon).bins(n)
+        return int(self.protocol(epsilon).bins(n))
 
     def variance(self, n: int, epsilon: float) -> float:
         t, protocol = self.target, self.protocol(epsilon)
@@ -599,7 +571,7 @@ class OneShotForecast(Forecast):
         return max(abs(median(t.liars, push) - median(0.0, push)) for push in ("down", "up"))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        found = self.count_cautions(self.template.ends, n, epsilon)
+        found = super().cautions(n, epsilon)
         edges = self.template.edges(self.bins(n, epsilon))
         drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
         bias = self.target.slope * abs(drawn - self.target.law.quantile(self.target.tau))

@@ -101,10 +101,7 @@ TABLE = (
 TR_LENGTH = 1.12
 """Length of TR's intervals over the oracle's, in long runs."""
 
-RECOMMENDED: dict[str, dict[str, Any]] = {
-    "TR": {"degree": 2},
-    "TR3": {"degree": 3, "burn_in": "0.01n"},
-}
+RECOMMENDED: dict[str, dict[str, Any]] = {"TR": {"degree": 2}, "TR3": {"degree": 3, "burn_in": "0.01n"}}
 """Settings of the methods that a plan recommends, all of kind TR."""
 
 FEWEST_TIMES = {"TR": 25.0, "TR3": 45.0}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.columns import distinguishing_columns, round_text, short
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -30,6 +31,7 @@ from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import Guess, OwnSteps, source_of
+from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
@@ -171,8 +173,6 @@ class Plan:
         InputError
             If there are several rows and ``row`` is None, or such reports cannot be analysed.
         """
-        from ldpflow.practice.transcripts.collection import read_collection
-
         last = len(self.rows) - 1
         if row not in range(last + 1) and not (row is None and last == 0):
             raise InputError("row", row, f"a row of the plan, from 0 to {last}")
@@ -233,18 +233,17 @@ class Plan:
             raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
-        found: dict[str, Design] = {}
+        found: dict[str, str] = {}
         for row in rows:
             design = row["design"]
-            if design is None or "method" not in design.tables:
+            if design is None or "method" not in design.parts:
                 hint = f"{row['cautions']}." if "cautions" in row else ""
                 raise InputError("output", str(file), "a design with a recommended interval", hint)
-            if design not in found.values():
-                found[repr(row.get("tau"))] = design
+            if (text := design.text(public, unit)) not in found.values():
+                found[repr(row.get("tau"))] = text
         path = Path(file)
         files = [path] if len(found) == 1 else [path.with_stem(f"{path.stem}-{tau}") for tau in found]
-        texts = [design.text(public, unit) for design in found.values()]
-        write_files(dict(zip(files, texts, strict=True)), force)
+        write_files(dict(zip(files, found.values(), strict=True)), force)
         return files
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
@@ -398,18 +397,10 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
 def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
     of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
-    return Design.of(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
+    return Design(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
 
 
 def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    parts = {table: part.model_dump(exclude_none=True) for table, part in path.parts().items()}
-    return Study.from_mapping(
-        {
-            "name": "plan",
-            "seed": 1,
-            "replicates": CHECK_REPLICATES,
-            **parts,
-            "grid": {"n": [row.n], "level": [row.level]},
-            "method": [{"kind": "oracle"}],
-        }
-    )
+    facts: dict[str, Any] = {"n": row.n, "level": row.level, "replicates": CHECK_REPLICATES, "seed": 1}
+    oracle = INTERVAL_METHODS["oracle"](kind="oracle")
+    return Study(**path.parts(), methods=oracle, name="plan", **facts)

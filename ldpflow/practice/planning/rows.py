@@ -30,14 +30,7 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import (
-    Guess,
-    OwnSteps,
-    Source,
-    WorstLaw,
-    design,
-    undeclared_steps,
-)
+from ldpflow.practice.planning.sources import Guess, OwnSteps, Source, WorstLaw, design, undeclared_steps
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -125,11 +118,6 @@ class PlanRow:
         if isinstance(self.source, OwnSteps):
             return self.source.path(self.settings["tau"], self.settings["epsilon"], n)
         return self.simulator
-
-    def case_at(self, n: int) -> Approach:
-        case = approach(self.path_at(n), n)
-        assert case is not None
-        return case
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
@@ -251,7 +239,8 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
         needed = math.ceil((row.z / half_width) ** 2 * variance) * each
         if row.simulator.horizon is None and row.case is not None:
             on_scale = half_width / row.slope
-            found = users_with_method(row.case_at, row.source.method, on_scale, row.level, needed)
+            path: Any = lambda n: approach(row.path_at(n), n)  # noqa: E731
+            found = users_with_method(path, row.source.method, on_scale, row.level, needed)
             row.n_with_method, row.method_needed = found or (None, None)
         if not row.refused:
             row.n_needed = max(needed, each)

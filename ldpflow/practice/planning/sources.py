@@ -44,13 +44,7 @@ from ldpflow.components.problems.transform import Transform, forward, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
-from ldpflow.practice.planning.method import (
-    FEWEST_TIMES,
-    MOST_BIAS,
-    fits,
-    own_fit,
-    recommend_method,
-)
+from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
@@ -140,7 +134,7 @@ class Source:
 
     def feasible(self, case: Approach) -> float:
         """Users below which no interval around an average covers, for any steps."""
-        return feasible_n(case.law, case.tau, case.noise) * case.records
+        return feasible_n(case.law, case.tau, case.noise)
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
         """Path under the other laws of a guess."""

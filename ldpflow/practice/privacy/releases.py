@@ -29,7 +29,7 @@ LEAST_DELTA = 1e-10  # below it, rounding of the transforms that compose losses 
 
 
 def count_of(reports: int) -> int:
-    if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= LARGEST_COUNT:
+    if isinstance(reports, bool) or reports not in range(1, LARGEST_COUNT + 1):
         raise InputError("reports", reports, f"a whole number from 1 to {LARGEST_COUNT:,}")
     return int(reports)
 

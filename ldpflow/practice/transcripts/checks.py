@@ -35,10 +35,7 @@ def earliest(*faults: RowError | None) -> RowError | None:
     return min((fault for fault in faults if fault is not None), key=lambda fault: fault.row, default=None)
 
 
-def whole_number_error(
-    chunk: Chunk, column: str, values: Floats | None, least: int, most: int
-) -> RowError | None:
-    assert values is not None
+def whole_number_error(chunk: Chunk, column: str, values: Floats, least: int, most: int) -> RowError | None:
     bad = (values != np.floor(values)) | (values < least) | (values > most)
     allowed = "0 or 1" if (least, most) == (0, 1) else f"a whole number from {least} to {most}"
     return first_error(chunk, column, values, bad, allowed)

@@ -18,14 +18,14 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.problems import PROBLEMS
-from ldpflow.components.problems.quantile import Quantile
+from ldpflow.components.problems.quantile import Quantile, QuantileProblem
 from ldpflow.components.problems.transform import Transform
 from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
-from ldpflow.settings import closest, nearest
-from ldpflow.study.entry import read_component, read_group, read_value
+from ldpflow.settings import Settings, closest, nearest
+from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_group, read_value
 from ldpflow.study.reading import CollectionFacts, Grid
 from ldpflow.study.reading import read_settings as read_settings_of
 
@@ -48,6 +48,9 @@ OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
+
+EXPLICIT = frozenset("tau taus law location scale epsilon mu gamma c theta0 rounds degree limits".split())
+"""Settings that a file has even if they are at their default."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
 
@@ -379,3 +382,40 @@ def read_methods(tables: object) -> tuple[IntervalMethod, ...]:
     if found > MOST_METHODS:
         raise InputError("method", f"{found:,} methods", f"at most {MOST_METHODS}")
     return tuple(dict.fromkeys(method for entry in entries for method in entry.combinations()))
+
+
+def analysis_settings(parts: Mapping[str, Settings]) -> dict[str, Any]:
+    """Settings of ``analyse`` for reports of these components, by table."""
+    found = {
+        table: {name: single_value(value) for name, value in table_of(part).items()}
+        for table, part in parts.items()
+    }
+    # A scale is never left out silently: theta is on it.
+    names = OF_QUANTILES if isinstance(parts["problem"], QuantileProblem) else ("kind",)
+    return found | {"problem": {name: value for name, value in found["problem"].items() if name in names}}
+
+
+def single_value(value: Any) -> Any:
+    return single_value(value[0]) if isinstance(value, list) and len(value) == 1 else value
+
+
+def table_of(part: Settings) -> dict[str, Any]:
+    """Table of a component: settings that are given or listed in :data:`EXPLICIT`, each with one value."""
+    fields = type(part).model_fields
+    given = {name: value for name, value in part if value is not None and name != "kind"}
+    if isinstance(part, Algorithm) and part.by_coordinate():
+        steps = tuple(factor * part.step_constant() for factor in part.step_factors())
+        given |= {
+            "c": (steps,),
+            "theta0": (part.start(len(steps)),),
+            "c_factors": None,
+            "theta0_offsets": None,
+        }
+    if given.get("law") == "empirical":
+        omitted = ("location", "scale", *([PILOT_VALUES] if "file" in given else []))
+        given = {name: value for name, value in given.items() if name not in omitted}
+    found: dict[str, Any] = {"kind": part.kind}  # type: ignore[attr-defined]
+    for name, value in given.items():
+        if value is not None and (name in EXPLICIT or value != fields[name].default):
+            found[name] = [file_value(value)]
+    return found

@@ -148,8 +148,8 @@ class Chunk:
     thetas: Floats | None  # shape (m, d)
     steps: Floats | None  # shape (m,), as the next ones
     epsilons: Floats | None
-    rounds: Floats | None
-    questions: Floats | None
+    rounds: Any
+    questions: Any
     users: Any  # pyarrow.Array, as texts
     texts: Any
 
@@ -383,11 +383,10 @@ class Transcript:
     @cached_property
     def header(self) -> bytes:
         with self.open() as file:
-            found = re.match(rb"[^\r\n]*(\r\n|\r|\n)?", file.read(LARGEST_LINE + 1))
-        assert found is not None
-        if len(found[0]) > LARGEST_LINE:
+            (line,) = file.read(LARGEST_LINE + 1).splitlines(keepends=True)[:1] or [b""]
+        if len(line) > LARGEST_LINE:
             raise self.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
-        return found[0]
+        return line
 
     @cached_property
     def csv_names(self) -> list[str]:
@@ -525,7 +524,6 @@ class Joined:
         while (turn := min(map(first_round, heads))) < math.inf:
             for at, stream in enumerate(streams):
                 while (head := heads[at]) is not None and first_round(head) <= turn:
-                    assert head.rounds is not None
                     end = int(np.append(head.rounds > turn, True).argmax())
                     yield head.part(0, end)
                     heads[at] = head.part(end) if end < len(head) else next(stream, None)

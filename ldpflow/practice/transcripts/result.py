@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,7 @@ class Verdict:
     distance: float
     start: float
     reported: int | None
-    words: tuple[str, ...] = field(default=())
+    words: tuple[str, ...] = ()
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
         """0, or 1 if no requested interval can be used."""
@@ -210,8 +210,7 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
     return "not_arrived" if abs(start) >= 0.5 * abs(distance) else "steps_too_large"
 
 
-@dataclass(frozen=True)
-class EstimatesAlongRun:
+class EstimatesAlongRun(NamedTuple):
     """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``.
 
     ``fits`` are rows of the reported regression at fractions of the run.
@@ -223,8 +222,7 @@ class EstimatesAlongRun:
     fits: list[Row]
 
 
-@dataclass(frozen=True)
-class EstimatedCdf:
+class EstimatedCdf(NamedTuple):
     """Distribution function F^ at points, neither monotone nor within [0, 1], shape (P,) each."""
 
     points: Floats

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
-from ldpflow.components.protocols.collections import fold_rounds, rounds_counts, run_one_shot
+from ldpflow.components.protocols.collections import fold_rounds, run_one_shot, run_rounds
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import counter_keys
-from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION
+from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION, analysis_settings
 from ldpflow.simulators.counts import ROLE, Counts
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
@@ -50,43 +50,23 @@ def check_path(path: Any, n: int) -> None:
 
 
 def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) -> dict[str, Any]:
-    mechanism = path.mechanism.model_dump(exclude_none=True, exclude={"sampling"})
+    found = analysis_settings(path.parts())
     if isinstance(path.mechanism, RandomizedResponse):
         # The settings are those of honest devices: without liars and missing answers.
-        mechanism = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
-    algorithm, size = path.algorithm, path.algorithm.records_per_step()
-    steps: dict[str, Any] = {
-        "kind": algorithm.kind,
-        "gamma": algorithm.step_exponent(),
-        "c": algorithm.step_constant(),
-        "theta0": float(algorithm.theta0),
-        "final_theta": [float(value) for value in final],
-    }
-    if algorithm.by_coordinate():
-        steps["c"] = [algorithm.step_constant() * factor for factor in algorithm.step_factors() or (1.0,)]
-        steps["theta0"] = list(algorithm.start(path.dimension))
-    if size > 1 or algorithm.kind == "minibatch_sgd":
-        steps["batch_size"] = size
-    problem: dict[str, Any] = {"kind": path.problem.kind}
-    if path.problem.kind == "quantile":
-        problem["tau"] = path.problem.tau
-    elif path.problem.levels() is not None:
-        problem["taus"] = list(path.problem.levels())
+        found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
+    found["mechanism"].pop("sampling", None)
+    found["algorithm"]["final_theta"] = [float(value) for value in final]
+    size = path.algorithm.records_per_step()
+    if found["algorithm"].pop("rounds", None) or path.algorithm.kind == "minibatch_sgd":
+        found["algorithm"]["batch_size"] = size
     return {
         "version": 2 if size > 1 else 1,
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
         "origin": tuple(map(float, path.problem.truth())),
-        "problem": problem | scale_settings(path.problem),
-        "mechanism": mechanism,
-        "algorithm": steps,
+        **found,
     }
-
-
-def scale_settings(problem: Any) -> dict[str, Any]:
-    found = {name: getattr(problem, name, None) for name in ("transform", "edges")}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
@@ -146,7 +126,7 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     rng = np.random.default_rng([seed, replicate])
     settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
     if isinstance(protocol, Rounds):
-        counts = rounds_counts(protocol, law, tau, n, keys)
+        _, counts = run_rounds(protocol, law, tau, n, keys)
         check_bits(n)
         table = table_of_rounds(counts, fold_rounds(protocol, tau, counts)[1], rng)
     else:
@@ -163,7 +143,7 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
         "version": VERSION,
         "n": table.num_rows,
         "path": simulator.key,
-        "problem": {"kind": "quantile", "tau": tau, **scale_settings(simulator.problem)},
+        **analysis_settings({"problem": simulator.problem}),
         "protocol": settings,
     }
 
