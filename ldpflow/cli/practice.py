@@ -327,6 +327,7 @@ def transcript(
     ldpflow analyse makes the rows of the run from it, bit for bit. The users are simulated.
     """
     from ldpflow.practice.transcripts.writing import stored_transcript
+    from ldpflow.run import open_run
 
-    users = stored_transcript(run, path, replicate, output, read_count(n, "n"))
+    users = stored_transcript(open_run(run).store.address, path, replicate, output, read_count(n, "n"))
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

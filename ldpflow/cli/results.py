@@ -325,9 +325,9 @@ def export(
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
     require_extra("report", "duckdb", "altair", "vl_convert")
     from ldpflow.report.export import export_duckdb
-    from ldpflow.report.results import Results
+    from ldpflow.run import open_run
 
-    export_duckdb(Results.load(run), output, replace=force)
+    export_duckdb(open_run(run).results, output, replace=force)
     typer.echo(
         f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
         "views coverage, best, best_beta, lost, running_coverage"
@@ -445,7 +445,7 @@ def report(
     """
     require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
-    from ldpflow.report.results import Results
+    from ldpflow.run import open_run
 
     def print_written(place: str, text: str, what: str = "written") -> None:
         typer.echo(f"{place}: {what}, {len(text.encode()) / 1e6:.1f} MB")
@@ -456,7 +456,7 @@ def report(
         results = page.follow(run, output, print_written, prose, baseline)
         typer.echo(f"{results.store.root}: the sweep has ended")
         return
-    results = Results.load(run).with_baseline(baseline)
+    results = open_run(run).results.with_baseline(baseline)
     text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
@@ -506,8 +506,9 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
+    named: Any = figure  # which plot checks
     chart = open_run(run).plot(
-        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+        named, x, where, **places, width=width, height=height, baseline=baseline, title=title
     )
     save(chart, output)
     if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:

@@ -306,10 +306,9 @@ def replay(
     form: TableFormat = Format.table,
 ) -> None:
     """Compute replicates again and compare them with the stored rows, bit by bit."""
-    from ldpflow.engine.replay import replay as compute
-    from ldpflow.run import Replay
+    from ldpflow.run import open_run
 
-    replayed = Replay(*compute(run, path, replicate, last))
+    replayed = open_run(run).replay(path, replicate, last)
     if replayed.stored.num_rows == 0:
         typer.echo(f"{replayed.computed.num_rows:,} rows computed; nothing is stored to compare them with")
         return
@@ -359,15 +358,16 @@ def check(
     Checksums find changed bytes, missing rows and rows that are stored twice. Rows that were edited and saved
     with new checksums break a rule that every row obeys, or differ from what --recompute computes.
     """
-    from ldpflow.engine.check import check_run, repair_run
-    from ldpflow.run import CheckResult
+    from ldpflow.engine.check import repair_run
+    from ldpflow.run import open_run
 
-    found = CheckResult(*check_run(run, recompute))
+    opened = open_run(run)
+    found = opened.check(recompute)
     for finding in found.findings:
         typer.echo(plain_text(finding.what))
     if found.findings and repair:
         repair_run(run, engine=engine.value)
-        found = CheckResult(*check_run(run))
+        found = opened.check()
         for finding in found.findings:
             typer.echo(plain_text(f"after the repair: {finding.what}"))
     typer.echo(found.verdict)

@@ -100,7 +100,8 @@ def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypa
         ("mine", "Did you mean 'runs/mine'?"),
         ("runs/mine/rows", "Did you mean 'runs/mine'?"),
     ):
-        assert ldpflow("summary", place).err.endswith(f"There is no run there. {hint}\n"), place
+        for command in ("summary", "report", "check"):
+            assert ldpflow(command, place).err.endswith(f"There is no run there. {hint}\n"), place
     (tmp_path / "my.toml").write_text("")
     assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
     assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
@@ -276,6 +277,7 @@ ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan]
 )
 def test_a_replay_that_differs(ldpflow, monkeypatch, tmp_path, stored):
     monkeypatch.setattr("ldpflow.engine.replay.replay", lambda *arguments: (ROWS, stored))
+    (tmp_path / "provenance.json").touch()
     shown = ldpflow("replay", tmp_path, "--path", "p0123456789abcdef", "--replicate", "3")
     assert shown.code == 1 and "DIFFERENT" in shown.out
 
