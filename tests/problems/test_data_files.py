@@ -67,6 +67,12 @@ FAULTS = {
     "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2"),
     "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "save it as UTF-8"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
+    "Latin-1 in Parquet": (
+        {"a": [1.0, 2.0, 3.0], "b": pa.array([b"\xe9"] * 3).view(pa.string())},
+        None,
+        "file",
+        "Invalid UTF8",
+    ),
     "late Latin-1": (b"a\n" + b"1\n" * 10**6 + b"\xe9\n", "a", "file", "save it as UTF-8"),
     "two numeric columns": ("a,b\n1,2\n2,3\n", None, "column", "2 numeric columns; all are: 'a', 'b'"),
     "no numeric column": ("a,b\nx,y\n", None, "column", "0 numeric columns"),

@@ -279,7 +279,10 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
         if len(numeric) != 1:
             hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
             raise InputError(field, None, "the name of a column", hint)
-        check_texts(numeric[0], table, field)
+        try:
+            check_texts(numeric[0], table, field)
+        except (pa.ArrowException, OSError) as error:
+            raise table.format_error(error) from None
         return numeric[0]
     if column not in kinds:
         raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
