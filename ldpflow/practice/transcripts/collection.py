@@ -49,7 +49,9 @@ OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
 
-EXPLICIT = frozenset("tau taus law location scale epsilon mu gamma c theta0 rounds degree limits".split())
+EXPLICIT = frozenset(
+    "tau taus law location scale epsilon mu clip gamma c theta0 rounds degree limits".split()
+)
 """Settings that a file has even if they are at their default."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
