@@ -65,7 +65,7 @@ def same(found, expected):
 
 
 def test_bits_and_cells_have_the_probabilities_of_the_mechanisms(coarse):
-    keep = lf.RandomizedResponse(epsilon=coarse).keep_probability()
+    keep = lf.RandomizedResponse(epsilon=coarse).kernel_parameters(lf.Quantile())["keep"]
     for value, theta, bit in ((0.3, 0.3, 1), (0.4, 0.3, 0)):
         for function in (client.rr_sgd, client.rounds):
             same(law_of(function, value, theta, 1.0), {bit: keep, 1 - bit: 1 - keep})

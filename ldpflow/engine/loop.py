@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -87,7 +87,9 @@ def memory_in_use() -> int:
     while family:
         process = family.pop()
         family += children.get(process, [])
-        total += proportional_size(process)
+        with suppress(OSError, ValueError):  # it has ended
+            rollup = (PROCESSES / str(process) / "smaps_rollup").read_text()
+            total += sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line[:4] == "Pss:")
     return total
 
 
@@ -100,15 +102,6 @@ def process_state(process: int) -> tuple[str, str, int]:
     except (OSError, ValueError):
         return "", "X", 0
     return head.partition("(")[2], state, int(parent)
-
-
-def proportional_size(process: int) -> int:
-    """Bytes of a process, pages shared with k others counted as 1 / k."""
-    try:
-        with open(PROCESSES / str(process) / "smaps_rollup", encoding="ascii") as file:
-            return sum(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
-    except (OSError, ValueError):
-        return 0
 
 
 @contextmanager

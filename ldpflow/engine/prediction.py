@@ -230,23 +230,20 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
     requests = [plan.request() for plan in plans]
     kinds = [step_kind(plan.simulator, request) for plan, request in zip(plans, requests, strict=True)]
     share = CALIBRATION_SECONDS / max(1, len(set(kinds)))
-    measured: dict[object, float] = {}
-    rows_measured: dict[object, float] = {}
+    per_step: dict[object, float] = {}
+    per_record: dict[object, float] = {}
     kernel_seconds = interval_seconds = 0.0
     steps = 0
-    per_simulator = []
     for plan, request, kind in zip(plans, requests, kinds, strict=True):
-        simulator = plan.simulator
-        if kind not in measured:
-            measured[kind] = seconds_per_step(simulator, request, share)
-        longest = simulator.cost(request, 1).steps
-        steps += longest * replicates
-        kernel_seconds += groups * longest * measured[kind]
         cells = kind, plan.cells, plan.checkpoints
-        if cells not in rows_measured:
-            rows_measured[cells] = seconds_per_record(simulator, request)
-        interval_seconds += groups * rows_measured[cells]
-        per_simulator.append(1e9 * measured[kind] / LANES)
+        if kind not in per_step:
+            per_step[kind] = seconds_per_step(plan.simulator, request, share)
+        if cells not in per_record:
+            per_record[cells] = seconds_per_record(plan.simulator, request)
+        longest = plan.simulator.cost(request, 1).steps
+        steps += longest * replicates
+        kernel_seconds += groups * longest * per_step[kind]
+        interval_seconds += groups * per_record[cells]
     if engine == "auto":
         python_seconds = ROW_SECONDS * replicates * sum(map(python_rows, plans))
         engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, python_seconds)
@@ -258,5 +255,5 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
         wall_seconds=wall + START_SECONDS[engine],
         cores=cores,
         engine=engine,
-        nanoseconds=tuple(per_simulator),
+        nanoseconds=tuple(1e9 * per_step[kind] / LANES for kind in kinds),
     )

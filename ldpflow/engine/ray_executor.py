@@ -551,7 +551,7 @@ def pickling_error(batch: Batch, error: Exception) -> InputError:
         name = type(batch.simulator).__name__
     return InputError(
         "engine", "ray", f"threads or serial for a {name}, which cannot be pickled",
-        f"{type(error).__name__}: {str(error).splitlines()[0]}",
+        " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]]),
     )  # fmt: skip
 
 

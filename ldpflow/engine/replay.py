@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.engine.run import settings_apart
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.families import runnable_simulator
@@ -79,14 +80,9 @@ def replay(
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:
     """The key of a path, stored or in the study, that begins like the given one; refuses none or several."""
     known: dict[str, str] = dict.fromkeys(sorted(stored), "")
-    for plan in [] if study is None else study.plans():
-        settings = [part.key_settings() for part in plan.simulator.parts().values()]
-        known[plan.simulator.key] = ", ".join(
-            str(value) if name == "kind" else f"{name}={value}"
-            for part in settings
-            for name, value in part.items()
-            if name != "law_table"  # values of a pilot
-        )
+    if study is not None:
+        keys = (plan.simulator.key for plan in study.plans())
+        known |= zip(keys, settings_apart(study), strict=True)
     found = [key for key in known if key.startswith((given or "").removeprefix("p"))]
     if len(found) == 1:
         return found[0]
@@ -138,11 +134,9 @@ def simulate_again(batch: Batch) -> BatchResult:
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
     """A study's plan of a path, and its replicates; (None, 0) without one."""
-    if study is not None:
-        for plan in study.plans():
-            if plan.simulator.key == key:
-                return plan, study.replicates
-    return None, 0
+    plans = [] if study is None else study.plans()
+    found = next((plan for plan in plans if plan.simulator.key == key), None)
+    return found, 0 if study is None or found is None else study.replicates
 
 
 def equal_bits(computed: pa.Table, stored: pa.Table) -> bool:

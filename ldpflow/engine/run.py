@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -36,7 +35,7 @@ from ldpflow.engine.loop import (
 )
 from ldpflow.engine.precision import Precision, Round, rounds
 from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
-from ldpflow.errors import EngineLost, InputError, address_limit
+from ldpflow.errors import EngineLost, InputError, address_limit, warn
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.options import SweepOptions
@@ -98,9 +97,8 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     parts, unusable = stored_parts(store, study)
     for part in unusable:
         moved = store.set_aside(part)
-        warnings.warn(
+        warn(
             f"{store.full(part.name)} cannot be used and is computed again: {part.reason} (moved to {moved})",
-            stacklevel=2,
         )
     return parts
 
@@ -200,22 +198,24 @@ def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
     by_key: dict[str, list[Missing]] = {}
     for gap in missing:
         by_key.setdefault(gap.simulator.key, []).append(gap)
-    columns = [plan.simulator.columns() for plan in study.plans()]
-    names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
     result = []
-    for plan, values in zip(study.plans(), columns, strict=True):
+    for plan, settings in zip(study.plans(), settings_apart(study), strict=True):
         here = by_key.get(plan.simulator.key, [])
         d = plan.simulator.dimension
         computed = sum((gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in here)
         rows = sum(study.replicates // cell.runs for cell in plan.cells)
         total = d * rows + study.replicates * len(plan.checkpoints)
-        settings = [f"{name}={values[name]}" for name in varying if values.get(name) is not None]
         ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
-        result.append(
-            Planned(f"p{plan.simulator.key}", " ".join(settings), total - computed, computed, ranges)
-        )
+        result.append(Planned(f"p{plan.simulator.key}", settings, total - computed, computed, ranges))
     return result
+
+
+def settings_apart(study: Study) -> list[str]:
+    """Settings of each path that distinguish it from the others."""
+    columns = [plan.simulator.columns() for plan in study.plans()]
+    names = [*dict.fromkeys(name for c in columns for name in c)]
+    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
+    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
 
 
 def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
@@ -306,11 +306,11 @@ def run_study(
         with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
             moved = store.move_aside()
         if moved is not None:
-            warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
+            warn(f"{store.root}: the old run was moved to {moved}")
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
-            warnings.warn(f"{store.root}: took over the lock of {owner}, which is dead", stacklevel=2)
+            warn(f"{store.root}: took over the lock of {owner}, which is dead")
         store.clear_unfinished()
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
@@ -326,7 +326,7 @@ def run_study(
             # Their footers were whole, so they counted as done.
             for part in damaged:
                 store.set_aside(part)
-                warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
+                warn(f"{store.full(part.name)} is computed again: {part.reason}")
             tally = fill(rounds_of(store, study, precision, ignore), study.seed, start, run)
             summary, followed, _ = write_summaries(store)
         end_session(session, tally, options.engine, precision)

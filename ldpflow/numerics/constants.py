@@ -70,14 +70,8 @@ def chi_squared_quantile(p: float, df: int) -> float:
     """Quantile of chi-squared with ``df`` degrees of freedom."""
     with workdps(DIGITS):
         shape, level = mpf(df) / 2, mpf(p)
-
-        def below(x: mpf) -> bool:
-            return bool(mp.gammainc(shape, 0, x / 2, regularized=True) < level)
-
-        high = mpf(df)
-        while below(high):
-            high *= 2
-        return float(bisect(below, 0, high))
+        x = bisect(lambda x: mp.gammainc(shape, 0, x / 2, regularized=True) < level, 0, 100 * df + 100)
+        return float(x)
 
 
 @lru_cache(maxsize=1024)

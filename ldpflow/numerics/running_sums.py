@@ -29,6 +29,9 @@ from ldpflow.numerics.streams import LANES
 PERTURBED = "perturbed_paths"
 """S of every perturbed path of an algorithm, not a sum along the path itself."""
 
+CUBIC = 11
+"""Sums of the cubic fit."""
+
 TILE = 8
 """Steps of the transcript per tile, a power of two."""
 
@@ -80,12 +83,11 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
             f"{moment.upper()}_ENDS": tuple(last for _, last, _ in group),
             f"{moment.upper()}_COUNT": len(group),
         }
-    pairs = dimension * (dimension + 1) // 2
     return values | {
         "TILE": TILE,
         "TILE_SIZE": 2 * dimension * TILE * LANES if groups["transcript"] else 0,
-        "PAIRS": pairs,
-        "PRODUCTS": TILE * pairs * LANES,
+        "REGRESSORS": regressors(dimension),
+        "CUBIC": CUBIC,
         "after_step": KernelPart(after_step, inlining="inlined"),
         "keep_step": KernelPart(keep_step, inlining="written"),
         "end_step": KernelPart(end_step, inlining="inlined"),
@@ -111,7 +113,7 @@ def clear(kernel, sums):  # type: ignore[no-untyped-def]
         sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
 
 
-UNROLLED = frozenset({"TILE", "AFTER_COUNT", "TRANSCRIPT_COUNT"})
+UNROLLED = frozenset({"TILE", "CUBIC", "AFTER_COUNT", "TRANSCRIPT_COUNT"})
 """Constants of :func:`parts` whose loops are written out."""
 
 
@@ -136,47 +138,30 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
     """
     d = kernel.D  # names of their own: loops over them are not written out here
     steps = kernel.TILE
+    s = register_array(kernel.CUBIC)
     for j in range(d):
         for lane in range(LANES):
             at = j * LANES + lane
-            s0 = sums[at]
-            s1 = sums[d * LANES + at]
-            s2 = sums[2 * d * LANES + at]
-            s3 = sums[3 * d * LANES + at]
-            s4 = sums[4 * d * LANES + at]
-            s5 = sums[5 * d * LANES + at]
-            s6 = sums[6 * d * LANES + at]
-            s7 = sums[7 * d * LANES + at]
-            s8 = sums[8 * d * LANES + at]
-            s9 = sums[9 * d * LANES + at]
-            s10 = sums[10 * d * LANES + at]
+            for k in range(kernel.CUBIC):
+                s[k] = sums[k * d * LANES + at]
             for t in range(steps):
                 x = tile[2 * d * t * LANES + at]
                 a = tile[(2 * d * t + d) * LANES + at]
                 x2 = x * x
                 x3 = x2 * x
-                s0 += x
-                s1 += x2
-                s2 += x3
-                s3 += x2 * x2
-                s4 += x3 * x2
-                s5 += x3 * x3
-                s6 += a
-                s7 += a * x
-                s8 += a * x2
-                s9 += a * x3
-                s10 += a * a
-            sums[at] = s0
-            sums[d * LANES + at] = s1
-            sums[2 * d * LANES + at] = s2
-            sums[3 * d * LANES + at] = s3
-            sums[4 * d * LANES + at] = s4
-            sums[5 * d * LANES + at] = s5
-            sums[6 * d * LANES + at] = s6
-            sums[7 * d * LANES + at] = s7
-            sums[8 * d * LANES + at] = s8
-            sums[9 * d * LANES + at] = s9
-            sums[10 * d * LANES + at] = s10
+                s[0] += x
+                s[1] += x2
+                s[2] += x3
+                s[3] += x2 * x2
+                s[4] += x3 * x2
+                s[5] += x3 * x3
+                s[6] += a
+                s[7] += a * x
+                s[8] += a * x2
+                s[9] += a * x3
+                s[10] += a * a
+            for k in range(kernel.CUBIC):
+                sums[k * d * LANES + at] = s[k]
 
 
 def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untyped-def]
@@ -223,45 +208,36 @@ def accumulate_transcript_quadratic(kernel, sums, tile):  # type: ignore[no-unty
 
     One after the other: sum f_m; sum A_j; sum A_j f_m, by j; sum f_m f_l, l <= m; sum A_j A_k, k <= j.
     """
-    d = kernel.D  # a name of its own: loops over it are not written out
-    products = register_array(kernel.PRODUCTS)
-    m = 0
+    d = kernel.D  # names of their own: loops over them are not written out
+    count = kernel.REGRESSORS
+    f = register_array(kernel.TILE * kernel.REGRESSORS * LANES)
+    for lane in range(LANES):
+        for t in range(kernel.TILE):
+            for k in range(d):
+                f[(count * t + k) * LANES + lane] = tile[(2 * d * t + k) * LANES + lane]
+    m = d
     for k in range(d):
         for h in range(k + 1):
             for lane in range(LANES):
                 for t in range(kernel.TILE):
-                    products[(kernel.PAIRS * t + m) * LANES + lane] = (
+                    f[(count * t + m) * LANES + lane] = (
                         tile[(2 * d * t + k) * LANES + lane] * tile[(2 * d * t + h) * LANES + lane]
                     )
             m += 1
-    # As blocks, so that no loop has to ask which of the two kinds a regressor is of.
     s = 0
-    for k in range(d):
-        add_plane(kernel, sums, s, tile, k, 2 * d)
-        s += 1
-    for m in range(kernel.PAIRS):
-        add_plane(kernel, sums, s, products, m, kernel.PAIRS)
+    for m in range(count):
+        add_plane(kernel, sums, s, f, m, count)
         s += 1
     for j in range(d):
         add_plane(kernel, sums, s, tile, d + j, 2 * d)
         s += 1
     for j in range(d):
-        for k in range(d):
-            add_product(kernel, sums, s, tile, d + j, 2 * d, tile, k, 2 * d)
+        for m in range(count):
+            add_product(kernel, sums, s, tile, d + j, 2 * d, f, m, count)
             s += 1
-        for m in range(kernel.PAIRS):
-            add_product(kernel, sums, s, tile, d + j, 2 * d, products, m, kernel.PAIRS)
-            s += 1
-    for k in range(d):
-        for h in range(k + 1):
-            add_product(kernel, sums, s, tile, k, 2 * d, tile, h, 2 * d)
-            s += 1
-    for m in range(kernel.PAIRS):
-        for k in range(d):
-            add_product(kernel, sums, s, products, m, kernel.PAIRS, tile, k, 2 * d)
-            s += 1
+    for m in range(count):
         for h in range(m + 1):
-            add_product(kernel, sums, s, products, m, kernel.PAIRS, products, h, kernel.PAIRS)
+            add_product(kernel, sums, s, f, m, count, f, h, count)
             s += 1
     for j in range(d):
         for k in range(j + 1):
@@ -325,7 +301,7 @@ RUNNING_SUMS = {
     for sums in (
         RunningSums("self_normalization", lambda d: 2, "after", accumulate_self_normalization),
         RunningSums("prefix_total", lambda d: 1, "after", accumulate_prefix_total),
-        RunningSums("transcript_cubic", lambda d: 11, "transcript", accumulate_transcript_cubic),
+        RunningSums("transcript_cubic", lambda d: CUBIC, "transcript", accumulate_transcript_cubic),
         RunningSums("transcript_quartic", lambda d: 3, "transcript", accumulate_transcript_quartic),
         RunningSums("transcript_linear", lambda d: 2 + 3 * d, "transcript", accumulate_transcript_linear),
         RunningSums("transcript_quadratic", quadratic_count, "transcript", accumulate_transcript_quadratic),

@@ -158,6 +158,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
     family: ClassVar[str] = "finite_sum"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
     makes_intervals: ClassVar[bool] = False
+    mechanism: ClassVar[NoMechanism] = NoMechanism()
 
     problem: FiniteSumProblem
     algorithm: FiniteSumAlgorithm
@@ -166,9 +167,6 @@ class FiniteSum(Simulator[Request, RiskRecord]):
     @property
     def plan(self) -> RunPlan:
         return plan_of(self.problem, self.algorithm, self.horizon)
-
-    def parts(self) -> dict[str, Any]:
-        return {"problem": self.problem, "mechanism": NoMechanism(), "algorithm": self.algorithm}
 
     def truth(self) -> Array:
         return np.full(self.problem.dimension, np.nan)
@@ -362,6 +360,8 @@ def steps_case(
     values: dict[str, Any] = {
         "NOISE": algorithm.noise_kind(),
         "add_gradient": add_gradient,
+        "add_scaled": add_scaled,
+        "copy": copy,
         "move": move,
         "halvings": halvings,
         "prefix_noise": prefix_noise,
@@ -443,8 +443,26 @@ def run_lanes(  # type: ignore[no-untyped-def]
     records = (rows, targets, base)
     record = (times, chosen_times, chosen_lanes, iterates, estimates, momenta, chosen)
     kernel.recursion(keys, order_state, records, problem, settings, w, record)
-    for at in range(kernel.STATE):
-        iterates[times.shape[0], at] = w[at]
+    copy(kernel, iterates[times.shape[0]], w)
+
+
+def copy(kernel, into, values):  # type: ignore[no-untyped-def]
+    for i in range(kernel.STATE):
+        into[i] = values[i]
+
+
+def add_scaled(kernel, total, factor, values):  # type: ignore[no-untyped-def]
+    """total += factor values."""
+    for i in range(kernel.STATE):
+        total[i] += factor * values[i]
+
+
+def multiply(kernel, u, w, x):  # type: ignore[no-untyped-def]
+    """u = <w, x>."""
+    u[:] = 0.0
+    for j in range(kernel.D):
+        for lane in range(LANES):
+            u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
 
 
 def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
@@ -460,10 +478,7 @@ def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
 def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
     """g += grad f(w, (x, y)) = l'(<w, x>, y) x + h'(w)."""
     u = register_array(LANES)
-    u[:] = 0.0
-    for j in range(kernel.D):
-        for lane in range(LANES):
-            u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+    multiply(kernel, u, w, x)
     for lane in range(LANES):
         u[lane] = kernel.derivative(u[lane], y[lane], problem)
     for j in range(kernel.D):
@@ -475,10 +490,7 @@ def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
 def move(kernel, w, direction, eta):  # type: ignore[no-untyped-def]
     """w -= eta direction / ||direction||. A zero direction leaves w unchanged."""
     size = register_array(LANES)
-    size[:] = 0.0
-    for j in range(kernel.D):
-        for lane in range(LANES):
-            size[lane] += direction[j * LANES + lane] * direction[j * LANES + lane]
+    multiply(kernel, size, direction, direction)
     for lane in range(LANES):
         size[lane] = eta / np.sqrt(size[lane]) if size[lane] > 0.0 else 0.0
     for j in range(kernel.D):
@@ -508,23 +520,18 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
         while (rest >> (before - level)) & 1 == 0:
             before += 1
     kernel.node_noise(zeta, keys, tree, level, rest, deviation)
-    factor = doubled[level]
-    previous = prefixes[before]
-    for i in range(kernel.STATE):
-        zeta[i] += factor * previous[i]
+    add_scaled(kernel, zeta, doubled[level], prefixes[before])
     if level > 0:
         # Later steps never read a prefix of odd length.
-        for at in range(kernel.STATE):
-            prefixes[level, at] = zeta[at]
+        copy(kernel, prefixes[level], zeta)
 
 
 def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
     """Record w_t, mhat_t and m_t if t is the k-th time. Returns the number of times reached."""
     if t == times[k]:
-        for at in range(kernel.STATE):
-            iterates[k, at] = w[at]
-            estimates[k, at] = mhat[at]
-            momenta[k, at] = m[at]
+        copy(kernel, iterates[k], w)
+        copy(kernel, estimates[k], mhat)
+        copy(kernel, momenta[k], m)
         return k + 1
     return k
 
@@ -557,10 +564,7 @@ def evaluate_risk(kernel, rows, targets, base, count, problem, points, losses, g
             for lane in range(LANES):
                 places[lane] = base[lane] + i
             kernel.fetch(x, y, rows, targets, places)
-            u[:] = 0.0
-            for j in range(kernel.D):
-                for lane in range(LANES):
-                    u[lane] += w[j * LANES + lane] * x[j * LANES + lane]
+            multiply(kernel, u, w, x)
             for lane in range(LANES):
                 total[lane] += kernel.loss(u[lane], y[lane], problem)
                 u[lane] = kernel.derivative(u[lane], y[lane], problem)

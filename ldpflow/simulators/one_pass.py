@@ -157,9 +157,6 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     horizon: int | None = None
     units: Units | None = None
 
-    def parts(self) -> dict[str, Any]:
-        return {"problem": self.problem, "mechanism": self.mechanism, "algorithm": self.algorithm}
-
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
 

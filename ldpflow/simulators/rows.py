@@ -6,7 +6,6 @@ of plug-ins, need not be thread-safe: they may use mpmath's global precision.
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,33 +24,30 @@ from ldpflow.components.intervals.record import Record, TruthRefused
 from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics.streams import LANES
+from ldpflow.settings import source_file
 from ldpflow.simulators.simulator import Cell, Simulator
 from ldpflow.store.schema import schema_of
 
 TURN = threading.Lock()
 
 
-class Held(threading.local):
-    yes = False  # whether this thread has its turn
-
-
-HELD = Held()
+HELD = threading.local()  # its attribute ``turn``: whether this thread has its turn
 
 
 @contextmanager
 def turn() -> Iterator[None]:
     """Hold the lock on Python code of batches."""
     with TURN:
-        HELD.yes = True
+        HELD.turn = True
         try:
             yield
         finally:
-            HELD.yes = False
+            HELD.turn = False
 
 
 def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
     """Run compiled code, and release the lock meanwhile."""
-    if not HELD.yes:
+    if not getattr(HELD, "turn", False):
         kernel(*arguments)
         return
     TURN.release()
@@ -146,11 +141,7 @@ def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int])
 
 def place_of(method: IntervalMethod) -> str:
     """File and class of a method, for error messages."""
-    try:
-        file = Path(inspect.getfile(type(method))).name
-    except (TypeError, OSError):
-        file = type(method).__module__
-    return f"{file}: {type(method).__name__}"
+    return f"{source_file(type(method))}: {type(method).__name__}"
 
 
 def table_of(

@@ -96,9 +96,9 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     units: Units | None = None
     """Unit of steps and start in the study, if not that of the data."""
 
-    @abstractmethod
     def parts(self) -> dict[str, Any]:
         """Problem, algorithm and so on, by their table in a study file."""
+        return {table: getattr(self, table) for table in self.tables}
 
     def settings(self) -> dict[str, Any]:
         """Settings that determine the key, stored with every part."""

@@ -302,11 +302,9 @@ Ranges = list[tuple[int, int]]
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Union of ranges, as sorted disjoint ranges."""
+    """Union of ranges that are not empty, as sorted disjoint ranges."""
     merged: Ranges = []
     for first, last in sorted(ranges):
-        if first >= last:
-            continue
         if merged and first <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:

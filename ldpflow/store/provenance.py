@@ -47,10 +47,8 @@ def versions() -> dict[str, str]:
     """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
 
 

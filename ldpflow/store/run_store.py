@@ -15,8 +15,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -292,16 +292,6 @@ class Published(NamedTuple):
     cell_set: str
 
 
-@dataclass(eq=False)
-class Pending:
-    """Batch of rows that is not published yet."""
-
-    place: Published
-    rows: CompleteRows
-    meta: PartMeta
-    since: float
-
-
 COUNTS = ("replicates", "failures", "covered")
 
 MAX_AGE = 5.0
@@ -321,7 +311,8 @@ class Aggregator:
         self.max_rows = max_rows
         """Rows that are enough for a part."""
         self.clock = clock
-        self.pending: list[Pending] = []
+        self.pending: dict[Published, tuple[CompleteRows, PartMeta, float]] = {}
+        """Batches that are not published yet, each with its origin and the time that it came."""
         self.published: dict[str, dict[str, Ranges]] = {}
         """Replicates by path and cell."""
         self.statistics: pa.Table | None = None
@@ -347,11 +338,11 @@ class Aggregator:
         if not fresh:
             return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
         place = Published(path_key, first, last, cell_set_hash(fresh))
-        if place not in [batch.place for batch in self.pending]:
+        if place not in self.pending:
             chosen = pa.array(rows_of(rows, (first, last), cell_ids(fresh)))
             rows = replace(rows, table=rows.table.filter(chosen), cells=tuple(fresh))
             self._count(path_key, rows.table)
-            self.pending.append(Pending(place, rows, meta, self.clock()))
+            self.pending[place] = rows, meta, self.clock()
         return self.publish()
 
     def _count(self, path_key: str, rows: pa.Table) -> None:
@@ -374,16 +365,17 @@ class Aggregator:
         now = self.clock()
         published = []
         for run in group_adjacent(self.pending):
-            size = sum(batch.rows.table.num_rows for batch in run)
-            age = now - min(batch.since for batch in run)
-            if not everything and size < self.max_rows and age < MAX_AGE:
+            batches, metas, times = zip(*map(self.pending.__getitem__, run), strict=True)
+            size = sum(batch.table.num_rows for batch in batches)
+            if not everything and size < self.max_rows and now - min(times) < MAX_AGE:
                 continue
-            table = pa.concat_tables([batch.rows.table for batch in run]).combine_chunks()
-            rows = replace(run[0].rows, table=table, last=run[-1].rows.last)
-            place = run[0].place._replace(last=rows.last)
-            self.store.replicates.publish(place.path_key, rows, run[0].meta)
+            table = pa.concat_tables([batch.table for batch in batches]).combine_chunks()
+            rows = replace(batches[0], table=table, last=run[-1].last)
+            place = run[0]._replace(last=rows.last)
+            self.store.replicates.publish(place.path_key, rows, metas[0])
             # After the write: a failed write must leave the batches pending.
-            self.pending = [batch for batch in self.pending if batch not in run]
+            for batch in run:
+                del self.pending[batch]
             there = self.published[place.path_key]
             for cell in map(cell_id, rows.cells):
                 there[cell] = union([*there.get(cell, []), (rows.first, rows.last)])
@@ -391,13 +383,13 @@ class Aggregator:
         return published
 
 
-def group_adjacent(pending: list[Pending]) -> list[list[Pending]]:
+def group_adjacent(places: Iterable[Published]) -> list[list[Published]]:
     """Group batches of one path and cell set with consecutive replicates."""
-    runs: list[list[Pending]] = []
-    for batch in sorted(pending, key=lambda batch: (batch.place.cell_set, batch.place)):
-        before = runs[-1][-1].place if runs else None
-        if before and before._replace(first=before.last, last=batch.place.last) == batch.place:
-            runs[-1].append(batch)
+    runs: list[list[Published]] = []
+    for place in sorted(places, key=lambda place: (place.cell_set, place)):
+        before = runs[-1][-1] if runs else None
+        if before and before._replace(first=before.last, last=place.last) == place:
+            runs[-1].append(place)
         else:
-            runs.append([batch])
+            runs.append([place])
     return runs

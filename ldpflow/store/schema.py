@@ -228,8 +228,7 @@ def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
 def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Integer codes: equal values have equal codes. Null equals null, and NaN equals NaN."""
     codes = column.combine_chunks().dictionary_encode().indices
-    filled: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return filled
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 Cell = Mapping[str, Any]

@@ -9,14 +9,23 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, get_origin
+from typing import Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings, allowed, closest, field_type, input_error, nearest, setting_error
+from ldpflow.settings import (
+    Axes,
+    Settings,
+    adapter,
+    allowed,
+    closest,
+    field_type,
+    input_error,
+    nearest,
+    setting_error,
+)
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
@@ -43,15 +52,6 @@ def check_plain(value: object, where: str) -> None:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             check_plain(item, f"{where}.{key}" if where else str(key))
-
-
-@cache
-def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    field = cls.model_fields[name]
-    annotation: Any = field.annotation
-    if field.metadata:
-        annotation = Annotated[(annotation, *field.metadata)]
-    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
@@ -228,8 +228,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    found = (name_hint(group, kind), closest(kind, registry), own) if isinstance(kind, str) else ()
-    hint = next(filter(None, found), "")
+    hint = (name_hint(group, kind) or closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
@@ -240,6 +239,8 @@ def name_hint(group: str, text: str) -> str:
     names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
     folded = "".join(filter(str.isalnum, text[:100])).casefold()
     close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
+    if not (close or closest(text, GROUPS[group])):
+        close = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
     return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 

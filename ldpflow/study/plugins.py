@@ -19,6 +19,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -31,7 +32,7 @@ from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.documents import read_text
 from ldpflow.errors import InputError
 from ldpflow.numerics.kernels import check_parameters, kernel_function
-from ldpflow.settings import Settings
+from ldpflow.settings import Settings, source_file
 from ldpflow.study.entry import GROUPS
 
 MAIN = "__main__"
@@ -229,13 +230,11 @@ class Plugin:
 
     def is_installed(self) -> bool:
         """Whether this process would import the same sources by itself."""
-        try:
+        spec = None
+        with suppress(ImportError, ValueError):
             spec = importlib.util.find_spec(self.module)
-        except (ImportError, ValueError):
-            return False
-        if spec is None or spec.origin is None:
-            return False
-        return sources_at(self.module, Path(spec.origin)) == self
+        origin = None if spec is None else spec.origin
+        return origin is not None and sources_at(self.module, Path(origin)) == self
 
 
 def write_sources(plugin: Plugin) -> Path:
@@ -307,11 +306,9 @@ def load_plugin(source: str) -> ModuleType:
         module = importlib.import_module(source)
         if not there:
             check_loaded(module, before, source)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (source == error.name or source.startswith(f"{error.name}.")):
-            raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
-        raise import_error(source, error) from error
     except BaseException as error:  # sys.exit included
+        if isinstance(error, ModuleNotFoundError) and f"{source}.".startswith(f"{error.name}."):
+            raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
         raise import_error(source, error) from error
     plugin_of(module)
     return module
@@ -402,13 +399,6 @@ def used_components(components: Iterable[Settings]) -> list[Settings]:
 
 def is_bundled(component: type) -> bool:
     return component.__module__.partition(".")[0] == "ldpflow"
-
-
-def source_file(component: Any) -> str:
-    try:
-        return Path(inspect.getfile(component)).name
-    except (TypeError, OSError):
-        return str(getattr(component, "__module__", "?"))
 
 
 def place_of(component: type) -> tuple[str, str]:

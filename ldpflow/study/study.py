@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -17,7 +18,7 @@ import ldpflow
 from ldpflow.columns import short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
-from ldpflow.options import list_of
+from ldpflow.options import known_arguments, list_of
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
@@ -79,20 +80,22 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     if "method" in given:
         changed["method"] = select_methods(entries["method"], given.pop("method"))
     for key, raw in given.items():
-        tables = [g for g in GROUPS if any(entry.has(key) for entry in changed.get(g, entries[g]))]
+        current = {g: changed.get(g, entries[g]) for g in GROUPS}
+        tables = [g for g, own in current.items() if any(entry.has(key) for entry in own)]
+        owners: Sequence[str] = [g for g in SHORT_NAMES.get(key, ()) if g in tables]
+        owners = owners or SHORT_NAMES.get(key, ())[:1]
         # A setting that one table alone has needs no name of the table.
-        name = f"{tables[0]}.{key}" if len(tables) == 1 and key not in SHORT_NAMES else key
+        name = f"{tables[0]}.{key}" if len(tables) == 1 and not owners else key
         value = parse_number(raw)
-        check_plain(value, f"{SHORT_NAMES[name][0]}.{name}" if name in SHORT_NAMES else name)
+        check_plain(value, f"{SHORT_NAMES[key][0]}.{key}" if owners else name)
         group, _, setting = name.partition(".")
-        if name in SHORT_NAMES:
-            current = {g: changed.get(g, entries[g]) for g in SHORT_NAMES[name]}
-            owners = [g for g, own in current.items() if any(e.has(name) for e in own)]
-            for owner in owners or SHORT_NAMES[name][:1]:
-                changed[owner] = replace_axis(owner, current[owner], name, value)
-        elif group in GROUPS and setting:
-            changed[group] = replace_axis(group, changed.get(group, entries[group]), setting, value)
-        elif name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
+        if group in GROUPS and setting:
+            owners = [group]
+        for owner in owners:
+            changed[owner] = replace_axis(owner, current[owner], setting or name, value)
+        if owners:
+            continue
+        if name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
             axis = setting or name
             changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
         elif name in Heading.model_fields:
@@ -141,22 +144,19 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
     """Tables of a study file for components that were given in Python."""
     tables = []
     for item in list_of(given):
-        if isinstance(item, Axes):
-            kind, values = item.component.model_fields["kind"].default, dict(item.values)  # type: ignore[attr-defined]
-        elif isinstance(item, Settings):
-            # A budget that was not said is no value of the study's: it is asked for there.
-            unsaid = type(item).missing_settings(dict.fromkeys(item.model_fields_set))
-            values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
-            kind = values.pop("kind")
-        elif isinstance(item, Mapping):
+        if isinstance(item, Mapping):
             tables.append(dict(item))
             continue
+        component: Any = item.component if isinstance(item, Axes) else type(item)
+        if component not in GROUPS[group].values():
+            raise not_in_group(group, item, component if isinstance(item, (Axes, Settings)) else item)
+        if isinstance(item, Axes):
+            values = {"kind": component.model_fields["kind"].default, **item.values}
         else:
-            raise not_in_group(group, item, item)
-        component = item.component if isinstance(item, Axes) else type(item)
-        if GROUPS[group].get(kind) is not component:
-            raise not_in_group(group, item, component)
-        tables.append({"kind": kind} | plain_values(values))
+            # A budget that was not said is no value of the study's: it is asked for there.
+            unsaid = component.missing_settings(dict.fromkeys(item.model_fields_set))
+            values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
+        tables.append(plain_values(values))
     return tables
 
 
@@ -282,6 +282,7 @@ class Study:
     monitor: Monitor | None = None
     collection: CollectionFacts | None = None
 
+    @known_arguments
     def __init__(
         self,
         problem: Components,
@@ -357,15 +358,10 @@ class Study:
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self.check_size()
         self.plans()
-        if self.monitor is not None:
-            self.check_monitor(self.monitor.model_dump())
-
-    def check_monitor(self, given: Mapping[str, Any]) -> None:
-        """Refuse to follow replicates over n where they do not share a path, or have no intervals."""
-        if not self.method:
-            raise InputError("monitor", given, "a study with interval methods")
-        if any(simulator.horizon is not None for simulator in self.simulators()):
-            raise InputError("monitor", given, "a study whose n share their paths")
+        if self.monitor is not None and not self.method:
+            raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
+        if self.monitor is not None and any(path.horizon is not None for path in self.simulators()):
+            raise InputError("monitor", self.monitor.model_dump(), "a study whose n share their paths")
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
@@ -537,7 +533,9 @@ class Study:
     def left_out(self) -> list[str]:
         """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
         simulators = self.simulators()
-        found = []
+        listed = Counter(method for entry in self.method for method in entry.combinations())
+        repeated = dict.fromkeys(method.kind for method, count in listed.items() if count > 1)
+        found = [f"{kind} is listed twice with equal settings, and counts once" for kind in repeated]
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
             reasons: dict[str, dict[str, None]] = {}

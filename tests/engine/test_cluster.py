@@ -12,6 +12,7 @@ from ldpflow.engine.ray_executor import check_address
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
+from ldpflow.simulators.rows import Batch
 from ldpflow.store.run_store import Aggregator
 from tests.faults.on_ray import on_ray
 from tests.faults.study import serial, study, whole
@@ -31,6 +32,12 @@ def test_addresses_that_a_driver_cannot_use(tmp_path, monkeypatch, address, vari
     monkeypatch.setenv("RAY_ADDRESS", variable)
     with pytest.raises(InputError, match=says):
         check_address(address)
+
+
+def test_an_error_of_pickling_may_have_no_text():
+    plan = study().plans()[0]
+    refused = ray_executor.pickling_error(Batch(plan.simulator, 1, 0, 8, plan.cells), TypeError())
+    assert str(refused).endswith("for a OnePass, which cannot be pickled. TypeError:")
 
 
 def test_batches_in_flight(tmp_path, ray_session):

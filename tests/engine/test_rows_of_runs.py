@@ -19,18 +19,14 @@ from ldpflow.simulators.rows import rows_of as rows_of_record
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles import sequences
+from tests.studies import changed
 
 N = 1000
-STUDY = {
-    "name": "runs",
-    "seed": 11,
-    "replicates": 103,
-    "problem": {"kind": "quantile", "tau": 0.9},
-    "mechanism": {"kind": "randomized_response", "epsilon": 1},
-    "algorithm": {"kind": "ldp_sgd"},
-    "grid": {"n": [N // 5, N // 4, N], "level": 0.9},
-    "method": [{"kind": ["oracle", "HULC"]}, {"kind": "PAR", "K": [5, 2]}],
-}
+STUDY = changed(
+    seed=11, replicates=103, problem__tau=0.9, mechanism__epsilon=1, algorithm={"kind": "ldp_sgd"},
+    grid={"n": [N // 5, N // 4, N], "level": 0.9},
+    method=[{"kind": ["oracle", "HULC"]}, {"kind": "PAR", "K": [5, 2]}],
+)  # fmt: skip
 
 
 def swept(out, replicates=103, **more):

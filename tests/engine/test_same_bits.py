@@ -18,21 +18,17 @@ from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import by_runs
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests import studies
 
 ROOT = FilePath(__file__).parents[2]
 KEYS = ("path", "replicate", "n", "method", "beta", "B", "multiplier", "level", "coordinate")
 ORDER = [(name, "ascending") for name in KEYS]
 
-STUDY = {
-    "name": "bits",
-    "seed": 99,
-    "replicates": 100,
-    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
-    "mechanism": {"kind": "randomized_response", "epsilon": [1.0]},
-    "algorithm": {"kind": "ldp_sgd"},
-    "grid": {"n": [1000, 3000], "level": [0.9]},
-    "method": [{"kind": "BB", "beta": [0.75], "B": 60}, {"kind": ["BM", "SN", "oracle"]}],
-}
+STUDY = studies.changed(
+    seed=99, mechanism__epsilon=[1.0], algorithm={"kind": "ldp_sgd"},
+    grid={"n": [1000, 3000], "level": [0.9]},
+    method=[{"kind": "BB", "beta": [0.75], "B": 60}, {"kind": ["BM", "SN", "oracle"]}],
+)  # fmt: skip
 
 
 def changed(**tables):
@@ -132,14 +128,6 @@ def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables
     both = ours.keys() & theirs.keys()
     assert len(both) >= 400
     assert all(ours[key] == theirs[key] for key in both)
-
-
-def test_independent_n_gives_every_n_its_own_paths(serial, tmp_path):
-    rows = rows_of(changed(grid={"independent_n": True}), tmp_path / "run")
-    assert rows.num_rows == serial.num_rows
-    assert len(set(rows["path"].to_pylist())) == 2 * len(set(serial["path"].to_pylist()))
-    estimates = set(serial["estimate"].to_pylist())
-    assert not estimates & set(rows["estimate"].to_pylist())
 
 
 BASELINE, HASWELL = ("x86-64", ""), ("haswell", "+avx2,+fma")

@@ -14,16 +14,11 @@ from mpmath import mp, mpf
 
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.engine import loop
-from ldpflow.engine.batching import Missing
-from ldpflow.engine.precision import Round
 from ldpflow.engine.prediction import (
     RAY_FROM_SECONDS,
     RAY_SECONDS,
-    ROW_SECONDS,
     busy_machine,
     choose_engine,
-    python_seconds_of,
-    seconds_of,
 )
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -126,15 +121,6 @@ def test_memory_cannot_be_limited_where_it_cannot_be_measured(monkeypatch, tmp_p
 def test_engine_by_cpu_time(seconds, cores, python_seconds, engine):
     chosen, why = choose_engine(seconds, cores, python_seconds)
     assert chosen == engine and why.startswith(f"engine {engine}: about {seconds:.0f} s of computing")
-
-
-def test_expected_time_of_what_is_missing():
-    plan = Study.from_mapping(STUDY).plans()[0]
-    missing = Missing(plan.simulator, 0, 100, tuple(plan.cells))
-    rows = plan.simulator.dimension * len(plan.cells) * ROW_SECONDS
-    for measure, expected in ((seconds_of, missing.cost.seconds), (python_seconds_of, rows)):
-        assert measure(Round([[missing]])) == pytest.approx(100 * expected)
-        assert measure(Round([[missing]], 700 * missing.cost.steps)) == pytest.approx(700 * expected)
 
 
 def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch):

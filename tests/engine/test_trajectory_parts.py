@@ -18,18 +18,12 @@ from ldpflow.results.trajectories import read_trajectories
 from ldpflow.store.part import PartMeta
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.studies import changed
 
-STUDY = {
-    "name": "parts",
-    "seed": 8,
-    "replicates": 100,
-    "problem": {"kind": "quadratic"},
-    "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-    "algorithm": {"kind": "ldp_sgd", "gamma": 0.6},
-    "grid": {"n": 300},
-    "trajectory": {"points": 4},
-    "method": [{"kind": "BM"}],
-}
+STUDY = changed(
+    seed=8, problem={"kind": "quadratic"}, mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
+    grid={"n": 300}, trajectory={"points": 4}, method=[{"kind": "BM"}],
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tests.oracles import mechanisms as literal
 def test_randomised_response_keeps_its_promise(epsilon):
     """The likelihood ratio of the two reports is e^eps, no more."""
     mechanism = lf.RandomizedResponse(epsilon=epsilon)
-    p, rel = mechanism.keep_probability(), 1e-6 if epsilon > 10 else 1e-13
+    p, rel = mechanism.kernel_parameters(lf.Quantile())["keep"], 1e-6 if epsilon > 10 else 1e-13
     assert math.log(p / (1.0 - p)) == pytest.approx(epsilon, rel=rel)
     assert p == pytest.approx(literal.keep_probability(epsilon), rel=1e-15)
     variance = mechanism.noise_covariance(lf.Quantile(tau=0.3))[0][0]
@@ -27,8 +27,8 @@ def test_randomised_response_keeps_its_promise(epsilon):
 def test_a_report_is_the_bit_or_its_complement(bit):
     """At uniforms on both sides of the probability, without bias; the kernel function is plain Python."""
     problem, mechanism = lf.Quantile(tau=0.3), lf.RandomizedResponse(epsilon=2.0)
-    parameters, p = SimpleNamespace(**mechanism.kernel_parameters(problem)), mechanism.keep_probability()
-    reports = []
+    parameters, reports = SimpleNamespace(**mechanism.kernel_parameters(problem)), []
+    p = parameters.keep
     for u in (np.nextafter(p, 0), np.nextafter(p, 1)):
         g = [problem.gradient_values()[bit]]
         randomized_response.randomise(g, [u], 0, 0, parameters, [])

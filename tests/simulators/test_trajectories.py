@@ -24,22 +24,18 @@ from ldpflow.study import Study
 from tests import draws
 from tests.kernels import uncompiled
 from tests.oracles import gaussian_sgd
+from tests.studies import changed
 
 QUADRATIC = OnePass(
     Quadratic(curvatures=(0.3, 1.0), minimiser=(-1.0, 1.0)),
     Gaussian(mu=np.sqrt(2.0)),
     LdpSgd(gamma=0.6, c=0.5),
 )
-STUDY = {
-    "name": "t",
-    "seed": 5,
-    "replicates": 70,
-    "problem": {"kind": "linear_regression", "coefficients": [[1.0, -1.0]]},
-    "mechanism": {"kind": "gaussian", "mu": 2.0},
-    "algorithm": {"kind": "ldp_sgd", "gamma": 0.3, "c": 0.4},
-    "grid": {"n": 400},
-    "trajectory": {"points": 5},
-}
+STUDY = changed(
+    seed=5, replicates=70, problem={"kind": "linear_regression", "coefficients": [[1.0, -1.0]]},
+    mechanism={"kind": "gaussian", "mu": 2.0}, algorithm={"kind": "ldp_sgd", "gamma": 0.3, "c": 0.4},
+    grid={"n": 400}, trajectory={"points": 5}, method=...,
+)  # fmt: skip
 
 
 def test_simulator_against_exact_moments():

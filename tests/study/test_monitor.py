@@ -14,19 +14,14 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests import studies
 from tests.oracles import monitoring
 
-STUDY = {
-    "name": "looks",
-    "seed": 5,
-    "replicates": 60,
-    "problem": {"kind": "quantile", "tau": 0.5},
-    "mechanism": {"kind": "randomized_response", "epsilon": 1},
-    "algorithm": {"kind": "ldp_sgd"},
-    "grid": {"n": [100, 300, 1000], "level": 0.9},
-    "method": [{"kind": ["BM", "SN", "TRC"]}, {"kind": "ACS", "base": "oracle"}],
-    "monitor": {"target_n": 500},
-}
+STUDY = studies.changed(
+    seed=5, replicates=60, problem__tau=0.5, mechanism__epsilon=1, algorithm={"kind": "ldp_sgd"},
+    grid={"n": [100, 300, 1000], "level": 0.9}, monitor={"target_n": 500},
+    method=[{"kind": ["BM", "SN", "TRC"]}, {"kind": "ACS", "base": "oracle"}],
+)  # fmt: skip
 
 
 def changed(**monitor):

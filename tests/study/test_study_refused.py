@@ -21,15 +21,12 @@ from tests.studies import BASE, changed
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm__gamma": 0}, "algorithm.gamma", "(0, 1)"),
-    ({"algorithm__gamma": 0.5}, "algorithm.gamma", "(1/2, 1)"),
     ({"algorithm__gamma": [0.7, 0.3]}, "algorithm.gamma", "(1/2, 1)"),
-    ({"algorithm__gamma": 1}, "algorithm.gamma", "(0, 1)"),
     ({"algorithm__c": 0}, "algorithm.c", "> 0"),
     ({"algorithm__c": math.inf}, "algorithm.c", "finite"),
     ({"algorithm__theta0": math.nan}, "algorithm.theta0", "finite"),
     ({"algorithm__gama": 0.6}, "algorithm.gama", "'gamma'"),
     ({"mechanism__epsilon": 0}, "mechanism.epsilon", "[1e-06, 30]"),
-    ({"mechanism__epsilon": -1.0}, "mechanism.epsilon", "-1.0"),
     ({"mechanism__epsilon": "1"}, "mechanism.epsilon", "a number"),
     ({"mechanism__epsilon": True}, "mechanism.epsilon", "True"),
     ({"mechanism__epsilon": []}, "mechanism.epsilon", "at least one"),
@@ -37,7 +34,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"mechanism__kind": "randomised_response"}, "mechanism.kind", "'randomized_response'"),
     ({"mechanism__kind": "none"}, "mechanism.epsilon", "none"),
     ({"mechanism__kind": []}, "mechanism.kind", "laplace"),
-    ({"mechanism__kind": 3}, "mechanism.kind", "laplace"),
     ({"mechanism": "laplace"}, "mechanism", "table"),
     ({"mechanism": []}, "mechanism", "no mechanism"),
     ({"mechanism": ...}, "mechanism", "table"),
@@ -46,7 +42,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"problem__law": "student_t"}, "problem", "df must be given"),
     ({"problem__tau": [0.5, 1.0]}, "problem.tau", "(0, 1)"),
     ({"problem": {"kind": "quantile_regression"}}, "mechanism.kind", "scalar gradient"),
-    ({"grid__n": 0}, "grid.n", "[1, 1e+12]"),
     ({"grid__n": 1.5}, "grid.n", "integer"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
     ({"grid__n": "1e6"}, "grid.n", "integer"),
@@ -54,19 +49,15 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"grid__level": 1}, "grid.level", "(0, 1)"),
     ({"grid__levels": 0.9}, "grid.levels", "'level'"),
     ({"grid__independent_n": 1}, "grid.independent_n", "true or false"),
-    ({"grid": ...}, "grid", "table"),
     ({"seed": -1}, "seed", "[0, 2^63)"),
-    ({"seed": 2**63}, "seed", "2^63"),
     ({"seed": 10**6000}, "seed", "2^63"),
     ({"replicates": 0}, "replicates", "[1, 1e+09]"),
     ({"replicates": [10]}, "replicates", "integer"),
     ({"name": "../evil"}, "name", "file name"),
-    ({"name": ".."}, "name", "file name"),
     ({"name": "a\n"}, "name", "file name"),
     ({"name": ...}, "name", "file name"),
     ({"methods": []}, "methods", "'method'"),
     ({"method": []}, "method", "no method"),
-    ({"method": [{"kind": "BB", "beta": 1}]}, "method.beta", "(0, 1)"),
     ({"method": [{"kind": "bb"}]}, "method.kind", "'BB'"),
     ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "SN"),
     ({"method": [{"kind": "BB", "B": 1}]}, "method.B", "[2, 100000]"),
@@ -86,6 +77,7 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
     [
         ("method", "block bootstrap", "BlockBootstrap is 'BB'."),
         ("method", "BatchMeans", "BatchMeans is 'BM'."),
+        ("method", "Bootstrap", "BlockBootstrap is 'BB'."),
         ("method", "Self-Normalisation", "SelfNormalization is 'SN'."),
         ("method", "mine", "One of your own needs its file"),
         ("problem", "median", "The median is 'quantile' with tau = 0.5."),
@@ -142,21 +134,6 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
     assert max(plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes for plan in plans) <= BUDGET
 
 
-def test_what_would_fit_does_fit() -> None:
-    mapping = changed(
-        problem={"kind": "quantile_regression"},
-        mechanism={"kind": "laplace", "epsilon": 1.0},
-        grid__n=10**8,
-        method=[{"kind": "BB", "beta": 0.3}],
-    )
-    said = refused_at_once(mapping)
-    beta = float(said.partition("beta >= ")[2].split()[0])
-    mapping["method"][0]["beta"] = beta
-    Study.from_mapping(mapping)
-    mapping["method"][0]["beta"] = beta - 0.02
-    refused_at_once(mapping)
-
-
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -172,20 +149,15 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=6,
 )
-TARGETS = st.sampled_from(
-    [
-        (table, key)
-        for table, keys in {
-            "": ("name", "seed", "replicates", "problem", "mechanism", "grid", "method", "x"),
-            "problem": ("kind", "tau", "law", "df", "scale", "coefficients", "bound"),
-            "mechanism": ("kind", "epsilon", "delta"),
-            "algorithm": ("kind", "gamma", "c", "theta0", "batch_size", "noise"),
-            "grid": ("n", "level", "independent_n"),
-            "method": ("kind", "beta", "B", "M", "multiplier"),
-        }.items()
-        for key in keys
-    ]
-)
+KEYS = {
+    "": "name seed replicates problem mechanism grid method x",
+    "problem": "kind tau law df scale coefficients bound",
+    "mechanism": "kind epsilon delta",
+    "algorithm": "kind gamma c theta0 batch_size noise",
+    "grid": "n level independent_n",
+    "method": "kind beta B M multiplier",
+}
+TARGETS = st.sampled_from([(table, key) for table, keys in KEYS.items() for key in keys.split()])
 
 
 @settings(max_examples=60, deadline=2000, derandomize=True)

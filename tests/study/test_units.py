@@ -6,25 +6,21 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.study import Study
+from tests.studies import changed
 
-PLAIN = {
-    "name": "units",
-    "seed": 1,
-    "replicates": 8,
-    "problem": {"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
-    "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-    "algorithm": {"kind": "ldp_sgd", "c": 32.0, "theta0": 48.5, "radius": 640.0},
-    "grid": {"n": 20_000},
-    "method": {"kind": "SN"},
-}
+PLAIN = changed(
+    seed=1, replicates=8, mechanism__epsilon=1.0, grid={"n": 20_000}, method={"kind": "SN"},
+    problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
+    algorithm={"kind": "ldp_sgd", "c": 32.0, "theta0": 48.5, "radius": 640.0},
+)  # fmt: skip
 
 
 def study(units=None, **tables):
     """PLAIN with some tables replaced, its problem with units."""
-    changed = PLAIN | tables
+    given = PLAIN | tables
     if units is not None:
-        changed["problem"] = changed["problem"] | {"units": units}
-    return Study.from_mapping(changed)
+        given["problem"] = given["problem"] | {"units": units}
+    return Study.from_mapping(given)
 
 
 def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():

@@ -154,8 +154,7 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             for i in range(kernel.STATE):
                 mhat[i] = (1.0 - alpha) * mhat[i] + share * g[i] + alpha * zeta[i]
         else:
-            for i in range(kernel.STATE):
-                mhat[i] = m[i]
+            kernel.copy(mhat, m)
         k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)
         c = kernel.choose(c, t, chosen_times, chosen_lanes, w, chosen)
         kernel.move(w, mhat, eta)

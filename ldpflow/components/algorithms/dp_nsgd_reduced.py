@@ -194,10 +194,9 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
         decay[i + 1] = (1.0 - alpha) * decay[i]
     doubled = np.empty(64)
     kernel.halvings(doubled, alpha)
-    for at in range(kernel.STATE):
-        anchor[at] = w[at]
-        m[at] = 0.0
-        residual[at] = 0.0
+    kernel.copy(anchor, w)
+    m[:] = 0.0
+    residual[:] = 0.0
     position = batches
     epoch = -1
     k = 0
@@ -206,9 +205,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
         if position == batches:
             position = 0
             epoch += 1
-            for at in range(kernel.STATE):
-                before[at] = anchor[at]
-                anchor[at] = w[at]
+            kernel.copy(before, anchor)
+            kernel.copy(anchor, w)
             if epoch == 0 or not fixed:
                 kernel.draw_order(order, order_state, epoch, batches)
         at_w[:] = 0.0
@@ -244,15 +242,11 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
                 for i in range(kernel.STATE):
                     node[i] = at_before[i] + zeta[i]
             if index & 1 == 0:
-                for at in range(kernel.STATE):
-                    left_g[level, at] = at_anchor[at]
-                    left_d[level, at] = at_before[at]
+                kernel.copy(left_g[level], at_anchor)
+                kernel.copy(left_d[level], at_before)
                 break
-            open_g = left_g[level]
-            open_d = left_d[level]
-            for i in range(kernel.STATE):
-                at_anchor[i] += doubled[level] * open_g[i]
-                at_before[i] += doubled[level] * open_d[i]
+            kernel.add_scaled(at_anchor, doubled[level], left_g[level])
+            kernel.add_scaled(at_before, doubled[level], left_d[level])
             level += 1
         window[:] = 0.0
         differences[:] = 0.0
@@ -264,22 +258,16 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             place = offset[level] + ((a - 1) >> level) % ((batches >> level) + 2)
             a += 1 << level
             factor = decay[t - a + 1]
-            node = nodes_g[place]
-            for i in range(kernel.STATE):
-                window[i] += factor * node[i]
+            kernel.add_scaled(window, factor, nodes_g[place])
             if t >= 2 * batches:
-                node = nodes_d[place]
-                for i in range(kernel.STATE):
-                    differences[i] += factor * node[i]
+                kernel.add_scaled(differences, factor, nodes_d[place])
         u = ring_u[t % batches]
         p = ring_p[t % batches]
         if t < batches:
-            for i in range(kernel.STATE):
-                p[i] = window[i]
+            kernel.copy(p, window)
         else:
             if t < 2 * batches:
-                for at in range(kernel.STATE):
-                    u[at] = window[at]
+                kernel.copy(u, window)
             else:
                 for i in range(kernel.STATE):
                     u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]

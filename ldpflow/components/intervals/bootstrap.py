@@ -136,8 +136,7 @@ class BlockBootstrap(PathIntervalMethod):
         """D_j, shape (m, d, R)."""
         length, m = self.blocks(steps)
         sums = record.sums_at(np.arange(length, m * length + 1, length))
-        result: Array = np.diff(sums, axis=0, prepend=0.0) - length * (record.sum_at(steps) / steps)
-        return result
+        return np.asarray(np.diff(sums, axis=0, prepend=0.0) - length * (record.sum_at(steps) / steps))
 
     def replicates(self, record: PathRecord, n: int, deviations: Array) -> Array:
         """sum_j eps_j^(k) D_j for k = 1, ..., B, shape (d, R, B)."""
@@ -179,8 +178,7 @@ def quantile(values: Array, p: float) -> Array:
     """Type-7 quantile (Hyndman and Fan, R, NumPy) of values that are sorted along the last axis."""
     place = (values.shape[-1] - 1) * p
     low = min(int(place), values.shape[-1] - 2)
-    result: Array = values[..., low] + (place - low) * (values[..., low + 1] - values[..., low])
-    return result
+    return np.asarray(values[..., low] + (place - low) * (values[..., low + 1] - values[..., low]))
 
 
 def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]

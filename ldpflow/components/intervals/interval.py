@@ -158,8 +158,7 @@ class IntervalMethod(Settings):
 
     def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
         """Mask of the replicates that have not diverged by the last time the method reads, shape (R,)."""
-        finite: NDArray[np.bool_] = record.finite(n)
-        return finite
+        return np.asarray(record.finite(n))
 
     @abstractmethod
     def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
@@ -286,8 +285,7 @@ def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
 
 def average(record: PathRecord, steps: int) -> Array:
     """thetabar = origin + S(steps)/steps, shape (d, R)."""
-    result: Array = record.origin[:, None] + record.sum_at(steps) / steps
-    return result
+    return np.asarray(record.origin[:, None] + record.sum_at(steps) / steps)
 
 
 def symmetric_limits(estimate: Array, factors: Sequence[float] | Array, se: Array) -> tuple[Array, Array]:

@@ -139,8 +139,7 @@ class ConvexHull(PathIntervalMethod):
             return np.full((3, d, rows), np.nan)
         x = np.sort(averages_of_runs(record, steps // used, most)[:used], axis=0)
         median = 0.5 * (x[(used - 1) // 2] + x[used // 2])
-        limits: Array = record.origin[:, None] + np.stack([x[0], x[-1], median])
-        return limits
+        return np.asarray(record.origin[:, None] + np.stack([x[0], x[-1], median]))
 
 
 def hull_times(steps: int, runs: Iterable[int]) -> NDArray[np.int64]:

@@ -175,13 +175,11 @@ class PathRecord(Record):
 
     def sum_at(self, time: int) -> Array:
         """S at one recorded time, shape (d, R)."""
-        sums: Array = self.sums_at(np.array([time]))[0]
-        return sums
+        return np.asarray(self.sums_at(np.array([time]))[0])
 
     def running(self, name: str, time: int) -> Array:
         """The running sums ``name`` at one marked time, shape (count, d, R)."""
-        sums: Array = self.running_at(name, np.array([time]))[0]
-        return sums
+        return np.asarray(self.running_at(name, np.array([time]))[0])
 
     def running_at(self, name: str, times: NDArray[np.int64]) -> Array:
         """The running sums ``name`` at marked times, shape (len(times), count, d, R)."""

@@ -375,8 +375,7 @@ def known_variance(source: PathSource) -> Array:
 def step_sum(record: PathRecord, first: int, steps: int) -> float:
     """sum eta_i over the steps first + 1, ..., steps."""
     c, gamma = record.algorithm.step_constant(), record.algorithm.step_exponent()
-    total: float = c * constants.sum_of_powers(first + 1, steps, gamma)
-    return total
+    return float(c * constants.sum_of_powers(first + 1, steps, gamma))
 
 
 def step_sums(record: PathRecord, first: int, steps: int) -> Array:

@@ -66,8 +66,7 @@ class PolynomialFit:
     def condition(self, degree: int) -> Array:
         """Largest over smallest pivot: at most the condition number of M in u."""
         pivots = self.pivots[: degree + 1]
-        ratio: Array = pivots.max(axis=0) / pivots.min(axis=0)
-        return ratio
+        return np.asarray(pivots.max(axis=0) / pivots.min(axis=0))
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
         """t statistic of the next power: N(0, 1) in the limit if the degree suffices."""
@@ -200,8 +199,7 @@ def cubic_root(b: list[Array]) -> tuple[Array, Array]:
     """The root of a cubic on the increasing branch through 0, and the slope there, by bisection."""
 
     def value(u: Array) -> Array:
-        result: Array = b[0] + u * (b[1] + u * (b[2] + u * b[3]))
-        return result
+        return np.asarray(b[0] + u * (b[1] + u * (b[2] + u * b[3])))
 
     # P' = b1 + 2 b2 u + 3 b3 u^2 is b1 > 0 at 0: its nearest zero on the root's side ends the branch.
     side = np.where(b[0] > 0.0, -1.0, 1.0)
@@ -346,8 +344,7 @@ def sandwich(matrix: Array, covariance: Array) -> Array:
 
 def diagonal(matrix: Array) -> Array:
     """Diagonal of matrices of shape (d, d, R), shape (d, R)."""
-    result: Array = np.einsum("jjr->jr", matrix)
-    return result
+    return np.asarray(np.einsum("jjr->jr", matrix))
 
 
 def product(first: Array, second: Array) -> Array:
@@ -424,8 +421,7 @@ class QuadraticFit:
     def inverse(self) -> Array:
         """J^-1 at the root, in the unit of theta, shape (d, d, R)."""
         inverse, _ = invert(self.derivative(self.scaled_root))
-        scaled: Array = self.unit[:, None] * inverse
-        return scaled
+        return np.asarray(self.unit[:, None] * inverse)
 
     def values(self, u: Array) -> Array:
         """P(u), shape (d, R)."""

@@ -76,7 +76,7 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from mpmath import matrix, mp, mpf
+from mpmath import matrix, mpf
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -318,9 +318,7 @@ def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
             g = mpf(repr(gamma))
             beta = (g + 1) / 2 if rule == "half" else (2 * g + 1) / 3
             wanted = mpf(repr(0.1 if c is None else c)) * mpf(steps) ** beta
-            nearest = mp.nint(wanted)
-            if abs(wanted - nearest) <= mpf("1e-9") * wanted:
-                wanted = nearest
+            wanted = constants.near_integer(wanted) or wanted
             size = 2
             while size < wanted:
                 size *= 2
@@ -347,8 +345,7 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
     if rest <= 1:
         return squares / float(count - 1)
     left_over = (last - sums[-1]) - float(rest) * mean
-    result: Array = squares / float(count) + left_over * left_over / float(steps)
-    return result
+    return np.asarray(squares / float(count) + left_over * left_over / float(steps))
 
 
 class IncreasingBlocks(BlockVariance):
@@ -462,8 +459,7 @@ def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
     q, v = lengths_and_squares(np.diff(ends))
     mean = sums[-1] / float(ends[-1])
     variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
-    result: Array = np.maximum(variance, 0.0) / float(v)
-    return result
+    return np.asarray(np.maximum(variance, 0.0) / float(v))
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:

@@ -92,9 +92,7 @@ class Gaussian(Mechanism):
         with constants.workdps(40):
             if self.budgets is not None:
                 return float(sum(mpf(mu) ** -2 for mu in self.budgets) / len(self.budgets))
-            if self.mu_min is not None:
-                return float(1 / (mpf(self.mu_min) * mpf(self.mu)))
-            return float(mpf(self.mu) ** -2)
+            return float(1 / (mpf(self.mu_min or self.mu) * mpf(self.mu)))
 
     def shared(self, answers: int) -> Gaussian:
         """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
@@ -109,20 +107,14 @@ class Gaussian(Mechanism):
 
     def smallest(self) -> float:
         """Least budget."""
-        if self.budgets is not None:
-            return min(self.budgets)
-        return self.mu if self.mu_min is None else self.mu_min
-
-    def largest(self) -> float:
-        """Largest budget: the guarantee of the transcript."""
-        return self.mu if self.budgets is None else max(self.budgets)
+        return min(self.budgets or (self.mu_min or self.mu,))
 
     def noise_covariance(self, problem: Problem) -> Matrix:
         variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
         return isotropic(problem.dimension, variance)
 
     def privacy(self) -> PrivacyStatement:
-        return PrivacyStatement("mu-GDP (local)", mu=self.largest())
+        return PrivacyStatement("mu-GDP (local)", mu=max(self.budgets or (self.mu,)))
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]

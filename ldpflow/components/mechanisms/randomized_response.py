@@ -55,11 +55,6 @@ class RandomizedResponse(Mechanism):
     def reads_bit(self) -> bool:
         return True
 
-    def keep_probability(self) -> float:
-        """p = e^eps/(1 + e^eps)."""
-        with constants.workdps(40):
-            return float(1 / (1 + mp.exp(-mpf(self.epsilon))))
-
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         return (Variate("uniform_32" if self.sampling == "private_bit_32" else "uniform"),)
 
