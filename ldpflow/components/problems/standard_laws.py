@@ -1,7 +1,7 @@
 """Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
 
-They work on mpmath numbers: a result that is rounded once (the true parameter, the curvature) has equal bits
-on every machine. Not for inner loops.
+They work on mpmath numbers, so a result that is rounded once (the true parameter, the curvature) has equal
+bits on every machine. They are too slow for inner loops.
 """
 
 from __future__ import annotations
