@@ -269,7 +269,7 @@ def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Ar
 def run_rounds(
     protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]
 ) -> tuple[Searches, Array]:
-    """Simulate replicates of ``rounds``. Returns the counts of the last, too, as of :func:`fold_rounds`."""
+    """Simulate replicates of ``rounds``. Also returns the counts of the last one for :func:`fold_rounds`."""
     found, last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)
     return found, np.nan_to_num(last[:, :, 1:])
 
@@ -290,7 +290,7 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, 
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
 ) -> tuple[Searches, Array]:
-    """Local fits of replicates, and thresholds, answers and reports of 1 of the last, shape (rounds, 8, 3).
+    """Local fits of replicates. For the last one also threshold, answers and reports of 1: (rounds, 8, 3).
 
     ``answers`` is the function that reads or draws answers from ``source``.
     """
