@@ -144,7 +144,7 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 
 def seconds_of(work: Round) -> float:
-    """Rough CPU time of what is missing, and will be later, before anything was measured."""
+    """Rough CPU time, before any measurement, of what is missing now and later."""
     return sum(m.cost.seconds * (m.last - m.first) for m in work.all_missing()) * work.growth()
 
 

@@ -361,7 +361,6 @@ def cell_set_of(cells: tuple[Cell, ...]) -> str:
 
 
 def run_task(batch: Batch) -> BatchResult:
-    """The task."""
     pa.set_cpu_count(1)
     return run_batch(batch)
 

@@ -20,7 +20,7 @@ from ldpflow.settings import Axes, Settings, allowed, closest, field_type, input
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
-"""Values on one axis; no design may have more cells."""
+"""Largest number of values on an axis. No design may have more cells."""
 
 
 def parse_number(value: Any) -> Any:
