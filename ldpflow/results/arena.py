@@ -11,8 +11,7 @@ A setting is a path, n, level and coordinate. One rule serves for all:
 * Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
   recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
   sequence competes at one n like any other method, and loses by its length.
-* For all settings together, of the methods that hold their level in a share :data:`MOST` of the settings the
-  shortest is recommended.
+* For all settings together: the shortest method that holds its level in a share :data:`MOST` of them.
 """
 
 from __future__ import annotations

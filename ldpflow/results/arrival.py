@@ -18,9 +18,9 @@ tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is w
 them. If noise throws iterates far into a tail, the predicted standard deviation is up to 20 times too
 small. Then coverage is small, both predicted and simulated.
 
-For other problems only the bias of the start is predicted. With the linear R(theta) = G (theta - theta*) the
-mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps, s_i =
-sum_{j <= i} eta_j. Along an eigenvector of G with eigenvalue lambda, the average keeps the share mean_i
+For other problems only the bias of the start is predicted. For the linear R(theta) = G (theta - theta*) the
+mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of higher
+order in the steps. Along an eigenvector of G with eigenvalue lambda, the average keeps the share mean_i
 exp(-lambda s_i) of the distance. Bias from the steps depends on more than G.
 """
 

@@ -199,7 +199,7 @@ RANGE = (0.0, 1.0)
 SAMPLES = 100_000
 
 KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
-"""Mechanism whose claim a function's reports keep, for functions with another name."""
+"""Mechanisms with the claim that an audit of a function tests, for functions with another name."""
 
 THETAS = (0.25, 0.5, 0.75)
 GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])

@@ -53,7 +53,7 @@ LEAST_SHIFT = 0.25
 """Half a step of the values' grid, in standard errors, from which a row warns. Above 1 it cannot be best."""
 
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
-LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
+LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # of the guarantee with a shuffler
 AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early

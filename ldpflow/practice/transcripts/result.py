@@ -1,9 +1,9 @@
 """Result of an analysed transcript: rows, flags, verdicts, words and JSON.
 
-There is no truth to compare with. Instead the average is compared with the root of the degree 3 fit: z =
-(average - root)/se. Start and curvature bias the average, and bias the root far less. With K >= 25 relaxation
-times and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost never happens by
-chance, and |z| <= 1 does not exclude a bias of about one standard error.
+There is no truth to compare with. Instead z = (average - root)/se compares the average with the root of the
+degree 3 fit. Start and curvature bias the average, and bias the root far less. With K >= 25 relaxation times
+and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost never happens by chance, and
+|z| <= 1 does not exclude a bias of about one standard error.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
 
 
 Transcript = Iterator[pa.Table | dict[str, Any]]
-"""Tables of rows, the first one perhaps without any, and last the settings."""
+"""Tables of rows (the first may be empty), then the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
