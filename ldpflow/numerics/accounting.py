@@ -171,7 +171,7 @@ def zcdp_printed_multiplier(epsilon: float, delta: float, factor: float) -> floa
 
 
 ORDERS = (*range(2, 65), *range(68, 129, 4), *range(144, 513, 16))
-DIFFERENCES = 64  # up to this order the alternating sums B are worth their digits
+DIFFERENCES = 64  # up to this order the alternating sums B are computed, which takes many digits
 GRID = 1024
 
 

@@ -17,8 +17,8 @@ Once all residuals lie below, this fails with probability 1/2 at every further d
 determines the mean square of gamma. One record is in both sets. The printed grid, Delta = B/N^200, is
 doublings = ceil(200 log2 N).
 
-DP-MBSSGD has its steps, batches and noise with zeta fixed beforehand and no records for a threshold. A batch
-is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+DP-MBSSGD has these steps, batches and noise, but zeta is fixed beforehand and takes no records. A batch is
+1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
 """
 
 from __future__ import annotations

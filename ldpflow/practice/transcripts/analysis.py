@@ -647,7 +647,7 @@ class PathReader(ReportReader):
         return record, [] if odd is None else odd.oddities()
 
     def row_error(self, chunk: Chunk) -> RowError | None:
-        """Error of the first row with something wrong but its theta."""
+        """Error of the first row in which anything but theta is wrong."""
         found = []
         if self.answers is not None:
             largest = len(self.answers) - 1
