@@ -5,27 +5,28 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import ldpflow
-from ldpflow.settings import Settings, bare_type
+from ldpflow.report.pictures import FIGURES
+from ldpflow.settings import Settings, bare_type, field_type
 
 FILE = Path(ldpflow.__file__).with_suffix(".pyi")
 
 HEAD = '''"""Types of the Python interface, written by ``python docs/stubs.py``.
 
-A component takes a value or a list of values for every setting, and checks them when it is made.
+A component takes a value or a list of values for every setting, and checks them when it is made. The names of
+a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` for them.
 """
 # fmt: off
 # ruff: noqa: E401, E501, I001
 
 import os
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ldpflow.engine.loop import Planned
 '''
@@ -36,7 +37,9 @@ TAKING_OPTIONS = ("plan", "sweep")
 ALIASES = """
 __version__: str
 _T = TypeVar("_T")
-Axis = _T | Sequence[_T] | NDArray[np.generic]
+class _Array(typing.Protocol):
+    def __array__(self) -> Any: ...
+Axis = _T | Sequence[_T] | _Array
 """
 
 
@@ -58,7 +61,8 @@ def page() -> str:
         lines = [re.sub(rf"(, )?\b{name} as {name}\b", "", line) for line in lines]
     lines.append(f"import {', '.join(sorted({kind.__module__ for kind in kinds}))}")
     defined = [*map(function, TAKING_OPTIONS), *map(component, kinds)]
-    return HEAD + "\n".join(lines) + "\n" + ALIASES + "\n" + "\n".join(defined) + "\n"
+    figures = f"_Figure = {literal(FIGURES)}\n"
+    return HEAD + "\n".join(lines) + "\n" + ALIASES + figures + "\n" + "\n".join(defined) + "\n"
 
 
 def function(name: str) -> str:
@@ -79,10 +83,16 @@ def component(kind: type[Settings]) -> str:
     for name, field in kind.model_fields.items():
         if name != "kind":
             default = "" if field.is_required() else f" = {shown(field.get_default())}"
-            settings.append(f"{name}: Axis[{type_text(field.annotation)}]{default}")
+            names = field_type(kind, name)[1].get("one_of")
+            text = literal(names.names()) if names else type_text(field.annotation)
+            settings.append(f"{name}: Axis[{text}]{default}")
     arguments = ", ".join(["self", *(["*", *settings] if settings else [])])
     name = kind.__name__
     return f"class {name}({kind.__module__}.{name}):\n    def __init__({arguments}) -> None: ..."
+
+
+def literal(values: Iterable[object]) -> str:
+    return f"Literal[{', '.join(map(repr, values))}]"
 
 
 def shown(default: object) -> str:
@@ -94,7 +104,7 @@ def type_text(annotation: Any) -> str:
     optional = get_origin(annotation) in (Union, types.UnionType)
     kind = bare_type(annotation)[0]
     if get_origin(kind) is Literal:
-        text = f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+        text = literal(get_args(kind))
     elif get_origin(kind) is tuple:
         parts = ("..." if part is ... else type_text(part) for part in get_args(kind))
         text = f"tuple[{', '.join(parts)}]"

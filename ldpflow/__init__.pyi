@@ -1,16 +1,15 @@
 """Types of the Python interface, written by ``python docs/stubs.py``.
 
-A component takes a value or a list of values for every setting, and checks them when it is made.
+A component takes a value or a list of values for every setting, and checks them when it is made. The names of
+a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` for them.
 """
 # fmt: off
 # ruff: noqa: E401, E501, I001
 
 import os
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ldpflow.engine.loop import Planned
 from ldpflow.components.algorithms import Algorithm as Algorithm
@@ -35,7 +34,10 @@ import ldpflow.components.algorithms.budget_split, ldpflow.components.algorithms
 
 __version__: str
 _T = TypeVar("_T")
-Axis = _T | Sequence[_T] | NDArray[np.generic]
+class _Array(typing.Protocol):
+    def __array__(self) -> Any: ...
+Axis = _T | Sequence[_T] | _Array
+_Figure = Literal['coverage', 'explanation', 'zip', 'coverage-difference', 'length-ratio', 'length', 'relative-length', 'protocols', 'choice', 'bias', 'standard-error', 'paper', 'rates', 'risk', 'distance', 'excess-loss', 'loss', 'gradient-norm', 'gradient-error', 'clipped', 'threshold']
 
 def plan(study: Study | str | os.PathLike[str] | None = None, *, pilot: Any = None, column: str | None = None, count_column: str | None = None, missing: str | None = None, missing_value: float | Sequence[float] | None = None, jitter: float | None = None, transform: str | None = None, edges: Sequence[float] | None = None, bounds: Sequence[float] | None = None, tau: float | Sequence[float] | None = None, epsilon: float | Sequence[float] | None = None, n: float | Sequence[float] | None = None, level: float | Sequence[float] | None = None, length: float | None = None, half_width: float | Sequence[float] | None = None, response_rate: float | None = None, difference: float | None = None, power: float = 0.8, seed: int = 0, compare: bool = False, range: tuple[float, float] | None = None, scale_guess: float | None = None, rounds_max: int | None = None, bits_max: float | None = None, liars: float | None = None, answer_below: float | None = None, answer_above: float | None = None, answers: int | None = None, replicates: int | None = None) -> Plan: ...
 def sweep(study: Study | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, executor: Literal['auto', 'threads', 'ray', 'serial'] = 'auto', allow_failures: bool = False, progress: bool | None = None, on_plan: Callable[[list[Planned]], None] | None = None, on_engine: Callable[[str], None] | None = None, on_caution: Callable[[str], None] | None = None, address: str | None = None, num_cpus: int | None = None, nice: int | None = None, keep_ray: bool = False, fresh: bool = False, target_mcse: float | None = None, target_length: float | None = None, min_replicates: int | None = None, max_replicates: int | None = None, max_time: str | float | None = None, max_memory: str | float | None = None, max_in_flight: int | None = None, retries: int = 3, verbose: bool = False) -> Run: ...
@@ -50,9 +52,9 @@ class NonconvexLogistic(ldpflow.components.problems.nonconvex_logistic.Nonconvex
 class Quadratic(ldpflow.components.problems.quadratic.Quadratic):
     def __init__(self, *, curvatures: Axis[tuple[float, ...]] = (1.0,), minimiser: Axis[tuple[float, ...] | None] = None, bound: Axis[float] = 1.0) -> None: ...
 class Quantile(ldpflow.components.problems.quantile.Quantile):
-    def __init__(self, *, tau: Axis[float] = 0.5, law: Axis[str] = 'normal', location: Axis[float] = 0.0, scale: Axis[float] = 1.0, df: Axis[float | None] = None, shape: Axis[float | None] = None, components: Axis[tuple[MixturePart, ...] | None] = None, file: Axis[str | None] = None, column: Axis[str | None] = None, missing: Axis[Literal['drop'] | None] = None, jitter: Axis[float | None] = None, sha256: Axis[str | None] = None, law_table: Axis[str | None] = None, units: Axis[Units | None] = None, transform: Axis[Literal['log1p', 'log', 'sqrt'] | None] = None, edges: Axis[tuple[float, ...] | None] = None, count_column: Axis[str | None] = None, ties: Axis[Literal['keep'] | None] = None) -> None: ...
+    def __init__(self, *, tau: Axis[float] = 0.5, law: Axis[Literal['normal', 'laplace', 'exponential', 'uniform', 'logistic', 'student_t', 'bimodal', 'lognormal', 'weibull', 'pareto', 'gamma', 'mixture', 'empirical', 'unknown']] = 'normal', location: Axis[float] = 0.0, scale: Axis[float] = 1.0, df: Axis[float | None] = None, shape: Axis[float | None] = None, components: Axis[tuple[MixturePart, ...] | None] = None, file: Axis[str | None] = None, column: Axis[str | None] = None, missing: Axis[Literal['drop'] | None] = None, jitter: Axis[float | None] = None, sha256: Axis[str | None] = None, law_table: Axis[str | None] = None, units: Axis[Units | None] = None, transform: Axis[Literal['log1p', 'log', 'sqrt'] | None] = None, edges: Axis[tuple[float, ...] | None] = None, count_column: Axis[str | None] = None, ties: Axis[Literal['keep'] | None] = None) -> None: ...
 class Quantiles(ldpflow.components.problems.quantile.Quantiles):
-    def __init__(self, *, taus: Axis[tuple[float, ...]] = (0.25, 0.5, 0.75), law: Axis[str] = 'normal', location: Axis[float] = 0.0, scale: Axis[float] = 1.0, df: Axis[float | None] = None, shape: Axis[float | None] = None, components: Axis[tuple[MixturePart, ...] | None] = None, file: Axis[str | None] = None, column: Axis[str | None] = None, missing: Axis[Literal['drop'] | None] = None, jitter: Axis[float | None] = None, sha256: Axis[str | None] = None, law_table: Axis[str | None] = None, units: Axis[Units | None] = None, transform: Axis[Literal['log1p', 'log', 'sqrt'] | None] = None, edges: Axis[tuple[float, ...] | None] = None, count_column: Axis[str | None] = None, ties: Axis[Literal['keep'] | None] = None) -> None: ...
+    def __init__(self, *, taus: Axis[tuple[float, ...]] = (0.25, 0.5, 0.75), law: Axis[Literal['normal', 'laplace', 'exponential', 'uniform', 'logistic', 'student_t', 'bimodal', 'lognormal', 'weibull', 'pareto', 'gamma', 'mixture', 'empirical', 'unknown']] = 'normal', location: Axis[float] = 0.0, scale: Axis[float] = 1.0, df: Axis[float | None] = None, shape: Axis[float | None] = None, components: Axis[tuple[MixturePart, ...] | None] = None, file: Axis[str | None] = None, column: Axis[str | None] = None, missing: Axis[Literal['drop'] | None] = None, jitter: Axis[float | None] = None, sha256: Axis[str | None] = None, law_table: Axis[str | None] = None, units: Axis[Units | None] = None, transform: Axis[Literal['log1p', 'log', 'sqrt'] | None] = None, edges: Axis[tuple[float, ...] | None] = None, count_column: Axis[str | None] = None, ties: Axis[Literal['keep'] | None] = None) -> None: ...
 class QuantileRegression(ldpflow.components.problems.quantile_regression.QuantileRegression):
     def __init__(self, *, tau: Axis[float] = 0.5, coefficients: Axis[tuple[float, ...]] = (0.0, 0.0, 1.0, -1.0), covariates: Axis[Literal['truncated_normal', 'uniform']] = 'truncated_normal', bound: Axis[float] = 1.0, errors: Axis[Literal['normal', 'laplace', 'student_t']] = 'normal', error_scale: Axis[float] = 1.0, df: Axis[float | None] = None) -> None: ...
 class RobustRegression(ldpflow.components.problems.robust_regression.RobustRegression):
@@ -124,9 +126,9 @@ class Inversion(ldpflow.components.intervals.counts.Inversion):
 class Fieller(ldpflow.components.intervals.counts.Fieller):
     def __init__(self) -> None: ...
 class SuffixAverage(ldpflow.components.intervals.nested.SuffixAverage):
-    def __init__(self, *, base: Axis[str] = 'TRC', M: Axis[int | None] = None, block_rule: Axis[str | None] = None, block_c: Axis[float | None] = None, degree: Axis[int | None] = None, burn_in: Axis[str | None] = None, variance: Axis[Literal['known', 'residual'] | None] = None, small_run: Axis[bool | None] = None, share: Axis[float] = 0.5) -> None: ...
+    def __init__(self, *, base: Axis[Literal['TRC', 'oracle', 'BM', 'EBS', 'NOL', 'OBM']] = 'TRC', M: Axis[int | None] = None, block_rule: Axis[str | None] = None, block_c: Axis[float | None] = None, degree: Axis[int | None] = None, burn_in: Axis[str | None] = None, variance: Axis[Literal['known', 'residual'] | None] = None, small_run: Axis[bool | None] = None, share: Axis[float] = 0.5) -> None: ...
 class ConfidenceSequence(ldpflow.components.intervals.nested.ConfidenceSequence):
-    def __init__(self, *, base: Axis[str] = 'TRC', M: Axis[int | None] = None, block_rule: Axis[str | None] = None, block_c: Axis[float | None] = None, degree: Axis[int | None] = None, burn_in: Axis[str | None] = None, variance: Axis[Literal['known', 'residual'] | None] = None, small_run: Axis[bool | None] = None, t_opt: Axis[int | None] = None) -> None: ...
+    def __init__(self, *, base: Axis[Literal['TRC', 'oracle', 'BM', 'EBS', 'NOL', 'OBM', 'TR']] = 'TRC', M: Axis[int | None] = None, block_rule: Axis[str | None] = None, block_c: Axis[float | None] = None, degree: Axis[int | None] = None, burn_in: Axis[str | None] = None, variance: Axis[Literal['known', 'residual'] | None] = None, small_run: Axis[bool | None] = None, t_opt: Axis[int | None] = None) -> None: ...
 class JointRegion(ldpflow.components.intervals.nested.JointRegion):
     def __init__(self, *, base: Axis[Literal['TRC', 'BM', 'oracle']] = 'TRC', M: Axis[int | None] = None, block_rule: Axis[str | None] = None, block_c: Axis[float | None] = None, degree: Axis[int | None] = None, burn_in: Axis[str | None] = None, variance: Axis[Literal['known', 'residual'] | None] = None, small_run: Axis[bool | None] = None, quantile: Axis[Literal['chi2', 'F']] = 'chi2') -> None: ...
 class ParallelRuns(ldpflow.components.intervals.parallel_runs.ParallelRuns):

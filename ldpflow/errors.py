@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -61,6 +63,14 @@ class Caution(UserWarning):
 
     ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` silences it.
     """
+
+
+def warn(text: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside ldpflow from which it was called."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpflow":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, kind, stacklevel=level)
 
 
 class InputError(LdpflowError):

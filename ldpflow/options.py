@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
+from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ldpflow.errors import InputError
 
@@ -155,9 +156,7 @@ def kind_of(declared: Field[Any]) -> type[Any]:
 def option_value(declared: Field[Any], given: object) -> Any:
     """Check an option. Convert NumPy's types, texts and whole floats."""
     kind, read, (allowed, suits) = kind_of(declared), declared.metadata["read"], declared.metadata["rule"]
-    value: Any = given
-    if getattr(given, "ndim", None) == 0:
-        value = value.item()
+    value: Any = python_values(given)
     if read is not None and isinstance(value, str):
         value = read(value)
     if kind is int and isinstance(value, float) and value.is_integer():
@@ -198,13 +197,31 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
 
 def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
     """Options of a kind, of which a function gives its ``own``; a name that it does not have is refused."""
+    refuse_unknown([*signature(function).parameters], given)
+    return kind(**given, **own)
+
+
+def refuse_unknown(names: Sequence[str], given: Mapping[str, Any]) -> None:
     from ldpflow.settings import closest
 
-    names = [*signature(function).parameters]
     for name, value in given.items():
         if name not in names:
-            raise InputError(name, value, f"one of {', '.join(names)}", closest(name, names))
-    return kind(**given, **own)
+            hint = closest(name, names)
+            if not hint and "where" in names:
+                hint = f'Rows are chosen by a condition: where="{name} == {value!r}".'
+            raise InputError(name, value, f"one of {', '.join(names)}", hint)
+
+
+def known_arguments(function: Function) -> Function:
+    """Let a method refuse arguments that it does not have with the names of those that it has."""
+    names = [*signature(function).parameters][1:]
+
+    @wraps(function)
+    def call(*values: Any, **given: Any) -> Any:
+        refuse_unknown(names, given)
+        return function(*values, **given)
+
+    return cast(Function, call)
 
 
 MOST_USERS = 10**12
@@ -330,8 +347,13 @@ OF_A_COMPARISON = (
 PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
 
 
+def python_values(value: Any) -> Any:
+    """Numbers and lists of Python for those of NumPy, pandas, Polars and Arrow."""
+    if not hasattr(value, "tolist") and hasattr(value, "to_numpy"):  # Polars, and a column of Arrow
+        value = value.to_numpy()
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def list_of(value: Any) -> list[Any]:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    items = value if isinstance(value, (list, tuple, range)) else [value]
-    return [item.tolist() if hasattr(item, "tolist") else item for item in items]
+    value = python_values(value)
+    return [*map(python_values, value)] if isinstance(value, (list, tuple, range)) else [value]

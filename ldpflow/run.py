@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from inspect import isfunction
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,11 +16,13 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from ldpflow.errors import InputError, require_extra
+from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow import _Figure as Figure
     from ldpflow.cli.tables import Shown
     from ldpflow.engine.check import Finding
     from ldpflow.engine.loop import RunResult
@@ -383,7 +387,7 @@ class Run:
 
     def plot(
         self,
-        figure: str,
+        figure: Figure,
         x: str = "n",
         where: str | None = None,
         rows: Names = None,
@@ -420,9 +424,9 @@ class Run:
         Returns
         -------
         altair.Chart
-            A notebook displays it (offline after ``altair.renderers.enable("svg")``), ``chart.save`` writes
-            it. (A PDF of ``chart.save`` has 72 pixels to an inch. ``ldpflow plot -o figure.pdf`` keeps
-            millimetres.)
+            A notebook displays it as SVG, without a network (``altair.renderers.enable("html")`` before it
+            loads an interactive one), ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
+            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
 
         Raises
         ------
@@ -443,10 +447,10 @@ class Run:
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
-        from ldpflow.report.charts import entitle, resize
+        from ldpflow.report.charts import draw_offline, entitle, resize
 
         chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return resize(entitle(chart, title, where), width, height)
+        return draw_offline(resize(entitle(chart, title, where), width, height))
 
     def report(
         self,
@@ -540,6 +544,43 @@ class Run:
         notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()"]
         notes += [*sheet.below(sheet.legend), *stored_notes(self.store)]
         return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
+
+
+for name, method in list(vars(Run).items()):
+    if isfunction(method) and not name.startswith("_") and name != "rows":  # which takes any column
+        setattr(Run, name, known_arguments(method))
+
+
+def table_html(table: pa.Table) -> str:
+    """The first rows of an Arrow table for notebooks. Columns with one value stand above them."""
+    from ldpflow.cli.tables import MOST_ROWS, plain
+
+    rows = table.slice(0, MOST_ROWS).to_pylist()
+    columns = list(map(plain, dict.fromkeys(table.column_names)))
+    texts = {name: {text(row) for row in rows} for name, text in columns}
+    shared = [f"{name} = {min(found)}" for name, found in texts.items() if len(found) == 1 and found != {"-"}]
+    varying = [column for column in columns if len(texts[column[0]]) > 1]
+    head = [f"Rows: {table.num_rows:,}, columns: {table.num_columns}"]
+    head[0] += f". The first {len(rows)} rows:" if len(rows) < table.num_rows else ""
+    if len(rows) > 1 and shared and varying:
+        return html_of([*head, f"In these rows: {'; '.join(shared)}."], (varying, rows))
+    return html_of(head, ([column for column in columns if texts[column[0]] != {"-"}], rows))
+
+
+def notebook_shell() -> Any:
+    """Shell of IPython, if this process is a notebook's kernel, whose output cells show HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell if hasattr(shell, "kernel") else None
+
+
+def show_tables() -> None:
+    """Let a notebook show Arrow tables as tables: they have no HTML of their own."""
+    if shell := notebook_shell():
+        html = shell.display_formatter.formatters["text/html"]
+        html.for_type_by_name("pyarrow.lib", "Table", table_html)
+
+
+show_tables()
 
 
 def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> str:

@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.resources import files
 from inspect import isclass
@@ -18,13 +18,14 @@ from pathlib import Path
 from textwrap import fill, indent
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ldpflow.columns import TYPES, Column
 from ldpflow.documents import label, read_bib, references
 from ldpflow.errors import InputError
+from ldpflow.options import python_values
 
 
 @dataclass(frozen=True)
@@ -321,6 +322,8 @@ class Settings(InputModel):
             """Make settings, or the axes of a design if a value is a list (see :class:`Axes`)."""
             given = {name: setting_value(cls, name, value) for name, value in settings.items()}
             if any(isinstance(value, list) for value in given.values()):
+                for name, value in given.items():
+                    check_axis(cls, name, value)
                 return Axes(cls, given)
             return super().__new__(cls)
 
@@ -406,7 +409,7 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
     """Convert a setting from NumPy's types. An array becomes a list, or one vector. A text is no number."""
-    array = isinstance(value, range) or hasattr(value, "tolist")
+    array = isinstance(value, range) or python_values(value) is not value
     value = plain_values(value) if array else value
     if name not in cls.model_fields:
         return value
@@ -428,11 +431,10 @@ def form_of(cls: type[BaseModel], name: str) -> tuple[bool, bool]:
 
 
 def plain_values(value: Any) -> Any:
-    """Convert tuples and NumPy's numbers and arrays to lists and numbers, as in a study file."""
+    """Convert tuples, arrays, series and NumPy's numbers to lists and numbers, as in a study file."""
     if isinstance(value, Mapping):
         return {name: plain_values(own) for name, own in value.items()}
-    if hasattr(value, "tolist"):
-        value = value.tolist()
+    value = python_values(value)
     return [plain_values(item) for item in value] if isinstance(value, (list, tuple, range)) else value
 
 
@@ -442,13 +444,42 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
     name = str(found["loc"][0]) if found["loc"] else ""
     if name in cls.model_fields:
         return setting_error(cls, name, given.get(name))
-    group = getattr(cls, "group", "") or cls.__name__
     if name:
-        known = [known for known in cls.model_fields if known != "kind"]
-        allowed = f"a setting of {cls.__name__}"
-        return InputError(f"{group}.{name}", given.get(name), allowed, nearest(name, known))
+        return unknown_setting(cls, name, given.get(name))
+    group = getattr(cls, "group", "") or cls.__name__
     reason = found["msg"].removeprefix("Value error, ")
     return InputError(group, dict(given), "settings that go together", f"{reason}.")
+
+
+def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
+    known = [known for known in cls.model_fields if known != "kind"]
+    group = getattr(cls, "group", "") or cls.__name__
+    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", nearest(name, known))
+
+
+@cache
+def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
+    """Validator of one value of a field."""
+    field = cls.model_fields[name]
+    annotation: Any = field.annotation
+    if field.metadata:
+        annotation = Annotated[(annotation, *field.metadata)]
+    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+
+def check_axis(cls: type[Settings], name: str, value: Any) -> None:
+    """Check each value of a setting of :class:`Axes` by itself."""
+    if name not in cls.model_fields:
+        raise unknown_setting(cls, name, value)
+    items = plain_values(value) if isinstance(value, list) else [value]
+    name = cls.name_of_setting(name, items)
+    if form_of(cls, name)[1] and not any(isinstance(item, (list, tuple)) for item in items):
+        items = [items]  # one vector
+    for item in items:
+        try:
+            adapter(cls, name).validate_python(setting_value(cls, name, item))
+        except ValidationError:
+            raise setting_error(cls, name, item) from None
 
 
 def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:

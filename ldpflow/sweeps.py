@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted
+from ldpflow.errors import Caution, InputError, SweepFailed, SweepInterrupted, warn
 from ldpflow.options import ENGINES, SweepOptions, make_options, with_options
-from ldpflow.run import Run
+from ldpflow.run import Run, notebook_shell
 from ldpflow.settings import closest
 
 if TYPE_CHECKING:
@@ -133,23 +132,20 @@ def run_sweep(
     elif options.engine == "auto" and not all(map(is_importable, components)):
         options = replace(options, engine="threads")
     store = RunStore(root)
-    warned: list[str] = []
+    warnings = cautions(chosen)
     with store.named_errors():
         store.check_place()
-        if not options.fresh and store.holds_run():
+        if continued := not options.fresh and store.holds_run():
             parts, _ = stored_parts(store, chosen)  # refuses another study before it warns of this one
             text, is_slip = describe_growth(store, chosen, parts)
             if is_slip:
-                warned.append(text)
+                warnings.insert(0, text)
             elif text and on_engine is not None:
                 on_engine(text)
-    for text in [*warned, *cautions(chosen)]:
-        if on_caution is None:
-            warnings.warn(text, Caution, stacklevel=3)
-        else:
-            on_caution(text)
+    for text in warnings:
+        (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
-    shown = display(progress, chosen, options.until_precise, None if options.fresh else root)
+    shown = display(progress, chosen, options.until_precise, continued)
     with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
@@ -183,45 +179,38 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
     """A line on what the study adds to a run, or "", and whether it may be a slip.
 
     It may be a slip if the study has another name, or adds cells and lacks stored ones. Cells that the run's
-    last study had already are not new: an interrupted sweep continues.
+    last study had already are not new: an interrupted sweep continues. The line names settings that this
+    study did not have.
     """
     from ldpflow.columns import short
-    from ldpflow.simulators.families import runnable_simulator
     from ldpflow.store.schema import cell_id
     from ldpflow.study.stored import stored_study
 
-    paths: dict[str, dict[str, Any]] = {}
-    stored: dict[tuple[str, str], dict[str, Any]] = {}
-    for part in parts:
-        if part.kind is store.replicates.kind:
-            key = part.path_key
-            if key not in paths:
-                paths[key] = runnable_simulator(part.meta["path_settings"]).columns()
-            stored |= {(f"p{key}", cell_id(cell)): paths[key] | cell for cell in part.cells}
+    rows = [part for part in parts if part.kind is store.replicates.kind]
+    stored = {(f"p{part.path_key}", cell_id(cell)) for part in rows for cell in part.cells}
     try:
         before = stored_study(store)
     except InputError:  # the sweep writes the file again
         before = None
-    known = stored if before is None else stored | keys_of_cells(before)
+    known = {} if before is None else keys_of_cells(before)
     wanted = keys_of_cells(study)
-    added = {key: settings for key, settings in wanted.items() if key not in known}
-    renamed = before is not None and before.name != study.name
-    if not stored or not (added or renamed):
+    added = [settings for key, settings in wanted.items() if key not in stored and key not in known]
+    other = "" if before is None or before.name == study.name else before.name
+    if not stored or not (added or other):
         return "", False
     new = []
-    for name in dict.fromkeys(name for settings in added.values() for name in settings):
+    for name in dict.fromkeys(name for settings in added if known for name in settings):
         had = {short(settings.get(name)) for settings in known.values()}
-        values = dict.fromkeys(short(settings.get(name)) for settings in added.values())
-        if found := [value for value in values if value not in had]:
+        found = [v for v in dict.fromkeys(short(settings.get(name)) for settings in added) if v not in had]
+        if found:
             new.append(f"{name} = {', '.join(found[:3])}" + ", ..." * (len(found) > 3))
     which = f" ({'; '.join(new[:3])})" if new else ""
     text = f"adds {len(added):,} cell{'s' * (len(added) != 1)}{which} to {len(stored):,} in {store.root}"
-    if renamed and before is not None:
-        grown = f"{study.name} {text}, the run of {before.name}"
-        text = grown if added else f"{store.root} is the run of another study, {before.name}"
-    is_slip = renamed or not stored.keys() <= wanted.keys()
-    ways = ": `out` gives a run of its own, `fresh` starts over" if is_slip else ""
-    return text + ways, is_slip
+    if other:
+        grown = f"{study.name} {text}, the run of {other}"
+        text = grown if added else f"{store.root} is the run of another study, {other}"
+    is_slip = bool(other) or not stored <= wanted.keys()
+    return text + ": `out` gives a run of its own, `fresh` starts over" * is_slip, is_slip
 
 
 def cautions(study: Study) -> list[str]:
@@ -237,22 +226,14 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *lines]
 
 
-def display(progress: bool | None, study: Study, until_precise: bool, continued: str | None) -> Any:
-    """Display of a sweep's events, or an empty one. ``continued``: an existing run, if any."""
-    if progress is False or (progress is None and "IPython" not in sys.modules):
+def display(progress: bool | None, study: Study, until_precise: bool, continued: bool) -> Any:
+    """Display of a sweep's events, or an empty one. ``continued``: whether there is a run, which is read."""
+    if not (notebook_shell() if progress is None else progress):
         return nullcontext(lambda event: None)
-    from ldpflow.cli.progress import in_notebook, reporter
-    from ldpflow.store.run_store import RunStore
+    from ldpflow.cli.progress import reporter
 
-    if progress is None and not in_notebook():
-        return nullcontext(lambda event: None)
-    store = None if continued is None else RunStore(continued)
-    simulators = study.simulators()
-    return reporter(
-        None if until_precise else study.replicates,
-        {f"p{simulator.key}": simulator.columns() for simulator in simulators},
-        store is not None and store.holds_run(),
-    )
+    paths = {f"p{simulator.key}": simulator.columns() for simulator in study.simulators()}
+    return reporter(None if until_precise else study.replicates, paths, continued)
 
 
 def simulate(

@@ -124,8 +124,10 @@ def check_limit(arguments: Sequence[str]) -> None:
         )
 
 
-def check_conditions(arguments: Sequence[str]) -> None:
-    """Refuse a second condition on rows, which would replace the first."""
+def check_words(arguments: Sequence[str]) -> None:
+    """Refuse ``run``, which people type for sweep, and a second condition, which would replace the first."""
+    if arguments[:1] == ["run"]:
+        raise InputError("command", "run", "a command of ldpflow --help", "ldpflow sweep STUDY runs a study.")
     count = sum(word == "--where" or word.startswith("--where=") for word in arguments)
     if count > 1:
         raise InputError("where", f"{count} conditions", "one condition", "Join them: --where 'A and B'.")
@@ -136,7 +138,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         check_limit(given)
-        check_conditions(given)
+        check_words(given)
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = print_warning

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ldpflow.cli.flags import flag
 from ldpflow.errors import InputError
 
 TITLES = {
@@ -33,9 +34,10 @@ def catalogue(
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
+    what = "TR" if what == "TR3" else what  # as plans name TR of degree 3
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
-    if what not in (None, "studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds):
-        known = ["studies", *(f"{group}s" for group in TITLES), *kinds]
+    known = ["studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds]
+    if what not in (None, *known):
         raise InputError("what", what, "studies, a group or a kind", nearest(what, known))
     for group, title in TITLES.items():
         whole = what in (None, group, f"{group}s")
@@ -66,7 +68,7 @@ def new(
         str, typer.Argument(metavar="KIND", help="problem, law, mechanism, algorithm or method.")
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its kind in study files, as in my_method.")],
-    folder: Annotated[str, typer.Option("--folder", help="Where the files go.")] = ".",
+    folder: Annotated[str, flag("Where the files go.", name="--folder")] = ".",
 ) -> None:
     """Write a small working component and its test, to start from."""
     from ldpflow.testing.writing import write_component

@@ -35,6 +35,23 @@ LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width", "--edg
 """Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
 
 
+def flag(
+    text: str,
+    metavar: str | None = None,
+    *,
+    name: str | None = None,
+    shown: str | bool = True,
+    panel: str | None = None,
+    min: int | None = None,
+) -> Any:
+    """Option of a command; ``shown``: its default in the help, whose names in backquotes are other flags."""
+    text = re.sub(r"`(\w+)`", r"--\1", text)
+    names = {None: [], "--output": ["-o", "--output"]}.get(name, [name])
+    return typer.Option(
+        *names, help=text, metavar=metavar, show_default=shown, rich_help_panel=panel, min=min
+    )
+
+
 def complete_study(incomplete: str) -> list[str]:
     from ldpflow.study import bundled_studies
 
@@ -71,17 +88,9 @@ PathKey = Annotated[
     ),
 ]
 Axis = list[str] | None
-Where = Annotated[
-    str | None,
-    typer.Option(metavar="CONDITION", help="Only rows that meet it: \"method == 'BB' and n >= 1e5\"."),
-]
-Sort = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Sort by it; -COLUMN: largest first. May be repeated."),
-]
-Columns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="Columns or headings to show, with commas.")
-]
+Where = Annotated[str | None, flag("Only rows that meet it: \"method == 'BB' and n >= 1e5\".", "CONDITION")]
+Sort = Annotated[list[str] | None, flag("Sort by it; -COLUMN: largest first. May be repeated.", "COLUMN")]
+Columns = Annotated[list[str] | None, flag("Columns or headings to show, with commas.", "COLUMN")]
 
 
 class Format(StrEnum):
@@ -96,18 +105,16 @@ class Format(StrEnum):
 
 TableFormat = Annotated[
     Format,
-    typer.Option(
-        "--format", help="csv and json have full precision; latex needs booktabs, over 40 rows longtable."
-    ),
+    flag("csv and json have full precision; latex needs booktabs, over 40 rows longtable.", name="--format"),
 ]
-Every = Annotated[bool, typer.Option("--all", help="Every row, also if there are more than 30.")]
+Every = Annotated[bool, flag("Every row, also if there are more than 30.", name="--all")]
 Plugins = Annotated[
     list[str] | None,
-    typer.Option(
-        "--plugin",
-        metavar="FILE",
-        help="Your own components: a .py file or a module. May be repeated.",
-        show_default=False,
+    flag(
+        "Your own components: a .py file or a module. May be repeated.",
+        "FILE",
+        shown=False,
+        name="--plugin",
     ),
 ]
 
@@ -143,12 +150,26 @@ class FlagCommand(TyperCommand):
         except MissingExtra:
             raise
         except InputError as error:
-            raise name_flags(error, ctx) from error
+            raise name_flags(absent_run(error, ctx) or error, ctx) from error
         except KeyboardInterrupt:
             # A sweep that has begun ends in order, and says so itself: this one had not.
             what = " before the first row; run it again" if self.name == "sweep" else ""
             typer.echo(f"ldpflow: interrupted{what}", err=True)
             raise typer.Exit(130) from None
+
+
+def absent_run(error: InputError, context: typer.Context) -> InputError | None:
+    """The error that there is no run, if that is why a command failed."""
+    from ldpflow.run import open_run
+
+    run = context.params.get("run")
+    if error.field not in ("run", "path") or run is None or run.endswith(".toml"):
+        return None
+    try:
+        open_run(run)
+    except LdpflowError as absent:
+        return absent if isinstance(absent, InputError) else None
+    return None
 
 
 def name_flags(error: InputError, context: typer.Context) -> InputError:
@@ -181,6 +202,13 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         for text in (error.allowed, error.hint)
     )
     return InputError(field, error.value, allowed, hint)
+
+
+def flag_parameter(name: str, kind: Any, default: Any, *words: Any, **more: Any) -> inspect.Parameter:
+    """Parameter of a command, with the other arguments of :func:`flag`."""
+    option = flag(*words, name=f"--{name.replace('_', '-')}", **more)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
 
 
 def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
@@ -10,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Axis, Format, complete_study, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, number, plain, print_lines
+from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
@@ -55,8 +57,9 @@ def source_lines(found: Plan) -> Iterator[str]:
 
 
 def plan_sheet(
-    found: Plan, wanted: str | None, difference: float | None, response_rate: float | None
+    found: Plan, wanted: str | None, difference: float | None, response_rate: float | None, brief: bool
 ) -> Sheet:
+    """Sheet of a plan; ``brief``: without the lines on single rows."""
     rows = found.rows
     chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
@@ -89,18 +92,57 @@ def plan_sheet(
         columns.append(count_column(name, "n_per_group", "arrival_per_group"))
     notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
     told = [name for name in names if name not in ("n", "level")]
-    notes += [*found.cautions, *user_lines(rows, told, response_rate)]
-    if wanted is not None and methods:
+    of_rows = [text for text in found.cautions if OF_A_ROW.search(text)] if brief else []
+    notes += [text for text in found.cautions if text not in of_rows]
+    notes += user_lines(rows, told, response_rate, brief)
+    if of_rows:
+        notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
+    if wanted is not None and methods and not brief:
         notes += dict.fromkeys(answer(row, wanted, told, response_rate) for row in rows)
-    return Sheet(rows, list(map(plain, names or ["n"])), columns, notes=notes)
+    use = count_text(row["recommended"] or "none" for row in rows)
+    return Sheet(
+        rows,
+        list(map(setting, names or ["n"])),
+        columns,
+        FIRST_TO_GO if brief else (),
+        heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
+        notes=notes,
+        methods=list(verdict_lines(rows, f"n for {wanted}" if methods else None)) if brief else [],
+        rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
+        command="the same with --verbose",
+    )
 
 
-def user_lines(rows: list[Row], names: Sequence[str], response_rate: float | None) -> Iterator[str]:
+OF_A_ROW = re.compile(r", n [\d,]+: ")
+"""What a caution about a single row begins with, after the settings of the row."""
+FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
+"""Columns that a narrow window leaves out where the worst rows are shown."""
+
+
+def verdict_lines(rows: Sequence[Row], wanted: str | None) -> Iterator[Row]:
+    """A line for each verdict on arrival: rows, methods, and ranges of predicted numbers."""
+    last = ("half width", "half_width") if wanted is None else (wanted, "n_with_method")
+    for verdict in sorted({row["arrival"] for row in rows}, key=str):
+        own = [row for row in rows if row["arrival"] == verdict]
+        line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
+        line |= {"method": count_text(row["recommended"] or "none" for row in own)}
+        covers, numbers = ([row[name] for row in own] for name in ("coverage_predicted", last[1]))
+        yield line | {"covers": span(covers), last[0]: span(numbers)}
+
+
+def count_text(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
+
+
+def user_lines(
+    rows: list[Row], names: Sequence[str], response_rate: float | None, brief: bool
+) -> Iterator[str]:
     alone = first_rows(rows, "tau")
     if response_rate is None and len(alone) == 1:
         return
-    lines = [", ".join([*settings_of(row, names), users_text(row, response_rate)]) for row in rows]
-    yield from dict.fromkeys(lines)
+    if not brief:
+        lines = [", ".join([*settings_of(row, names), users_text(row, response_rate)]) for row in rows]
+        yield from dict.fromkeys(lines)
     if len(alone) > 1:
         text = "Every quantile has users of its own"
         if len(alone) == len(rows):
@@ -184,10 +226,10 @@ def count_column(title: str, name: str, remark: str) -> Shown:
     return title, text
 
 
-def replicate_lines(levels: Iterable[float], target_mcse: float) -> Iterator[str]:
+def replicate_lines(rows: Iterable[Row], target_mcse: float) -> Iterator[str]:
     from ldpflow.engine.precision import Precision, stopped_coverage
 
-    for nominal in levels:
+    for nominal in sorted({row["level"] for row in rows}):
         fixed = -(-nominal * (1 - nominal) // target_mcse**2)
         mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
         yield (
@@ -312,7 +354,6 @@ FLAGS = {
     "target_mcse": (GOAL, float | None, None),
     "compare": (COMPARISON, bool, None),
     "range": (COMPARISON, Pair, "L U"),
-    "verbose": (COMPARISON, bool, None),
     "rounds_max": (COMPARISON, int | None, None),
     **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
     **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
@@ -322,6 +363,7 @@ FLAGS = {
     "public": (FILE, bool, None),
     "unit": (FILE, str | None, "TEXT"),
     "force": (FILE, bool, None),
+    "verbose": (None, bool, None),
     "check": (None, bool, None),
     "engine": (None, Engine, None),
     "format": (None, Format, None),
@@ -330,7 +372,7 @@ FLAGS = {
 
 HELPS = {
     "half_width": "A unit may follow: 2s.",
-    "verbose": "Table: all designs, columns and cautions, as the other formats have.",
+    "verbose": "Table: all rows, columns and cautions, as the other formats have.",
     "target_mcse": "Monte Carlo SE of coverage wanted: replicates.",
     "output": "Write the design as a study file; one for each quantile if each has users of its own.",
     "protocol": "Design of a comparison to write; the best one by default.",
@@ -350,14 +392,10 @@ WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNOR
 
 def flag_parameters() -> Iterator[Parameter]:
     for name, (panel, kind, metavar) in FLAGS.items():
-        flag, option = f"--{name.replace('_', '-')}", PLAN_OPTIONS.get(name)
-        names = [flag] if kind in (Axis, bool, Pair) else []  # one name: without a --no-{name}
-        names += [flag, "-o"] if name == "output" else []
-        text = "" if option is None else re.sub(r"`(\w+)`", r"--\1", option.metadata["help"]) + " "
-        text = (text + HELPS.get(name, "")).strip()
-        shown = typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+        option = PLAN_OPTIONS.get(name)
+        text = f"{'' if option is None else option.metadata['help']} {HELPS.get(name, '')}".strip()
         default = DEFAULTS.get(name) if option is None else option.default
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+        yield flag_parameter(name, kind, default, text, metavar, panel=panel)
 
 
 def plan(
@@ -392,8 +430,6 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
-    if given["verbose"] and not given["compare"]:
-        raise InputError("verbose", True, "nothing without `compare`")
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
@@ -405,28 +441,21 @@ def plan(
     numbers_alone = form in (Format.csv, Format.json)
     for text in found.cautions if numbers_alone else ():
         typer.echo(text, err=True)
+    sources = list(source_lines(found)) if own else []
     if given["compare"]:
-        sheet = protocol_sheet(found, response_rate)
-        if form is Format.table:
-            print_lines([*(source_lines(found) if own else ()), *found.advice])
-            sheet = sheet if given["verbose"] else comparison_sheet(found)
-        else:
-            sheet = replace(sheet, notes=[*found.advice, *sheet.notes])
-        sheet.show(form)
+        whole = form is not Format.table or given["verbose"]
+        sheet = protocol_sheet(found, response_rate) if whole else comparison_sheet(found)
+        replace(sheet, heading=[*sources, *found.advice]).show(form)
         write_design(found, given, units)
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
-    sheet = plan_sheet(found, wanted, given["difference"], response_rate)
-    sources = list(source_lines(found)) if own else []
-    if form is Format.table:
-        print_lines(sources)
-        sources = []
-    notes = [*sources, *sheet.notes]
+    brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
+    sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
     if target_mcse is not None:
-        notes += replicate_lines(sorted({row["level"] for row in found.rows}), target_mcse)
+        sheet = replace(sheet, notes=[*sheet.notes, *replicate_lines(found.rows, target_mcse)])
     if not (given["check"] and numbers_alone):
-        replace(sheet, notes=notes).show(form)
+        replace(sheet, heading=[*sources, *sheet.heading]).show(form, every=False)
     write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Format, PathKey, Run, TableFormat, parse_settings
+from ldpflow.cli.flags import Format, PathKey, Run, TableFormat, flag, parse_settings
 from ldpflow.errors import InputError, require_extra
 
 if TYPE_CHECKING:
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
 
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Another setting of the mechanism; repeatable."),
+    list[str] | None, flag("Another setting of the mechanism; repeatable.", "NAME=VALUE", name="--set")
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Budget of one report, of eps-LDP mechanisms.")]
-Mu = Annotated[float | None, typer.Option(help="Budget of one report, of Gaussian mechanisms.")]
+Epsilon = Annotated[float | None, flag("Budget of one report, of eps-LDP mechanisms.")]
+Mu = Annotated[float | None, flag("Budget of one report, of Gaussian mechanisms.")]
 
 
 def analyse(
@@ -40,47 +39,37 @@ def analyse(
     ],
     settings: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE.toml",
-            help="How the reports were collected, in the place of a design.",
-            show_default="the file's name with .toml, if it is there",
+        flag(
+            "How the reports were collected, in the place of a design.",
+            "FILE.toml",
+            shown="the file's name with .toml, if it is there",
         ),
     ] = None,
-    tau: Annotated[float | None, typer.Option(help="Level of the quantile.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="Mechanism on the users' devices.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget per report.")] = None,
-    mu: Annotated[float | None, typer.Option(help="Budget per report under Gaussian noise.")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Exponent of the steps c i^-gamma.")] = None,
-    c: Annotated[float | None, typer.Option(help="Constant of the steps.")] = None,
+    tau: Annotated[float | None, flag("Level of the quantile.")] = None,
+    mechanism: Annotated[str | None, flag("Mechanism on the users' devices.")] = None,
+    epsilon: Annotated[float | None, flag("Budget per report.")] = None,
+    mu: Annotated[float | None, flag("Budget per report under Gaussian noise.")] = None,
+    gamma: Annotated[float | None, flag("Exponent of the steps c i^-gamma.")] = None,
+    c: Annotated[float | None, flag("Constant of the steps.")] = None,
     theta0: Annotated[
-        list[float] | None, typer.Option(help="Start of the iterates; of a vector one for each coordinate.")
+        list[float] | None, flag("Start of the iterates; of a vector one for each coordinate.")
     ] = None,
     final_theta: Annotated[
-        list[float] | None, typer.Option(help="theta after the last report; of a vector one for each.")
+        list[float] | None, flag("theta after the last report; of a vector one for each.")
     ] = None,
     n: Annotated[
-        str | None,
-        typer.Option(
-            "--n", metavar="X", help="Users: the reports that there must be.", show_default="the design's"
-        ),
+        str | None, flag("Users: the reports that there must be.", "X", shown="the design's", name="--n")
     ] = None,
     adversarial_share: Annotated[
-        float,
-        typer.Option(help="Share of users who may send any report: intervals are widened for the worst."),
+        float, flag("Share of users who may send any report: intervals are widened for the worst.")
     ] = 0.0,
-    method: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Interval method; repeatable.", show_default="all")
-    ] = None,
-    level: Annotated[
-        list[float] | None, typer.Option(help="Nominal coverage; repeatable.", show_default="0.9")
-    ] = None,
-    origin: Annotated[
-        float | None, typer.Option(help="Point around which sums are computed.", show_default="theta0")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of BB's multipliers.", show_default="0")] = None,
+    method: Annotated[list[str] | None, flag("Interval method; repeatable.", "ID", shown="all")] = None,
+    level: Annotated[list[float] | None, flag("Nominal coverage; repeatable.", shown="0.9")] = None,
+    origin: Annotated[float | None, flag("Point around which sums are computed.", shown="theta0")] = None,
+    seed: Annotated[int | None, flag("Seed of BB's multipliers.", shown="0")] = None,
     form: TableFormat = Format.table,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page with figures too.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any flag.")] = False,
+    html: Annotated[str | None, flag("Write a page with figures too.", "FILE")] = None,
+    strict: Annotated[bool, flag("Exit with 1 on any flag.", name="--strict")] = False,
 ) -> None:
     """Compute confidence intervals from collected private reports (a transcript).
 
@@ -137,22 +126,28 @@ def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def analysis_sheet(analysis: Analysis) -> Sheet:
     from ldpflow.cli.tables import Sheet, Shown
+    from ldpflow.practice.transcripts import result
     from ldpflow.practice.transcripts.methods import columns_of
-    from ldpflow.practice.transcripts.result import method_label, shown_columns, shown_number
 
     rows = analysis.asked
-    columns: list[Shown] = [("method", lambda row: method_label(row, rows))]
+    columns: list[Shown] = [("method", lambda row: result.method_label(row, rows))]
     if len({row["level"] for row in rows}) > 1:
         columns.append(("level", lambda row: f"{row['level']:g}"))
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
-    shown = shown_columns(rows, analysis.unit)
+
+    def text(row: Any, name: str, digits: int) -> str:
+        if name in result.IN_UNITS and None not in (row.get(name), row["lower"], row["upper"]):
+            return f"{row[name]:{result.form_of(row)}}"
+        return result.shown_number(row, name, digits)
+
     results: list[Shown] = [
-        (title, partial(shown_number, name=name, digits=digits)) for title, name, digits in shown
+        (title.replace(" (", "\n("), partial(text, name=name, digits=digits))
+        for title, name, digits in result.shown_columns(rows, analysis.unit)
     ]
     results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, names=columns_of(rows), notes=notes)
+    return Sheet(rows, columns, results, ("lack of fit", "K", "status"), names=columns_of(rows), notes=notes)
 
 
 def audit(
@@ -165,19 +160,17 @@ def audit(
     epsilon: Epsilon = None,
     mu: Mu = None,
     settings: Settings = None,
-    problem: Annotated[
-        str, typer.Option(metavar="KIND", help="Problem whose gradients the mechanism randomises.")
-    ] = "quantile",
+    problem: Annotated[str, flag("Problem whose gradients the mechanism randomises.", "KIND")] = "quantile",
     samples: Annotated[
         str | None,
-        typer.Option(
-            metavar="X",
-            help="Simulated outputs per input, in each of two halves.",
-            show_default="5e5, 1e5 of an algorithm or client",
+        flag(
+            "Simulated outputs per input, in each of two halves.",
+            "X",
+            shown="5e5, 1e5 of an algorithm or client",
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.999,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated outputs.")] = 1,
+    confidence: Annotated[float, flag("Confidence of the lower bound.")] = 0.999,
+    seed: Annotated[int, flag("Seed of the simulated outputs.", min=0)] = 1,
     form: TableFormat = Format.table,
 ) -> None:
     """Bound the privacy parameter of a mechanism, algorithm, protocol or client from below, by an attack.
@@ -238,23 +231,21 @@ def privacy(
     epsilon: Epsilon = None,
     mu: Mu = None,
     settings: Settings = None,
-    reports: Annotated[int, typer.Option(help="Number of linkable reports per user.")] = 1,
+    reports: Annotated[int, flag("Number of linkable reports per user.")] = 1,
     response_rate: Annotated[
-        float, typer.Option(help="Share of invited users who respond; does not hide who responds.")
+        float, flag("Share of invited users who respond; does not hide who responds.")
     ] = 1.0,
     secret_sample: Annotated[
         bool,
-        typer.Option(
-            "--secret-sample",
-            help="Responders are a random set of fixed size; who they are and the order are secret.",
+        flag(
+            "Responders are a random set of fixed size; who they are and the order are secret.",
+            name="--secret-sample",
         ),
     ] = False,
-    shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="Reports arrive in a secret random order.")
-    ] = False,
-    users: Annotated[str | None, typer.Option(metavar="X", help="Number of shuffled reports.")] = None,
-    delta: Annotated[float, typer.Option(help="Delta of (epsilon, delta) guarantees.")] = 1e-6,
-    form: Annotated[PageFormat, typer.Option("--format", help="text or json.")] = PageFormat.text,
+    shuffled: Annotated[bool, flag("Reports arrive in a secret random order.", name="--shuffled")] = False,
+    users: Annotated[str | None, flag("Number of shuffled reports.", "X")] = None,
+    delta: Annotated[float, flag("Delta of (epsilon, delta) guarantees.")] = 1e-6,
+    form: Annotated[PageFormat, flag("text or json.", name="--format")] = PageFormat.text,
 ) -> None:
     """Print the privacy guarantee of a mechanism, protocol or design.toml per report and user, with sources.
 
@@ -326,18 +317,17 @@ def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protoc
 
 def transcript(
     run: Run,
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A .parquet file, or CSV.")],
+    replicate: Annotated[int, flag("Index of the replicate.", min=0)],
+    output: Annotated[str, flag("A .parquet file, or CSV.", "FILE", name="--output")],
     path: PathKey = None,
-    n: Annotated[
-        str | None, typer.Option("--n", metavar="X", help="Users.", show_default="the path's largest n")
-    ] = None,
+    n: Annotated[str | None, flag("Users.", "X", shown="the path's largest n", name="--n")] = None,
 ) -> None:
     """Write the transcript of a simulated replicate, to try ldpflow analyse on.
 
     ldpflow analyse makes the rows of the run from it, bit for bit. The users are simulated.
     """
     from ldpflow.practice.transcripts.writing import stored_transcript
+    from ldpflow.run import open_run
 
-    users = stored_transcript(run, path, replicate, output, read_count(n, "n"))
+    users = stored_transcript(open_run(run).store.address, path, replicate, output, read_count(n, "n"))
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

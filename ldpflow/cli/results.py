@@ -5,12 +5,25 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import Columns, Every, Format, Run, Sort, StudyName, TableFormat, Where
+from ldpflow.cli.flags import (
+    Columns,
+    Every,
+    Format,
+    Run,
+    Sort,
+    StudyName,
+    TableFormat,
+    Where,
+    flag,
+    set_parameters,
+)
+from ldpflow.cli.sweep import sweep
 from ldpflow.errors import InputError, plain_text, require_extra
 
 if TYPE_CHECKING:
@@ -20,16 +33,12 @@ if TYPE_CHECKING:
     from ldpflow.results.published import MissingCell
 
 
-def of_study(text: str) -> Any:
-    return typer.Option(metavar="X", help=text, show_default="the study's")
-
-
 def output_option(text: str, default: str | bool = True) -> Any:
-    return typer.Option("-o", "--output", metavar="FILE", help=text, show_default=default)
+    return flag(text, "FILE", name="--output", shown=default)
 
 
 def factors(text: str, default: str = "by the design") -> Any:
-    return typer.Option(metavar="NAMES", help=text, show_default=default)
+    return flag(text, "NAMES", shown=default)
 
 
 def split_names(texts: list[str] | None) -> list[str] | None:
@@ -60,18 +69,18 @@ def print_table(
     make_sheet: Callable[[], Sheet],
     every: bool = True,
 ) -> None:
-    """Print a sheet, or columns with its lines below them; as CSV and JSON the columns as they are."""
-    from ldpflow.cli.tables import Sheet, column_sheet
+    """Print a sheet, or columns after the settings that differ; as CSV and JSON the columns alone."""
+    from ldpflow.cli.tables import Sheet, chosen_columns
 
     names = columns_of(table.column_names, "columns", columns, headings)
     if form in (Format.csv, Format.json):
         Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
     elif names:
         whole = make_sheet()
-        chosen = column_sheet(table, dict(zip(split_names(columns) or (), names, strict=True)))
-        absent = ", ".join(title for title, _ in whole.settings if title not in names)
-        notes = [f"The rows also differ in settings that are not shown: {absent}."] if absent else []
-        replace(chosen, constants=whole.constants, notes=[*notes, *whole.notes]).show(form)
+        shown = chosen_columns(table, dict(zip(split_names(columns) or (), names, strict=True)))
+        absent = [(title, text) for title, text in whole.settings if title not in names]
+        chosen = Sheet(table.to_pylist(), absent, shown, constants=whole.constants, notes=whole.notes)
+        replace(chosen, heading=whole.heading).show(form)
     else:
         make_sheet().show(form, every)
 
@@ -91,13 +100,11 @@ def summary(
     run: Run,
     form: TableFormat = Format.table,
     null: Annotated[
-        float | None, typer.Option(help="Null value of theta: adds power, the share of intervals without it.")
+        float | None, flag("Null value of theta: adds power, the share of intervals without it.")
     ] = None,
     best: Annotated[
         bool,
-        typer.Option(
-            "--best", help="Only the best row of every problem, mechanism, n, level and coordinate."
-        ),
+        flag("Only the best row of every problem, mechanism, n, level and coordinate.", name="--best"),
     ] = False,
     where: Where = None,
     sort: Sort = None,
@@ -116,8 +123,8 @@ def summary(
     --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.sheets import HOLDS_RULE, SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
-    from ldpflow.results.arena import with_state
+    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
+    from ldpflow.results.arena import best_rows, with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_notes
@@ -138,11 +145,9 @@ def summary(
     table = select_rows(table, where)
     kept = notes_of(table, where, total)
     if best:
-        from ldpflow.results.arena import best_rows
-
         table = best_rows(opened.store, table)
-        kept = [*(f"chosen from {line}" for line in kept), f"{HOLDS_RULE} {BEST_OF_MANY}"]
-    if "level_state" in str(columns):
+        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
+    if "state" in str(columns):
         table = with_state(table)
     names = [*table.column_names, "level_state"]
     table = select_rows(table, sort=columns_of(names, "sort", sort, SUMMARY_HEADINGS))
@@ -163,11 +168,9 @@ BEST_OF_MANY = (
 def compare(
     run: Run,
     by: Annotated[
-        str, typer.Option(help="What to compare: method, mechanism, algorithm, or one of their settings.")
+        str, flag("What to compare: method, mechanism, algorithm, or one of their settings.")
     ] = "method",
-    baseline: Annotated[
-        str | None, typer.Option(help="Value to compare with.", show_default="the first")
-    ] = None,
+    baseline: Annotated[str | None, flag("Value to compare with.", shown="the first")] = None,
     form: TableFormat = Format.table,
     where: Where = None,
     sort: Sort = None,
@@ -195,8 +198,8 @@ def compare(
     def make_sheet() -> Sheet:
         factor = None if by == "method" else by
         command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
-        sheet = comparison_sheet(table, command, sort is not None)
-        return replace(sheet, notes=notes_of(table, where, compared.num_rows))
+        sheet = comparison_sheet(table, by, command, sort is not None)
+        return replace(sheet, notes=[*sheet.notes, *notes_of(table, where, compared.num_rows)])
 
     print_table(table, form, columns, COMPARISON_HEADINGS, make_sheet, every)
 
@@ -208,7 +211,7 @@ def explain(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Sentences instead, with advice.")] = False,
+    verbose: Annotated[bool, flag("Sentences instead, with advice.", name="--verbose")] = False,
 ) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
@@ -221,14 +224,17 @@ def explain(
     worst cells.
     """
     from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
-    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, print_lines
+    from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, lines_text
+    from ldpflow.results.arena import with_state
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
     total = opened.summary()
     known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
-    table = opened.explain(where, columns_of(known, "sort", sort, EXPLANATION_HEADINGS))
+    order = columns_of(known, "sort", sort, EXPLANATION_HEADINGS)
+    table = opened.explain(where, order)
+    table = with_state(table) if "state" in str(columns) else table
 
     def make_sheet() -> Sheet:
         errors = form in (Format.md, Format.latex)
@@ -240,14 +246,15 @@ def explain(
         print_table(table, form, columns, EXPLANATION_HEADINGS, make_sheet, every)
         return
     sheet = make_sheet()
-    rows = sheet.rows
+    rows, lines = sheet.rows, []
     if not every and len(rows) > MOST_ROWS:
-        rows = replace(sheet, command=f"{sheet.command} --verbose").print_chosen(WORST)
+        rows, line = replace(sheet, command=f"{sheet.command} --verbose").choose(WORST)
+        lines = [line]
     for row in rows:
         # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
-        print_lines([f"{label or 'The cell'}: {row['explanation']}"])
-    print_lines([f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes])
+        lines.append(f"{label or 'The cell'}: {row['explanation']}")
+    print(lines_text([*lines, f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes]), end="")
 
 
 OF_EFFECTS = (
@@ -258,7 +265,7 @@ OF_EFFECTS = (
 
 def verify(
     run: Run,
-    against: Annotated[str, typer.Option(help="Name of the published tables.")] = "dette-graw",
+    against: Annotated[str, flag("Name of the published tables.")] = "dette-graw",
     form: TableFormat = Format.table,
 ) -> None:
     """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
@@ -313,14 +320,14 @@ def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
 def export(
     run: Run,
     output: Annotated[str, output_option("A DuckDB file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, flag("Replace an existing file.", name="--force")] = False,
 ) -> None:
     """Write a run as one DuckDB file, with views of coverage and of the best methods."""
     require_extra("report", "duckdb", "altair", "vl_convert")
     from ldpflow.report.export import export_duckdb
-    from ldpflow.report.results import Results
+    from ldpflow.run import open_run
 
-    export_duckdb(Results.load(run), output, replace=force)
+    export_duckdb(open_run(run).results, output, replace=force)
     typer.echo(
         f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
         "views coverage, best, best_beta, lost, running_coverage"
@@ -332,7 +339,7 @@ def cite(
         str, typer.Argument(metavar="RUN", help="Run directory, or a study file such as a design.")
     ],
     text: Annotated[
-        bool, typer.Option("--text", help="A paragraph for a methods section, in the place of BibTeX.")
+        bool, flag("A paragraph for a methods section, in the place of BibTeX.", name="--text")
     ] = False,
 ) -> None:
     """Print BibTeX of the methods that a run or a study file uses, and of ldpflow."""
@@ -371,27 +378,20 @@ def print_bibtex(study: Mapping[str, Any]) -> None:
 
 def trace(
     study: StudyName = "paper-table1",
-    tau: Annotated[str | None, typer.Option(metavar="X", help="Level of the quantile.")] = "0.5",
-    epsilon: Annotated[str | None, of_study("Privacy budget.")] = None,
-    beta: Annotated[str | None, of_study("Block exponent of BB.")] = None,
-    level: Annotated[str | None, of_study("Nominal coverage.")] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID", help="Interval method; may be repeated.", show_default="BB, BM, SN"),
-    ] = None,
-    seed: Annotated[str | None, of_study("Seed of the study.")] = None,
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")] = 0,
-    first: Annotated[int, typer.Option("--from", min=1, help="Smallest n.")] = 10,
-    last: Annotated[int, typer.Option("--to", min=2, help="Largest n.")] = 1_000_000,
-    split: Annotated[int, typer.Option(min=1, help="n where the second panel begins.")] = 200_000,
-    points: Annotated[int, typer.Option(min=2, help="Number of n, evenly spaced in log n.")] = 400,
-    coordinate: Annotated[int, typer.Option(min=0, help="Coordinate that is drawn.")] = 0,
+    replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
+    first: Annotated[int, flag("Smallest n.", min=1, name="--from")] = 10,
+    last: Annotated[int, flag("Largest n.", min=2, name="--to")] = 1_000_000,
+    split: Annotated[int, flag("n where the second panel begins.", min=1)] = 200_000,
+    points: Annotated[int, flag("Number of n, evenly spaced in log n.", min=2)] = 400,
+    coordinate: Annotated[int, flag("Coordinate that is drawn.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
-    parquet: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the rows of all coordinates too.")
-    ] = None,
+    parquet: Annotated[str | None, flag("Write the rows of all coordinates too.", "FILE")] = None,
+    **flags: Any,
 ) -> None:
-    """Draw the estimate and the limits of BB, BM and SN along one path, for a range of n."""
+    """Draw the estimate and the limits along one path, for a range of n.
+
+    By default they are those of BB, BM and SN at tau 0.5. Flags of the design (*) replace the study's values.
+    """
     require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
 
@@ -401,12 +401,8 @@ def trace(
     from ldpflow.study import load_study
 
     suffix_of(output)
-    given = {"tau": tau, "epsilon": epsilon, "beta": beta, "level": level, "seed": seed}
-    flags: dict[str, object] = {
-        name: [value] if name != "seed" else value for name, value in given.items() if value
-    }
-    flags["method"] = method or ["BB", "BM", "SN"]
-    asked = load_study(study).replace(flags)
+    given = {"method": flags["method"] or ["BB", "BM", "SN"], "tau": flags["tau"] or ["0.5"]}
+    asked = load_study(study).replace(flags | given)
     if len(asked.level) > 1:
         raise InputError("--level", list(asked.level), "one level")
     rows = compute(asked, first, last, points, replicate)
@@ -419,11 +415,12 @@ def trace(
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
 
+*OWN, _ = signature(trace, eval_str=True).parameters.values()
+OF_DESIGN = ("tau", "epsilon", "beta", "level", "method", "seed")
+set_parameters(trace, [*OWN, *(signature(sweep).parameters[name] for name in OF_DESIGN)])
+
 Baseline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="METHOD", help="Method that paired figures compare with.", show_default="chosen by results"
-    ),
+    str | None, flag("Method that paired figures compare with.", "METHOD", shown="chosen by results")
 ]
 
 
@@ -432,14 +429,9 @@ def report(
     output: Annotated[str | None, output_option("The HTML file.", "RUN/report.html")] = None,
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", help="Of a running sweep: write it again as rows come, until the sweep ends."
-        ),
+        flag("Of a running sweep: write it again as rows come, until the sweep ends.", name="--follow"),
     ] = False,
-    notes: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Markdown: prose for under the report's headings."),
-    ] = None,
+    notes: Annotated[str | None, flag("Markdown: prose for under the report's headings.", "FILE")] = None,
     baseline: Baseline = None,
 ) -> None:
     """Write a report of a run: one HTML file that opens offline, with everything in it.
@@ -453,7 +445,7 @@ def report(
     """
     require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
-    from ldpflow.report.results import Results
+    from ldpflow.run import open_run
 
     def print_written(place: str, text: str, what: str = "written") -> None:
         typer.echo(f"{place}: {what}, {len(text.encode()) / 1e6:.1f} MB")
@@ -464,7 +456,7 @@ def report(
         results = page.follow(run, output, print_written, prose, baseline)
         typer.echo(f"{results.store.root}: the sweep has ended")
         return
-    results = Results.load(run).with_baseline(baseline)
+    results = open_run(run).results.with_baseline(baseline)
     text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
@@ -496,14 +488,10 @@ def plot(
     rows: Annotated[list[str] | None, factors("Factors of the rows of panels, with commas: law,tau.")] = None,
     cols: Annotated[list[str] | None, factors("Factors of the columns of panels.")] = None,
     color: Annotated[list[str] | None, factors("Factors of the lines' colours.", "method")] = None,
-    width: Annotated[
-        str | None, typer.Option(metavar="X", help="Of the whole figure: 85mm, 3.3in, or pixels.")
-    ] = None,
-    height: Annotated[str | None, typer.Option(metavar="X", help="Of the whole figure.")] = None,
+    width: Annotated[str | None, flag("Of the whole figure: 85mm, 3.3in, or pixels.", "X")] = None,
+    height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
     baseline: Baseline = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="In the place of the figure's own title.")
-    ] = None,
+    title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -518,8 +506,9 @@ def plot(
     output = output or f"{figure}.svg"
     suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
+    named: Any = figure  # which plot checks
     chart = open_run(run).plot(
-        figure, x, where, **places, width=width, height=height, baseline=baseline, title=title
+        named, x, where, **places, width=width, height=height, baseline=baseline, title=title
     )
     save(chart, output)
     if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
 
-import numpy as np
 import pyarrow as pa
 
-from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting, span
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.columns import summaries_of
+from ldpflow.results.comparison import TABLES
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
@@ -86,7 +86,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         return Sheet(rows, [])
     # The path's key follows from the parameters.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
-    chosen = ("level_state", "candidates") if "level_state" in names else ()
+    chosen = "candidates" in names
     settings, constants = split_settings(
         [name for name in parameters if not chosen or name != "method"], rows
     )
@@ -101,7 +101,8 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     counts = [name for name in (COUNTS if lost else COUNTS[:1]) if len({row[name] for row in rows}) > 1]
     results = [
         estimate("coverage", "coverage", "coverage_mcse"),
-        *([("state", lambda row: row["level_state"]), plain("candidates")] if chosen else []),
+        ("state", lambda row: row.get("level_state") or judge(row)),
+        *([plain("candidates")] if chosen else []),
         *([MISSES] if lost else []),
         estimate("length", "length_mean", "length_mcse"),
         estimate("bias", "bias", "bias_mcse"),
@@ -120,7 +121,8 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         constants,
         [*failed, *cautions(rows, declared)],
         methods=summary_methods(rows, settings),
-        legend=f"{HOLDS_RULE} length/oracle: the median.",
+        legend="length/oracle: the median.",
+        reading=HOLDS_RULE,
         rank=None if ordered else shortfall,
         command=command,
     )
@@ -157,10 +159,6 @@ def by_method(rows: Iterable[Row], settings: Sequence[str]) -> Iterator[tuple[Ro
         groups.setdefault(" ".join([row["method"], *values]), []).append(row)
     for text, own in groups.items():
         yield {"method": text, "cells": len(own)}, own
-
-
-def span(values: Iterable[float]) -> str:
-    return " .. ".join(f"{end:.3f}" for end in np.percentile([*values], (0, 100)))
 
 
 def middle(values: Iterable[float | None]) -> str:
@@ -251,23 +249,26 @@ COMPARISON_HEADINGS = {
 }
 
 
-def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
+def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
-    settings, constants = split_settings(["vs", *names[: names.index("vs")]], rows)
-    settings.sort(key="vs".__eq__)
+    settings, constants = split_settings(names[: names.index("vs")], rows)
+    baselines = list(dict.fromkeys(row["vs"] for row in rows))
+    settings += ["vs"] if len(baselines) > 1 else []
+    name = "" if by in TABLES else f"{by}="
+    heading = [f"Differences from {name}{baselines[0]}, and ratios to it:"] if len(baselines) == 1 else []
     undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
     some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
     difference, error = "coverage_difference", "coverage_difference_mcse"
-    least = min((row["pairs"] for row in rows if row["paired"]), default=None)
-    instead = {} if least is None else {"pairs": f"The smallest comparison has {least} pairs of replicates."}
+    notes = []
+    if paired := [row["pairs"] for row in rows if row["paired"]]:
+        notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
     if some_undefined:
         most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
-        instead["undefined, vs"] = (
+        notes.append(
             f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
             "coverages, left out of the length ratio."
         )
-
     lines = []
     for line, own in by_method(rows, settings):
         clear = [math.copysign(1, row[difference]) for row in own if abs(row[difference]) > 2 * row[error]]
@@ -287,7 +288,8 @@ def comparison_sheet(table: pa.Table, command: str = "", ordered: bool = False) 
         ],
         ["only vs", "only this", "length\npairs", "pairs", "undefined, vs", "length ratio"],
         constants,
-        instead=instead,
+        notes,
+        heading=heading,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
         rank=None if ordered else (lambda row: float(row[difference])),
@@ -299,6 +301,7 @@ EXPLANATION_HEADINGS = {
     **{name: f"{name}_effect" for name in ("length", "variability", "bias", "shape", "dependence", "rest")},
     "failures as misses": COVERAGE,
     "main cause": "cause",
+    "state": "level_state",
 }
 TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
@@ -324,7 +327,8 @@ def explanation_sheet(
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        return text if error is None or not errors else f"{text} ± {error:.3f}"
+        shown = errors or (name == "coverage" and not misses)
+        return f"{text} ± {error:.3f}" if shown and error is not None else text
 
     def mcse_of(name: str) -> str:
         return f"{name.replace(TERM, '_effect')}_mcse"
@@ -340,16 +344,23 @@ def explanation_sheet(
             title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
         }
 
-    bounds = ""
+    reading = []
+    if any(part + TERM not in row for row in rows for part in parts):
+        reading.append("A dash: within two MCSE, and part of the rest.")
+    if misses:
+        reading.append("The sum ends at the coverage of the finished replicates.")
     if parts and not errors:
-        bounds = f" MCSEs: coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
-        bounds += " (--format md has each)."
+        most = f"coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
+        reading.append(f"MCSEs: {most} (--format md has each).")
+    # Of a coverage that is not shown no rest is needed.
+    order = ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias"]
+    order += [*(["coverage"] if misses else []), "rest", "length", MISSES[0]]
 
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
     if whole and "variability" in parts:
-        bounds = f" Of {' and '.join(dict.fromkeys(whole))} variability is part of length.{bounds}"
+        reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
 
     return Sheet(
         rows,
@@ -359,10 +370,9 @@ def explanation_sheet(
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias", "length", "rest", MISSES[0]],
+        order,
         constants,
-        reading="A dash: within two MCSE, and part of the rest."
-        f"{' The sum ends at the coverage of the finished replicates.' if misses else ''}{bounds}",
+        reading=" ".join(reading),
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Of each method the means over the cells whose effects are known, those within noise too"

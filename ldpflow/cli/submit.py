@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ldpflow.cli.flags import FlagCommand, StudyName, print_wrapped, set_parameters
+from ldpflow.cli.flags import FlagCommand, StudyName, flag, print_wrapped, set_parameters
 from ldpflow.cli.sweep import sweep
 from ldpflow.options import SweepOptions
 
@@ -20,11 +20,7 @@ jobs = typer.Typer(help="Show status and logs of submitted studies, or stop them
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id that ldpflow submit printed.")]
 Address = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL",
-        help="Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.",
-        show_default="http://127.0.0.1:8265",
-    ),
+    flag("Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.", "URL", shown="http://127.0.0.1:8265"),
 ]
 
 
@@ -55,9 +51,7 @@ def status(
 def logs(
     job: Id,
     address: Address = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Follow the output until the job ends.")
-    ] = True,
+    wait: Annotated[bool, flag("Follow the output until the job ends.", name="--wait/--no-wait")] = True,
 ) -> None:
     """Show the output of a job."""
     cluster = connect(address)
@@ -102,20 +96,12 @@ def follow(cluster: Jobs, job: str) -> None:
 
 def submit(
     study: StudyName,
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="RUN", help="Run directory: s3://bucket/run, gs://bucket/run or a shared folder."
-        ),
-    ],
+    out: Annotated[str, flag("Run directory: s3://bucket/run, gs://bucket/run or a shared folder.", "RUN")],
     address: Address = None,
     num_cpus: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Cores to request at once; the cluster grows slower without."),
+        int | None, flag("Cores to request at once; the cluster grows slower without.", "N", min=1)
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Follow the output until the job ends.")
-    ] = False,
+    wait: Annotated[bool, flag("Follow the output until the job ends.", name="--wait/--no-wait")] = False,
     **flags: Any,
 ) -> None:
     """Run a study as a job of a Ray cluster; submit it again to continue it.

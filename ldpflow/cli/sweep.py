@@ -20,6 +20,8 @@ from ldpflow.cli.flags import (
     Run,
     StudyName,
     TableFormat,
+    flag,
+    flag_parameter,
     parse_settings,
     print_wrapped,
     set_parameters,
@@ -39,18 +41,20 @@ DESIGN, PRECISION = "The design *", "How many replicates"
 WHERE, LIMITS, SHOWN = "Where it runs", "Limits and faults", "What is shown"
 
 AXES = {
-    "n": "Users; 1e6 is fine.",
-    "epsilon": "Privacy budget.",
-    "mu": "Budget of the Gaussian mechanism (GDP).",
-    "tau": "Level of the quantile.",
-    "gamma": "Step-size exponent.",
-    "c": "Step-size constant.",
-    "method": f"Interval method: {METHODS}.",
-    "beta": "Block exponent of BB.",
-    "B": "Bootstrap replications of BB.",
-    "level": "Nominal coverage.",
+    "n": ("Users; 1e6 is fine.", DESIGN),
+    "epsilon": ("Privacy budget.", DESIGN),
+    "mu": ("Budget of the Gaussian mechanism (GDP).", DESIGN),
+    "tau": ("Level of the quantile.", DESIGN),
+    "gamma": ("Step-size exponent.", DESIGN),
+    "c": ("Step-size constant.", DESIGN),
+    "method": (f"Interval method: {METHODS}.", DESIGN),
+    "beta": ("Block exponent of BB.", DESIGN),
+    "B": ("Bootstrap replications of BB.", DESIGN),
+    "level": ("Nominal coverage.", DESIGN),
+    "seed": ("Seed of the study.", DESIGN),
+    "replicates": ("Independent paths per cell.", PRECISION),
 }
-"""Settings of a study that have a flag of their own, with its help."""
+"""Settings of a study that have a flag of their own: its help and the panel of the help."""
 
 OPTIONS = {
     "target_mcse": (PRECISION, "X"),
@@ -76,68 +80,45 @@ PLAN_LINES = 12
 
 def flag_parameters() -> Iterator[Parameter]:
     """Flags of the axes and of the options, with the help, bounds and defaults that are declared there."""
-    flag: Any = typer.Option
-    for name, text in AXES.items():
-        metavar = "ID" if name == "method" else "X"
-        shown = flag(f"--{name}", metavar=metavar, help=text, rich_help_panel=DESIGN)
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Axis, shown])
+    for name, (text, panel) in AXES.items():
+        values = str | None if name in ("seed", "replicates") else Axis
+        yield flag_parameter(name, values, None, text, "ID" if name == "method" else "X", panel=panel)
     declarations = {declared.name: declared for declared in fields(SweepOptions)}
     for name, (panel, placeholder) in OPTIONS.items():
         declared = declarations[name]
-        option = declared.metadata
-        kind: Any = str if option["read"] else Engine if name == "engine" else kind_of(declared)
-        more = {} if option["shown"] is None else {"show_default": option["shown"]}
-        names = [f"--{name}"] if kind is bool else []  # without a --no-{name}
-        text = option["help"].replace("`address`", "--address")
-        shown = flag(*names, metavar=placeholder, help=text, rich_help_panel=panel, **more)
-        default = Engine.auto if kind is Engine else declared.default
-        annotation: Any = Annotated[kind if default is not None else kind | None, shown]
-        yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        details, default = declared.metadata, declared.default
+        kind: Any = str if details["read"] else kind_of(declared)
+        if name == "engine":
+            kind, default = Engine, Engine.auto
+        kind = kind if default is not None else kind | None
+        more = {"shown": details["shown"] or True, "panel": panel}
+        yield flag_parameter(name, kind, default, details["help"], placeholder, **more)
 
 
 def sweep(
     study: StudyName = "quickstart",
     *,
     settings: Annotated[
-        Axis,
-        typer.Option(
-            "--set", metavar="NAME=X", help="Any setting: mechanism.epsilon=0.5,2.", rich_help_panel=DESIGN
-        ),
-    ] = None,
-    seed: Annotated[
-        str | None, typer.Option(metavar="X", help="Seed of the study.", rich_help_panel=DESIGN)
-    ] = None,
-    replicates: Annotated[
-        str | None, typer.Option(metavar="X", help="Independent paths per cell.", rich_help_panel=PRECISION)
+        Axis, flag("Any setting: mechanism.epsilon=0.5,2.", "NAME=X", panel=DESIGN, name="--set")
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Run directory; an existing one is continued.",
-            show_default="runs/<name of the study>",
-            rich_help_panel=WHERE,
+        flag(
+            "Run directory; an existing one is continued.",
+            "RUN",
+            shown="runs/<name of the study>",
+            panel=WHERE,
         ),
     ] = None,
     max_failed: Annotated[
         float | None,
-        typer.Option(
-            metavar="X",
-            help="Exit with 1 if a larger share of rows failed.",
-            show_default="no limit",
-            rich_help_panel=LIMITS,
-        ),
+        flag("Exit with 1 if a larger share of rows failed.", "X", shown="no limit", panel=LIMITS),
     ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the expected time and run nothing.", rich_help_panel=SHOWN),
+        bool, flag("Print the expected time and run nothing.", name="--dry-run", panel=SHOWN)
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="No progress, no summary.", rich_help_panel=SHOWN)
-    ] = False,
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="No progress.", rich_help_panel=SHOWN)
-    ] = False,
+    quiet: Annotated[bool, flag("No progress, no summary.", name="--quiet", panel=SHOWN)] = False,
+    no_progress: Annotated[bool, flag("No progress.", name="--no-progress", panel=SHOWN)] = False,
     **flags: Any,
 ) -> None:
     """Run a study and write its rows and summary; run it again to continue it.
@@ -148,12 +129,15 @@ def sweep(
 
     if max_failed is not None and not 0 <= max_failed <= 1:
         raise InputError("max_failed", max_failed, "a share in [0, 1]")
-    design = {name: flags[name] for name in AXES} | {"replicates": replicates, "seed": seed}
+    design = {name: flags[name] for name in AXES}
+    for name, values in design.items():
+        if isinstance(values, list) and len({*values}) < len(values):
+            print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
     chosen = load_study(study).replace(parse_settings(settings)).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
     options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
-    if options.until_precise and replicates is not None:
-        raise InputError("replicates", replicates, "nothing where a target decides")
+    if options.until_precise and design["replicates"] is not None:
+        raise InputError("replicates", design["replicates"], "nothing where a target decides")
     if dry_run:
         from ldpflow.sweeps import cautions
 
@@ -209,6 +193,7 @@ def print_caution(text: str) -> None:
 
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
+    from ldpflow.cli.tables import span
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
@@ -216,12 +201,10 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     cores = cores_of(options.engine, options.num_cpus)
     prediction = predict(plans, study.replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
-    speeds = sorted(prediction.nanoseconds)
-    span = f"{speeds[0]:.2f}" + (f" to {speeds[-1]:.2f}" if speeds[0] != speeds[-1] else "")
     typer.echo(
         f"{study.name}: {len(plans)} paths, {cells} cells, {study.replicates:,} replicates; "
         f"{prediction.steps:.3g} steps\n"
-        f"{span} ns per step and replicate on one core, measured now\n"
+        f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
         f"{duration(prediction.interval_seconds)} in intervals and trajectories\n"
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
@@ -267,6 +250,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
     from ldpflow.study.entry import full_name
+    from ldpflow.study.stored import stored_notes
 
     out = shlex.quote(run.out)
     if study.method:
@@ -274,7 +258,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
         names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        notes = [*sheet.notes, f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")]
+        last = f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")
+        notes = [*sheet.notes, *stored_notes(run.store), last]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
@@ -315,18 +300,15 @@ def print_troubles(result: RunResult) -> None:
 
 def replay(
     run: Run,
-    replicate: Annotated[int, typer.Option(min=0, help="Index of the replicate.")],
+    replicate: Annotated[int, flag("Index of the replicate.", min=0)],
     path: PathKey = None,
-    last: Annotated[
-        int | None, typer.Option(min=0, help="Last replicate of several.", show_default="--replicate")
-    ] = None,
+    last: Annotated[int | None, flag("Last replicate of several.", shown="--replicate", min=0)] = None,
     form: TableFormat = Format.table,
 ) -> None:
     """Compute replicates again and compare them with the stored rows, bit by bit."""
-    from ldpflow.engine.replay import replay as compute
-    from ldpflow.run import Replay
+    from ldpflow.run import open_run
 
-    replayed = Replay(*compute(run, path, replicate, last))
+    replayed = open_run(run).replay(path, replicate, last)
     if replayed.stored.num_rows == 0:
         typer.echo(f"{replayed.computed.num_rows:,} rows computed; nothing is stored to compare them with")
         return
@@ -365,13 +347,10 @@ VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
 
 def check(
     run: Run,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Set bad parts aside and compute them again.")
-    ] = False,
-    engine: Annotated[Engine, typer.Option(help="Where --repair computes.")] = Engine.auto,
+    repair: Annotated[bool, flag("Set bad parts aside and compute them again.", name="--repair")] = False,
+    engine: Annotated[Engine, flag("Where --repair computes.")] = Engine.auto,
     recompute: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Compute a random share of the replicates again, e.g. 0.01."),
+        float | None, flag("Compute a random share of the replicates again, e.g. 0.01.", "SHARE")
     ] = None,
 ) -> None:
     """Check that a run is complete and unchanged, and that its summary follows from its rows.
@@ -379,15 +358,16 @@ def check(
     Checksums find changed bytes, missing rows and rows that are stored twice. Rows that were edited and saved
     with new checksums break a rule that every row obeys, or differ from what --recompute computes.
     """
-    from ldpflow.engine.check import check_run, repair_run
-    from ldpflow.run import CheckResult
+    from ldpflow.engine.check import repair_run
+    from ldpflow.run import open_run
 
-    found = CheckResult(*check_run(run, recompute))
+    opened = open_run(run)
+    found = opened.check(recompute)
     for finding in found.findings:
         typer.echo(plain_text(finding.what))
     if found.findings and repair:
         repair_run(run, engine=engine.value)
-        found = CheckResult(*check_run(run))
+        found = opened.check()
         for finding in found.findings:
             typer.echo(plain_text(f"after the repair: {finding.what}"))
     typer.echo(found.verdict)

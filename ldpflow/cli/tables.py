@@ -9,9 +9,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from textwrap import wrap
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -61,8 +61,8 @@ class Sheet:
     """Prints all rows of a long table."""
     amounts: Sequence[str] = ()
     """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
-    instead: Mapping[str, str] = field(default_factory=dict)
-    """Lines below the table for results that a narrow window leaves out."""
+    heading: Sequence[str] = ()
+    """Lines above the table."""
     reading: str = ""
     """How to read the results of the whole table, printed before ``constants``."""
 
@@ -81,14 +81,14 @@ class Sheet:
             cells = [[plain_text(text(row)) for _, text in columns] for row in self.rows]
             print((markdown if form is Format.md else latex)(titles, cells))
             mark = "% " if form is Format.latex else "\n"
-            print(*(mark + plain_text(note) for note in self.below()), sep="\n")
+            print(*(mark + plain_text(note) for note in (*self.heading, *self.below())), sep="\n")
         elif not every and self.methods and len(self.rows) > most_rows():
             self.show_worst()
         else:
-            left = print_fitting(
-                self.settings, self.results, self.rows, self.first_to_go, amounts=self.amounts
-            )
-            print_lines([*self.left_out(left), *self.below()])
+            table, left = self.fit(self.settings, self.results, self.rows, rule=True)
+            shared = self.method_lines() if self.methods and len(self.rows) > most_rows() else ("", [])
+            above = lines_text(self.heading) + shared[0]
+            print(above + table + lines_text([*self.left_out([*shared[1], *left]), *self.below()]), end="")
 
     def left_out(self, titles: Sequence[str]) -> list[str]:
         if not titles:
@@ -96,42 +96,81 @@ class Sheet:
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
         added = {*titles} & {*self.amounts} and self.amounts[-1] not in titles
         terms = "; the effects among them are part of the rest here" if added else ""
-        said = dict.fromkeys(line for title, line in self.instead.items() if title in titles)
-        return [f"(too narrow for {names}: see --format csv{terms})", *said]
+        return [f"(too narrow for {names}: see --format csv{terms})"]
 
     def below(self, legend: str = "") -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
         first = " ".join(filter(None, (PLUS_MINUS if errors else "", legend, self.reading, self.constants)))
         return [*([first] if first else []), *self.notes]
 
-    def print_chosen(self, count: int) -> Sequence[Row]:
-        """Choose some rows of a long table, and print a line that says which."""
+    def choose(self, count: int) -> tuple[Sequence[Row], str]:
+        """Some rows of a long table, and a line that says which."""
         rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
-        print_lines([f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"])
-        return rows[:count]
+        return rows[:count], f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"
+
+    def method_lines(self) -> tuple[str, list[str]]:
+        method, cells, *columns = map(plain, self.methods[0])
+        return self.fit([method, cells], columns, self.methods, [*self.first_to_go, columns[-1][0]])
 
     def show_worst(self) -> None:
-        notes, console, count = self.below(self.legend), Console(), WORST
-        if console.is_terminal:
-            titles = (self.methods[0], dict(self.results))
-            heads = sum(1 + any("\n" in title for title in each) for each in titles)
-            # Four: two lines between, the line that a sweep ends with, prompt.
-            space = console.height - len(self.methods) - heads - 4
-            if space - count_lines(notes, console.width) < LEAST_WORST:
-                notes = replace(self, constants="--all prints the shared settings.").below(self.legend)
-            count = min(WORST, max(LEAST_WORST, space - count_lines(notes, console.width)))
-        method, cells, *columns = map(plain, self.methods[0])
-        first_to_go = [*self.first_to_go, columns[-1][0]]
-        left = print_fitting([method, cells], columns, self.methods, first_to_go, False, self.amounts)
-        rows = self.print_chosen(count)
+        """Print the lines of the methods and the worst rows: as many as a window has lines for."""
+        console, methods = Console(), self.method_lines()
+        brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
+        for sheet, count in product((self, brief), range(WORST, LEAST_WORST - 1, -1)):
+            worst = sheet.worst_text(count, methods[1])
+            parts = [lines_text(self.heading) + methods[0], worst]
+            # Two lines: the one that a sweep ends with, and the prompt.
+            fits = sum(part.count("\n") for part in parts) <= console.height - 2
+            if fits or not console.is_terminal:
+                break
+        else:
+            parts.reverse()  # what scrolls away is not the answer
+        print(*parts, sep="", end="")
+
+    def worst_text(self, count: int, left: Sequence[str]) -> str:
+        rows, line = self.choose(count)
         told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
-        left += print_fitting(self.settings, told, rows, self.first_to_go, False, self.amounts)
-        print_lines([*self.left_out(left), *notes])
+        table, gone = self.fit(self.settings, told, rows, self.first_to_go)
+        left = self.left_out([*left, *gone])
+        return lines_text([line]) + table + lines_text([*left, *self.below(self.legend)])
 
+    def fit(
+        self,
+        settings: Sequence[Shown],
+        results: Sequence[Shown],
+        rows: Sequence[Any],
+        first_to_go: Sequence[str] | None = None,
+        rule: bool = False,
+    ) -> tuple[str, list[str]]:
+        """Text of columns, as the window is wide, and the titles of those left out."""
+        console = Console()
+        if not rows:
+            return "no rows\n", []
+        width = {t: width_of(rich_table([(t, text)], rows)) for t, text in (*settings, *results)}
+        limit = console.width if limits_width(console) else math.inf
 
-def count_lines(texts: Iterable[str], width: int) -> int:
-    return sum(len(wrap(text, width)) for text in texts)
+        def fits(columns: Iterable[Shown]) -> bool:
+            return sum(width[title] + GAP for title, _ in (*settings, *columns)) - GAP <= limit
+
+        kept, left = dict(results), []
+        for title in self.first_to_go if first_to_go is None else first_to_go:
+            if fits(kept.items()):
+                break
+            if kept.pop(title, None) is not None:
+                left.append(title)
+        terms = [text for title, text in results if title in left and title in self.amounts]
+        if terms and self.amounts[-1] in kept:
+            kept[self.amounts[-1]] = partial(sum_text, terms=[*terms, kept[self.amounts[-1]]])
+        parts: list[list[Shown]] = [[]]
+        for column in kept.items():
+            if parts[-1] and not fits([*parts[-1], column]):
+                parts.append([])
+            parts[-1].append(column)
+        tables = [rich_table([*settings, *part], rows, rule) for part in parts]
+        # At least as wide as its content: a window wraps lines and cuts no number.
+        texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)
+        return "".join(texts), left
 
 
 def most_rows() -> int:
@@ -139,50 +178,16 @@ def most_rows() -> int:
     return min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    console = Console(soft_wrap=not limits_width(Console()))
-    for line in lines:
-        console.print(plain_text(line), highlight=False, markup=False)
+def rich_text(parts: Iterable[Any], console: Console) -> str:
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, highlight=False, markup=False)
+    return captured.get()
 
 
-def print_fitting(
-    settings: Sequence[Shown],
-    results: Sequence[Shown],
-    rows: Sequence[Any],
-    first_to_go: Sequence[str] = (),
-    rule: bool = True,
-    amounts: Sequence[str] = (),
-) -> list[str]:
-    """Print columns as the window is wide, and return the titles of those left out (see Sheet)."""
-    console = Console()
-    if not rows:
-        print("no rows")
-        return []
-    width = {title: width_of(rich_table([(title, text)], rows)) for title, text in (*settings, *results)}
-    limit = console.width if limits_width(console) else math.inf
-
-    def fits(columns: Iterable[Shown]) -> bool:
-        return sum(width[title] + GAP for title, _ in (*settings, *columns)) - GAP <= limit
-
-    kept, left = dict(results), []
-    for title in first_to_go:
-        if fits(kept.items()):
-            break
-        if kept.pop(title, None) is not None:
-            left.append(title)
-    terms = [text for title, text in results if title in left and title in amounts]
-    if terms and amounts[-1] in kept:
-        kept[amounts[-1]] = partial(sum_text, terms=[*terms, kept[amounts[-1]]])
-    parts: list[list[Shown]] = [[]]
-    for column in kept.items():
-        if parts[-1] and not fits([*parts[-1], column]):
-            parts.append([])
-        parts[-1].append(column)
-    for part in parts:
-        table = rich_table([*settings, *part], rows, rule)
-        # At least as wide as its content: a window wraps lines and cuts no number.
-        Console(width=max(width_of(table), console.width)).print(table)
-    return left
+def lines_text(lines: Iterable[str]) -> str:
+    """Lines, which a window wraps between words."""
+    return rich_text(map(plain_text, lines), Console(soft_wrap=not limits_width(Console())))
 
 
 def sum_text(row: Any, terms: Sequence[Callable[[Any], str]]) -> str:
@@ -284,17 +289,21 @@ def setting(name: str) -> Shown:
     return name, text
 
 
-def column_sheet(table: pa.Table, names: Mapping[str, str]) -> Sheet:
-    """Sheet of columns by title. A measure has its MCSE with it, if that is not a column of its own."""
-    settings: list[Shown] = []
-    results: list[Shown] = []
+def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
+    """Columns by title. A measure has its MCSE with it, if that is not a column of its own."""
+    found = []
     for title, name in names.items():
         error = f"{name.removesuffix('_mean')}_mcse"
-        if error in table.column_names and error not in names.values():
-            results.append(estimate(title, name, error))
-        else:
-            (results or settings).append((title, setting(name)[1]))
-    return Sheet(table.to_pylist(), settings, results)
+        alone = error not in table.column_names or error in names.values()
+        found.append((title, setting(name)[1]) if alone else estimate(title, name, error))
+    return found
+
+
+def span(values: Iterable[float | None]) -> str:
+    """The smallest and the largest of the values that there are."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    ends = (round_text(end(known), 3) for end in (min, max)) if known else ("-",)
+    return " .. ".join(dict.fromkeys(ends))
 
 
 def number(title: str, name: str, digits: int) -> Shown:

@@ -25,7 +25,7 @@ from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
 from ldpflow.engine.replay import equal_bits, planned_path, replay, replay_trajectory
 from ldpflow.engine.run import run_study
-from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line
+from ldpflow.errors import DamagedRun, InputError, LdpflowError, plain_line, warn
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.results.decomposition import DIAGNOSIS_COLUMNS
 from ldpflow.results.published import Comparison, compare
@@ -274,16 +274,14 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
     missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_plugins()]
     if study is None and missing:
-        warnings.warn(
+        warn(
             f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "
             "parts, rows and sums are checked, but not which replicates are missing",
-            stacklevel=2,
         )
     elif study is None and uses_files(mapping):
-        warnings.warn(
+        warn(
             f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
             "but a path of which no part is left is not missed",
-            stacklevel=2,
         )
         yield from stored_gaps(store, mapping)
     elif study is None:

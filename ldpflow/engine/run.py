@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -36,7 +35,7 @@ from ldpflow.engine.loop import (
 )
 from ldpflow.engine.precision import Precision, Round, rounds
 from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
-from ldpflow.errors import EngineLost, InputError, address_limit
+from ldpflow.errors import EngineLost, InputError, address_limit, warn
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.options import SweepOptions
@@ -98,9 +97,8 @@ def usable_parts(store: RunStore, study: Study) -> list[Part]:
     parts, unusable = stored_parts(store, study)
     for part in unusable:
         moved = store.set_aside(part)
-        warnings.warn(
+        warn(
             f"{store.full(part.name)} cannot be used and is computed again: {part.reason} (moved to {moved})",
-            stacklevel=2,
         )
     return parts
 
@@ -308,11 +306,11 @@ def run_study(
         with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
             moved = store.move_aside()
         if moved is not None:
-            warnings.warn(f"{store.root}: the old run was moved to {moved}", stacklevel=2)
+            warn(f"{store.root}: the old run was moved to {moved}")
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
-            warnings.warn(f"{store.root}: took over the lock of {owner}, which is dead", stacklevel=2)
+            warn(f"{store.root}: took over the lock of {owner}, which is dead")
         store.clear_unfinished()
         if precision is not None and not study.method:
             raise InputError("target_mcse", precision, "a study with interval methods")
@@ -328,7 +326,7 @@ def run_study(
             # Their footers were whole, so they counted as done.
             for part in damaged:
                 store.set_aside(part)
-                warnings.warn(f"{store.full(part.name)} is computed again: {part.reason}", stacklevel=2)
+                warn(f"{store.full(part.name)} is computed again: {part.reason}")
             tally = fill(rounds_of(store, study, precision, ignore), study.seed, start, run)
             summary, followed, _ = write_summaries(store)
         end_session(session, tally, options.engine, precision)

@@ -55,7 +55,8 @@ def analysis_html(analysis: Analysis) -> str:
         name=analysis.file.rpartition("/")[2],
         lead=" ".join(lead(analysis, j) for j in range(len(names))),
         verdicts=verdicts,
-        facts=facts(analysis),
+        analysis=analysis,
+        range=range_words(analysis),
         head=["method", "level", "coordinate", *(title for title, _, _ in shown), "status"],
         rows=[table_row(row, analysis) for row in analysis.asked],
         oddities=analysis.oddities,
@@ -73,31 +74,14 @@ def lead(analysis: Analysis, j: int) -> str:
     return f"{where}{interval_words(row, analysis.unit)} by {method_label(row)}."
 
 
-def facts(analysis: Analysis) -> list[tuple[str, str]]:
-    collection, algorithm = analysis.collection, analysis.algorithm
-    taus = ", ".join(f"{tau:g}" for tau in collection.taus)
-    several = analysis.files > 1
-    found = [
-        ("Estimated", collection.problem + (f", τ = {taus}" if taus else "")),
-        ("Reports", f"{analysis.users:,}" + (f" in {analysis.files} files" if several else "")),
-        ("Mechanism", analysis.words("privacy")),
-    ]
-    if algorithm is not None:
-        constants = (factor * algorithm.step_constant() for factor in algorithm.step_factors() or (1.0,))
-        sizes = (f"{constant:g} i^-{algorithm.step_exponent():g}" for constant in constants)
-        found.append(("Steps", ", ".join([f"{analysis.steps:,}", *sizes])))
-    elif collection.protocol is not None:
-        bins = getattr(collection.protocol, "k", None)
-        low, high = inverse(collection.scale, collection.protocol.ends).tolist()
-        range_words = limits_words(low, high, analysis.unit)
-        found.append(("Range", range_words + (f", {bins} bins" if bins else "")))
-        found.append(("Rounds", f"{analysis.steps}"))
-    if collection.batch_size > 1:
-        found.append(("Reports to a step", f"{collection.batch_size:,}"))
-    if analysis.sha256 is not None:
-        what = "the files, one after the other" if several else "the file"
-        found.append((f"SHA-256 of {what}", analysis.sha256))
-    return found
+def range_words(analysis: Analysis) -> str:
+    """The public range of a protocol in the unit of the values, and its bins."""
+    collection = analysis.collection
+    if collection.protocol is None:
+        return ""
+    bins = getattr(collection.protocol, "k", None)
+    low, high = inverse(collection.scale, collection.protocol.ends).tolist()
+    return limits_words(low, high, analysis.unit) + (f", {bins} bins" if bins else "")
 
 
 def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:

@@ -6,16 +6,16 @@ Everything counts a replicate without an interval as a miss and judges by :func:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpflow.columns import round_text, short, with_error
+from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.report.figures import CURVES
 from ldpflow.report.patterns import where
-from ldpflow.report.results import CellIdentity, Results, Row, measured
+from ldpflow.report.results import CellIdentity, Results, Row, measured, present_last
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
@@ -28,12 +28,13 @@ from ldpflow.results.arena import (
     standings,
     why_barred,
 )
+from ldpflow.results.columns import summaries_of
 from ldpflow.results.trajectories import last_rows
 
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
-MOST_NAMED = 4
+MOST_NAMED = 3
 """Most groups of methods that a sentence names."""
 
 CAUSES = {
@@ -47,16 +48,17 @@ CAUSES = {
 
 
 class Findings(NamedTuple):
-    """What a study found, in at most three sentences, and the lowest coverages, each with its reason."""
+    """What a study found, in at most four sentences, and the lowest coverages, each with its reason."""
 
     sentences: list[str]
     cells: list[tuple[str, Row]]
 
 
 def findings(results: Results) -> Findings:
-    """Methods that hold their level and where; those that fail, where and why; cells that decide nothing.
+    """Methods that hold their level and where; those that fail, where and why; whether the oracle fails.
 
-    Methods that need the truth or are not known here are left to the tables, unless a run has no others.
+    Other methods that need the truth, or are not known here, are left to the tables, unless a run has no
+    others.
     """
     rows = [row for row in results.rows if not why_barred(row)] or results.rows
     if not rows:
@@ -90,6 +92,11 @@ def findings(results: Results) -> Findings:
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
+    oracle = [row for row in results.rows if row["method"] == "oracle"]
+    if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
+        place = where(results.names, results.varying(), oracle, failing)
+        text = "Even the oracle, which has the true asymptotic variance, fails"
+        sentences.append(f"{text} {place}. There the estimates do not yet follow the theory.")
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
@@ -114,24 +121,21 @@ def followed_findings(results: Results) -> list[str]:
     ends = [row for row in last_rows(results.followed) if row["mean"] is not None]
     for name in ("distance", "excess-loss", "loss", "gradient-norm"):
         curves = CURVES[name]
-        own = [row for row in ends if row["stat"] in curves.statistics]
-        if not own:
-            continue
-        least = min(own, key=lambda row: row["mean"])
-        words = [
-            f"the {curves.statistics[least['stat']]}",
-            results.names.settings(least, results.path_varying),
-        ]
-        text = f"Smallest {curves.axis} at the end: {with_error(least['mean'], least['mcse'])} "
-        text += f"({'; '.join(filter(None, words))})"
-        smallest: dict[str, Row] = {}
-        for row in sorted(own, key=lambda row: row["mean"]):
-            smallest.setdefault(row["path"], row)
-        counts = Counter(curves.statistics[row["stat"]] for row in smallest.values())
-        if len({row["stat"] for row in own}) > 1:
-            shares = join([f"the {stat} in {count:,}" for stat, count in counts.most_common()])
-            text += f". Smallest within a path, of {len(smallest):,} paths: {shares}"
-        return [*found, f"{text}."]
+        if own := [row for row in ends if row["stat"] in curves.statistics]:
+            break
+    else:
+        return found
+    own.sort(key=lambda row: -row["mean"])
+    words = [
+        f"the {curves.statistics[own[-1]['stat']]}",
+        results.names.settings(own[-1], results.path_varying),
+    ]
+    text = with_error(own[-1]["mean"], own[-1]["mcse"])
+    found.append(f"Smallest {curves.axis} at the end: {text} ({'; '.join(filter(None, words))}).")
+    if len({row["stat"] for row in own}) > 1:
+        smallest = {row["path"]: curves.statistics[row["stat"]] for row in own}
+        shares = [f"the {stat} in {count:,}" for stat, count in Counter(smallest.values()).most_common()]
+        found.append(f"Smallest within a path, of {len(smallest):,} paths: {join(shares)}.")
     return found
 
 
@@ -211,17 +215,11 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         return None
     names = results.varying(without=("n",))
     across = sorted({setting.keys["n"] for setting in settings})
-    down: dict[tuple[str, ...], dict[int, dict[str, str]]] = {}
+    down: dict[tuple[str, ...], dict[int, ArenaSetting]] = {}
     for setting in settings:
-        if (entry := setting.reference) is not None:
-            label = tuple(short(entry.row[name]) for name in names)
-            none = UNDECIDED if setting.undecided else "none holds its level"
-            length = "length_mean" if entry.row.get("length_relative") is None else "length_relative"
-            down.setdefault(label, {})[setting.keys["n"]] = {
-                "method": entry.row["series"] if setting.best else f"{none}; nearest {entry.row['series']}",
-                "numbers": f"coverage {measured(entry.row, COVERAGE)}, length {measured(entry.row, length)}",
-                "kind": "good" if setting.best else "open" if setting.undecided else "bad",
-            }
+        if setting.reference is not None:
+            label = tuple(short(setting.reference.row[name]) for name in names)
+            down.setdefault(label, {})[setting.keys["n"]] = setting
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
     everywhere = safest(standings(settings))
     series = {entry.label: entry.row["series"] for setting in settings for entry in setting.entries}
@@ -237,61 +235,135 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
     }
 
 
+Text = Callable[[Row], str]
+
+
+def text_of(name: str) -> Text:
+    return lambda row: short(row[name])
+
+
+def counted(name: str) -> Text:
+    return lambda row: f"{row[name]:,}"
+
+
+def rounded(name: str) -> Text:
+    return lambda row: round_text(row[name], 3)
+
+
+def with_mcse(name: str, unit: float = 1.0) -> Text:
+    return lambda row: measured(row, name, unit)
+
+
+def tabulate(
+    results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
+) -> dict[str, Any]:
+    """A table of at most so many rows: settings, then columns, each a heading and the text of a row."""
+    texts = [*map(text_of, settings), *columns.values()]
+    return {
+        "head": [*map(results.names.label, settings), *columns],
+        "rows": [[text(row) for text in texts] for row in rows[:most]],
+        "left": max(len(rows) - most, 0),
+    }
+
+
+LOOKED = (
+    "coverage_all_n", "coverage_at_stop", "coverage_all_coordinates_failures_as_misses", "joint_coverage",
+    "joint_size_mean",
+)  # fmt: skip
+"""Measures of looks before the end and of all coordinates at once, shown where a run has them."""
+
+
+def diagnostics(results: Results) -> list[Summary]:
+    """Diagnostics of the run's methods that are shown beside the measures."""
+    declared = summaries_of(results.table.schema)
+    return [summary for summary in declared if summary.shown and results.values(summary.name)]
+
+
+def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any]:
+    """All cells as texts. Its rows are what a page filters and counts by method."""
+    best = {id(setting.best.row) for setting in settings if setting.best is not None}
+    names = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
+    checks = dict.fromkeys(summary.name for summary in diagnostics(results))
+    checks |= dict.fromkeys(name for name in LOOKED if results.values(name))
+    columns: dict[str, Text] = {
+        "method": text_of("series"),
+        "coverage ± MCSE": with_mcse("coverage"),
+        "state*": lambda row: judge(row) + (", recommended" if id(row) in best else ""),
+    }
+    if any(row["failures"] for row in results.rows):
+        columns["failures as misses ± MCSE"] = with_mcse(COVERAGE)
+    columns |= {
+        "length ± MCSE": with_mcse("length_mean"),
+        "length / oracle ± MCSE": with_mcse("length_relative"),
+        "bias ± MCSE": with_mcse("bias"),
+        "emp. SE ± MCSE": with_mcse("empirical_se"),
+        "SE error ± MCSE, %": with_mcse("relative_error_model_se", 100),
+        "main cause": lambda row: results.explained[results.identity(row)]["cause"] or "-",
+        "replicates": counted("replicates"),
+        "failed": counted("failures"),
+        **{name: rounded(name) for name in checks},
+    }
+    return tabulate(results, names, columns, results.rows, MAX_TABLE_ROWS)
+
+
+def followed_table(results: Results) -> dict[str, Any]:
+    """Every path at its last checkpoint, a row per statistic, and which bounds a mean is above."""
+    names, meanings = results.path_varying, results.meanings
+    place = {stat: i for i, stat in enumerate(meanings)}
+    ends = last_rows(results.followed)
+    ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
+    above, bounded = count_bounded(results)
+    stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
+    columns: dict[str, Text] = {
+        "n": text_of("n"),
+        "step": text_of("step"),
+        "statistic": text_of("stat"),
+        "mean ± MCSE": lambda row: with_error(row["mean"], row["mcse"]),
+        "5%": rounded("q05"),
+        "median": rounded("q50"),
+        "95%": rounded("q95"),
+        "mean / bound": lambda row: round_text(ratio(row["mean"], row["theory_bound"]), 3),
+        "mean / leading term": lambda row: round_text(ratio(row["mean"], row["theory_limit"]), 3),
+        "replicates": counted("replicates"),
+        "diverged": counted("failures"),
+    }
+    return tabulate(results, names, columns, ends, MAX_TABLE_ROWS) | {
+        "bounded": f"{bounded:,}" if bounded else "",
+        "above": f"{above:,}" if above else "",
+        "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
+        "meaning": [(stat, meanings[stat]) for stat in stats],
+    }
+
+
 def pairs(results: Results) -> dict[str, Any] | None:
     """Paired differences of all cells to the baseline; None for a run without pairs."""
     found = [(row, results.contrasts.get(results.identity(row))) for row in results.rows]
     rows = [row | contrast for row, contrast in found if contrast is not None]
-    if not rows:
-        return None
-    names = results.varying()
-    measures = {
-        "paired_coverage_difference": "coverage difference ± MCSE",
-        "paired_length_ratio": "length ratio ± MCSE",
+    columns = {
+        "method": text_of("series"),
+        "coverage difference ± MCSE": with_mcse("paired_coverage_difference"),
+        "length ratio ± MCSE": with_mcse("paired_length_ratio"),
+        "pairs": counted("paired_pairs"),
     }
-    return {
-        "baseline": results.baseline,
-        "head": [
-            *map(results.names.label, names),
-            "method",
-            *measures.values(),
-            "pairs",
-        ],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                *(measured(row, name) for name in measures),
-                f"{row['paired_pairs']:,}",
-            ]
-            for row in rows[:MAX_TABLE_ROWS]
-        ],
-        "left": max(len(rows) - MAX_TABLE_ROWS, 0),
-    }
+    table = tabulate(results, results.varying(), columns, rows, MAX_TABLE_ROWS)
+    return table | {"baseline": results.baseline} if rows else None
 
 
 def failures(results: Results) -> dict[str, Any]:
     """Cells with failed replicates, the most failed first, and why they failed."""
     rows = [row for row in results.rows if row["failures"]]
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    names = results.varying()
-    shown = rows[:MOST_FAILED]
-    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in shown))
-    head = ["method", "failed", "coverage, failures as misses", "coverage of the others", "why"]
-    return {
+    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in rows[:MOST_FAILED]))
+    columns: dict[str, Text] = {
+        "method": text_of("series"),
+        "failed": lambda row: f"{row['failures']:,} of {row['replicates']:,}",
+        "coverage, failures as misses": with_mcse(COVERAGE),
+        "coverage of the others": with_mcse("coverage"),
+        "why": lambda row: why_failed(row, diverged[results.identity(row)]),
+    }
+    return tabulate(results, results.varying(), columns, rows, MOST_FAILED) | {
         "total": f"{sum(row['replicates'] for row in results.rows):,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
-        "head": [*(results.names.label(name) for name in names), *head],
-        "rows": [
-            [
-                *(short(row[name]) for name in names),
-                row["series"],
-                f"{row['failures']:,} of {row['replicates']:,}",
-                *(measured(row, name) for name in (COVERAGE, "coverage")),
-                why_failed(row, diverged[results.identity(row)]),
-            ]
-            for row in shown
-        ],
-        "left": len(rows) - len(shown),
     }
 
 

@@ -18,6 +18,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import wrap
@@ -103,6 +104,7 @@ def style_chart(
     ).configure(
         font="system-ui, 'DejaVu Sans', sans-serif",
         background="#ffffff",
+        numberFormat=".4g",  # of what the pointer shows
         view=alt.ViewConfig(stroke="#b4b9c0"),
         axis=alt.AxisConfig(gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain),
         header=alt.HeaderConfig(labelFontSize=11, titleFontSize=12, titleFontWeight=plain, labelLimit=420),
@@ -131,6 +133,18 @@ def entitle(chart: Any, title: str | None, where: str | None) -> Any:
         chart.title.subtitle = [*lines, *wrap(note, 50)]
         chart.title.subtitleFontSize = 11
         chart.description += f" {note}."
+    return chart
+
+
+def draw_offline(chart: Any) -> Any:
+    """Let a notebook draw the chart as SVG, without a network, unless the user has chosen a renderer."""
+
+    def bundle(*given: Any, **options: Any) -> Any:
+        chosen = alt.renderers.active != "default"
+        with nullcontext() if chosen else alt.renderers.enable("svg"):
+            return type(chart)._repr_mimebundle_(chart, *given, **options)
+
+    object.__setattr__(chart, "_repr_mimebundle_", bundle)  # of this chart, not of the user's others
     return chart
 
 
@@ -227,7 +241,14 @@ class Layout:
 
 
 def draw(points: Sequence[Row], layout: Layout) -> Any:
-    """The chart of some points, in the order of its panels."""
+    """The chart of some points, in the order of its panels; without those that its axis cannot show."""
+    count = len(points)
+    points = [p for p in points if math.isfinite(p["y"]) and (p["y"] > 0 or not layout.log_y)]
+    absent = [layout.left_out] if layout.left_out else []
+    if count > len(points):
+        absent.append(f"Left out: {count - len(points):,} values that a logarithmic axis cannot show.")
+    if not points:
+        raise InputError("figure", layout.heading, "values above 0, which a logarithmic axis can show")
     x = horizontal(points, layout)
     scale, axis = vertical(points, layout)
     look = looks(points, layout)
@@ -256,15 +277,15 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         layers.append(band.encode(y=up("min(band_low)"), y2="max(band_high):Q"))
     if "ideal" in known:
         layers.append(base.mark_rule(strokeWidth=1.5, **RULE).encode(y=up("mean(ideal)")))
-    if "shared" in known:
-        theory = base.mark_line(strokeWidth=1.5, clip=True, **RULE)
-        tick = base.mark_tick(thickness=1.5, color=GREY, clip=True)
-        layers.append(layer(tick if named else theory, "shared"))
     ends = {"y2": "high:Q", "color": look["color"]}
     if layout.ribbons and "low" in known:
         layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", detail=by, **ends))
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
+    if "shared" in known:
+        theory = base.mark_line(strokeWidth=1.5, clip=True, **RULE)
+        tick = base.mark_tick(thickness=1.5, color=GREY, clip=True)
+        layers.append(layer(tick if named else theory, "shared"))
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
@@ -275,7 +296,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
     drawn, words = panels(points, layers, y=layout.y), in_words(points, layout)
     # Many long names would make the figure wider than its panels.
-    return style_chart(drawn, heading, words, left_out=layout.left_out, wrapped=len(layout.series) > 5)
+    return style_chart(drawn, heading, words, left_out=" ".join(absent), wrapped=len(layout.series) > 5)
 
 
 def y_title(points: Sequence[Row], title: str) -> str | None:
@@ -432,12 +453,12 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
     else:
-        log, margin = layout.log_x and axis[0] > 0, 0.0 if layout.ribbons else 0.06
+        log = layout.log_x and axis[0] > 0
         if log:
-            pad = (axis[-1] / axis[0]) ** margin * (1.05 if margin else 1.0)
+            pad = max((axis[-1] / axis[0]) ** 0.04, 1.05)
             domain = [axis[0] / pad, axis[-1] * pad]
         else:
-            pad = (axis[-1] - axis[0]) * margin or 0.1
+            pad = 0.05 * (axis[-1] - axis[0]) or 0.1
             domain = [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else log_marks(axis[0], axis[-1]) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
@@ -542,14 +563,14 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
 
 
 def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
-    x: dict[str, Any] = {"shorthand": "x:N"} if named else {"shorthand": "x:Q", "format": ","}
-    numbers = dict.fromkeys(("low", "high", "shared", *layout.theory, *layout.tips), ".4g")
-    numbers |= dict.fromkeys(("replicates", "failures"), ",")
+    x = alt.Tooltip("x:N", title=layout.x) if named else alt.Tooltip("x:Q", title=layout.x, format=",")
+    counts = [alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known]
+    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
     return [
         *(alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known),
-        alt.Tooltip(title=layout.x, **x),
-        alt.Tooltip("y:Q", title=layout.y, format=".4g"),
-        *(alt.Tooltip(f"{name}:Q", format=text) for name, text in numbers.items() if name in known),
+        *(x, alt.Tooltip("y:Q", title=layout.y)),
+        *(alt.Tooltip(f"{name}:Q") for name in numbers if name in known),
+        *counts,
     ]
 
 

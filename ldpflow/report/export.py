@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,7 @@ import pyarrow as pa
 
 from ldpflow.columns import distinguishing_columns
 from ldpflow.errors import InputError
-from ldpflow.report.page import asset
-from ldpflow.report.results import Results
+from ldpflow.report.results import Results, Row
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.summary import stored_settings
 from ldpflow.results.trajectories import read_trajectories
@@ -79,7 +80,8 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     ]
     named = {"cell": keys, "others": [key for key in keys if key != "beta"], "settings": settings}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
-    connection.execute(asset("views.sql").format(**columns))
+    views = files("ldpflow.report").joinpath("views.sql").read_text(encoding="utf-8")
+    connection.execute(views.format(**columns))
 
 
 def path_settings(results: Results) -> dict[str, str]:
@@ -96,15 +98,15 @@ def in_words(results: Results) -> pa.Table:
     rows = results.table.to_pylist()
     ranked = [[entry.row for entry in s.entries if not entry.barred] for s in settings_of(rows)]
     places = {id(row): place for entries in ranked for place, row in enumerate(entries, 1)}
-    words: dict[str, list[Any]] = {
-        "setting": [setting[row["path"]] for row in rows],
-        "series": [results.label(row) for row in rows],
-        "level_state": [judge(row) for row in rows],
-        "barred": [why_barred(row) or None for row in rows],
-        "place": [places.get(id(row)) for row in rows],
+    words: dict[str, Callable[[Row], Any]] = {
+        "setting": lambda row: setting[row["path"]],
+        "series": results.label,
+        "level_state": judge,
+        "barred": lambda row: why_barred(row) or None,
+        "place": lambda row: places.get(id(row)),
     }
     summary = results.table
-    for name, values in words.items():
+    for name, value in words.items():
         kind = pa.int64() if name == "place" else pa.string()
-        summary = summary.append_column(name, pa.array(values, kind))
+        summary = summary.append_column(name, pa.array(map(value, rows), kind))
     return summary

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -33,8 +32,7 @@ FULL = 0.6
 """Share of a grid's panels that must have cells; a figure of fewer has no grid."""
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """Factors that a person asks for in the rows, columns and colours of a figure.
 
     Empty: chosen by the design. ``method`` is a method with its settings.
@@ -205,7 +203,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
             point |= interval(row[what.column], row.get(what.error), what.log)
             point |= {} if what.ideal is None else {"ideal": what.ideal}
         if what.shared and (x == "n" if name == "protocols" else not own):
-            point["shared"] = row.get(what.shared)
+            point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
     known: list[tuple[str, str]] = []
     if colour == ["series"] and not renamed:
@@ -403,13 +401,11 @@ def shown_curves(results: Results, name: str, x: str, asked: Asked = PLAIN) -> l
     names = list(dict.fromkeys(map(series_of, paths)))
     found: list[Row] = []
     for path in paths:
-        own = [r for r in rows if r["path"] == path["path"] and (r["mean"] > 0 or not curves.log)]
+        own = [r for r in rows if r["path"] == path["path"]]
         thinned = spread(sorted({r[across] for r in own}), MAX_POINTS)
         marks = spread(thinned, 7)
         fixed: Row = {"series": series_of(path), "rank": names.index(series_of(path)), "across": across}
-        for r in own:
-            if r[across] not in thinned:
-                continue
+        for r in (r for r in own if r[across] in thinned):
             point = fixed | place(path) | {"part": curves.statistics[r["stat"]], "x": r[across]}
             point |= {"marked": 1} if r[across] in marks else {}
             point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
@@ -427,7 +423,14 @@ def panel_factors(
     free = [k for k in varying if k not in (*chosen, *asked.rows, *asked.cols)]
     own = [] if asked.color else [k for k in free if any(r[k] is None for r in paths)]
     place = arrange(results, paths, [k for k in varying if k not in (*chosen, *own)], asked)
-    return place, lambda path: results.names.settings(path, [*chosen, *own]) or "all"
+    return place, lambda path: name_series(results, path, [*chosen, *own])
+
+
+def name_series(results: Results, row: Row, names: Sequence[str]) -> str:
+    """Settings of a series, some without their names: a legend has little space."""
+    found = ((name, row[name]) for name in names if row.get(name) is not None)
+    texts = [str(value) if name in RATE_SERIES else results.names.value(name, value) for name, value in found]
+    return ", ".join(texts) or "all"
 
 
 # Rates: the mean gradient norm of whole runs
@@ -476,15 +479,13 @@ def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
     settings = [k for fields in problems for k in fields if k in rows[0] and len(distinct(rows, k)) > 1]
     factors = dict.fromkeys(k for k in (*path_factors(results, rows), *settings) if k not in (across, *keys))
     place = arrange(results, rows, list(factors), asked)
-    plain = [k for k in ("noise", "order") if k in keys]
     rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], present_last(r, (*factors, across))))
     first: dict[tuple[str, str], Row] = {}
     found = []
     for r in rows:
         if r[across] is None:
             continue
-        named = [results.names.settings(r, [k for k in keys if k not in plain]), *(r[k] for k in plain)]
-        point: Row = place(r) | {"series": ", ".join(filter(None, named)) or r["algorithm"]}
+        point: Row = place(r) | {"series": name_series(results, r, keys or ["algorithm"])}
         point |= {"across": across, "x": r[across], "y": r["mean"], "epochs": r["epochs"]}
         point |= interval(r["mean"], r["mcse"] or None, log=True)
         start = first.setdefault((point["panel"], point["series"]), r)
@@ -500,11 +501,9 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def slopes_in_words(points: Sequence[Row]) -> str:
-    lines: dict[tuple[str, str], list[Row]] = {}
-    for point in points:
-        lines.setdefault((point["panel"], point["series"]), []).append(point)
     found = []
-    for (panel, series), own in lines.items():
+    for panel, series in dict.fromkeys((point["panel"], point["series"]) for point in points):
+        own = [p for p in points if (p["panel"], p["series"]) == (panel, series)]
         if len({p["x"] for p in own}) < 2:
             continue
         text = series + (f" ({panel})" if panel != "all" else "")
@@ -573,8 +572,8 @@ def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
     places = distinct(rows, x)
     points: list[Row] = []
     for row in rows:
-        series = [row["algorithm"], results.names.settings(row, [*asked.color, *own])]
-        point = place(row) | {"series": ", ".join(filter(None, series)), "replicates": row["replicates"]}
+        keys = dict.fromkeys(("algorithm", *asked.color, *own))
+        point = place(row) | {"series": name_series(results, row, [*keys]), "replicates": row["replicates"]}
         point |= {"y": row["mean"], "limit": row["theory_limit"], "order": tuple(row[k] for k in across)}
         point |= interval(row["mean"], row["mcse"] or 0.0, log=True)
         points += [point | {"x": at} for at in (places if row[x] is None else [row[x]])]

@@ -101,19 +101,30 @@ function fit(spec, width) {
   const most = width < 560 ? 1 : width < 860 ? 2 : 3;
   delete fitted.title; // the section has it
   fitted.config = { ...fitted.config, background: "transparent" };
-  if (width < 560) fitted.config.legend = { ...fitted.config.legend, columns: 2, layout: { top: { direction: "vertical" } } };
-  for (const { encoding } of (fitted.spec ?? fitted).layer ?? []) { // legends and axes of what is shown
-    for (const { field, legend, scale, axis } of Object.values(encoding ?? {})) {
-      const present = new Set(fitted.data.values.map((row) => row[field]));
-      const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
-      if (legend && !legend.values && names.length) legend.values = names;
-      if ((field === "place" || field === "x") && chosen.size && scale?.domain) {
-        const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
-        const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
-        const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
-        if (axis?.values) axis.values = field === "place" ? [...new Set(at)] : axis.values.filter((x) => present.has(x));
-        scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
-      }
+  const layers = (fitted.spec ?? fitted).layer ?? [];
+  const encodings = layers.flatMap(({ encoding }) => Object.entries(encoding ?? {}));
+  const labels = encodings.flatMap(([, { legend, scale }]) => (legend ? legend.values ?? scale?.domain ?? [] : []));
+  const wide = 6.8 * Math.max(0, ...labels.map((label) => `${label}`.length)) + 34; // a label with its symbol
+  const able = Math.max(1, Math.floor((width - 30) / wide));
+  fitted.config.legend = { ...fitted.config.legend, columns: Math.min(able, width < 560 ? 2 : 6), labelLimit: width - 80 };
+  if (width < 560 || labels.length > able) fitted.config.legend.layout = { top: { direction: "vertical" } };
+  const heights = fitted.data.values.flatMap((row) => ["y", "low", "high", "shared", "band_low"].map((name) => row[name])).filter(Number.isFinite);
+  for (const [channel, { field, legend, scale, axis }] of encodings) { // legends and axes of what is shown
+    const present = new Set(fitted.data.values.map((row) => row[field]));
+    const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
+    if (legend && !legend.values && names.length) legend.values = names;
+    if (!chosen.size || !scale?.domain) continue;
+    if (field === "place" || field === "x") {
+      const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
+      const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
+      const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
+      if (axis?.values) axis.values = field === "place" ? [...new Set(at)] : axis.values.filter((x) => present.has(x));
+      scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
+    } else if (channel === "y" && heights.length) {
+      const ends = [Math.min(...heights), Math.max(...heights)];
+      scale.domain = scale.type === "log" ? [ends[0] / 1.25, ends[1] * 1.25] : [Math.max(ends[0] - 0.02, 0), scale.domain[1]];
+      const marks = axis?.values?.filter((value) => value >= scale.domain[0] && value <= scale.domain[1]) ?? [];
+      if (axis?.values) Object.assign(axis, marks.length > 2 ? { values: marks } : { values: undefined, tickCount: 4 });
     }
   }
   const discrete = margin > 100; // names stand beside a panel: it may be narrower
@@ -136,11 +147,11 @@ function fit(spec, width) {
   if (facet) {
     const panels = distinct(fitted.facet.field).size;
     const least = facet.sort ? (discrete ? fitted.spec.width : 1e9) : discrete ? 160 : 110; // a person's grid may have more columns
-    const able = Math.max(1, Math.floor((width - margin) / (least + 24)));
-    const columns = Math.min(panels, facet.sort ? (discrete ? Math.min(most, able) : panels === 4 ? Math.min(most, 2) : most) : able);
+    const across = Math.max(1, Math.floor((width - margin) / (least + 24)));
+    const columns = Math.min(panels, facet.sort ? (discrete ? Math.min(most, across) : panels === 4 ? Math.min(most, 2) : most) : across);
     const space = Math.floor((width - margin - 24 * (columns - 1)) / columns);
     fitted.columns = columns;
-    fitted.spec.width = discrete && facet.sort ? Math.min(fitted.spec.width, Math.max(space, 120)) : Math.min(space, 420);
+    fitted.spec.width = discrete && facet.sort ? Math.min(fitted.spec.width, Math.max(space, 120)) : Math.max(60, Math.min(space, 420));
   } else {
     fitted.width = discrete ? Math.min(fitted.width, width - margin) : Math.min(width - margin - 10, 640);
   }
@@ -245,11 +256,28 @@ function filterTables() {
       for (const row of table.rows) row.cells[at].hidden = hidden;
     });
   }
-  for (const details of document.querySelectorAll("#which details, #failures details, #pairs details")) {
+  for (const details of document.querySelectorAll("#pairs details")) {
     const count = details.querySelectorAll("tbody tr:not([hidden])").length;
     const summary = details.querySelector("summary");
     summary.textContent = summary.textContent.replace(/^[\d,]+/, count);
-    details.hidden = !count;
+  }
+  foldTables();
+}
+
+// Of what is chosen a long table has its first rows, and the others at a click.
+function foldTables() {
+  for (const box of document.querySelectorAll("[data-most]")) {
+    let button = box.nextElementSibling;
+    if (!button?.matches(".more")) {
+      button = document.createElement("button");
+      Object.assign(button, { className: "more", type: "button" });
+      button.addEventListener("click", () => { box.dataset.most = "Infinity"; foldTables(); });
+      box.after(button);
+    }
+    const rows = [...box.querySelectorAll("tbody tr:not([hidden])")];
+    rows.forEach((row, at) => row.classList.toggle("beyond", at >= box.dataset.most));
+    button.hidden = rows.length <= box.dataset.most;
+    button.textContent = `Show ${rows.length - box.dataset.most} ${box.dataset.what}`;
   }
 }
 

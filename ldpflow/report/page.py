@@ -9,7 +9,6 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
 from typing import Any
 
 import altair as alt
@@ -18,127 +17,32 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import Summary, round_text, short, with_error
+from ldpflow.columns import round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import (
-    MAX_TABLE_ROWS,
+    cell_table,
     choices,
-    count_bounded,
+    diagnostics,
     failures,
     findings,
+    followed_table,
     glance,
     least,
     pairs,
-    ratio,
 )
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import CAPTIONS, curves_of, last_risks
+from ldpflow.report.figures import CAPTIONS, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
-from ldpflow.report.results import Results, Row, distinct, measured, present_last
-from ldpflow.results.arena import TOLERANCE, ArenaSetting, judge, settings_of, why_barred
-from ldpflow.results.columns import summaries_of
-from ldpflow.results.published import Comparison
+from ldpflow.report.results import Results, Row, distinct, measured
+from ldpflow.results.arena import TOLERANCE, settings_of, why_barred
 from ldpflow.results.references import bibtex, entries, study_paragraph
-from ldpflow.results.trajectories import last_rows
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.reading import stored_plugins
 from ldpflow.study.stored import stored_left_out, stored_study
-
-LOOKED = (
-    "coverage_all_n", "coverage_at_stop", "coverage_all_coordinates_failures_as_misses", "joint_coverage",
-    "joint_size_mean",
-)  # fmt: skip
-"""Measures of looks before the end and of all coordinates at once, shown where a run has them."""
-
-
-def diagnostics(results: Results) -> list[Summary]:
-    """Diagnostics of the run's methods that are shown beside the measures."""
-    declared = summaries_of(results.table.schema)
-    return [summary for summary in declared if summary.shown and results.values(summary.name)]
-
-
-def cell_table(results: Results, choices: Sequence[ArenaSetting]) -> dict[str, Any]:
-    """All cells as texts. Its rows are what a page filters and counts by method."""
-    best = {id(setting.best.row) for setting in choices if setting.best is not None}
-    settings = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
-    misses = ["coverage_failures_as_misses"] if any(row["failures"] for row in results.rows) else []
-    shown = [summary.name for summary in diagnostics(results)]
-    checks = [*shown, *(name for name in LOOKED if name not in shown and results.values(name))]
-    head = [*map(results.names.label, settings), "method", "coverage ± MCSE", "state*"]
-    head += ["failures as misses ± MCSE" for _ in misses]
-    head += ["length ± MCSE", "length / oracle ± MCSE", "bias ± MCSE", "emp. SE ± MCSE", "SE error ± MCSE, %"]
-    head += ["main cause", "replicates", "failed", *checks]
-    rows = [
-        [
-            *(short(row[name]) for name in settings),
-            row["series"],
-            measured(row, "coverage"),
-            judge(row) + (", recommended" if id(row) in best else ""),
-            *(measured(row, name) for name in (*misses, "length_mean", "length_relative")),
-            *(measured(row, name) for name in ("bias", "empirical_se")),
-            measured(row, "relative_error_model_se", 100),
-            results.explained[results.identity(row)]["cause"] or "-",
-            *(f"{row[name]:,}" for name in ("replicates", "failures")),
-            *(round_text(row[name], 3) for name in checks),
-        ]
-        for row in results.rows[:MAX_TABLE_ROWS]
-    ]
-    return {"head": head, "rows": rows, "left": len(results.rows) - len(rows)}
-
-
-def followed_table(results: Results) -> dict[str, Any]:
-    """Every path at its last checkpoint, a row per statistic, and which bounds a mean is above."""
-    names, meanings = results.path_varying, results.meanings
-    place = {stat: i for i, stat in enumerate(meanings)}
-    ends = last_rows(results.followed)
-    ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
-    above, bounded = count_bounded(results)
-    stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
-    head = [*(results.names.label(n) for n in names), "n", "step", "statistic", "mean ± MCSE"]
-    head += ["5%", "median", "95%", "mean / bound", "mean / leading term", "replicates", "diverged"]
-    rows = [
-        [
-            *(short(row[name]) for name in (*names, "n", "step", "stat")),
-            with_error(row["mean"], row["mcse"]),
-            *(round_text(row[name], 3) for name in ("q05", "q50", "q95")),
-            *(round_text(ratio(row["mean"], row[f"theory_{kind}"]), 3) for kind in ("bound", "limit")),
-            *(f"{row[name]:,}" for name in ("replicates", "failures")),
-        ]
-        for row in ends[:MAX_TABLE_ROWS]
-    ]
-    return {
-        "head": head,
-        "rows": rows,
-        "left": len(ends) - len(rows),
-        "bounded": f"{bounded:,}" if bounded else "",
-        "above": f"{above:,}" if above else "",
-        "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
-        "meaning": [(stat, meanings[stat]) for stat in stats],
-    }
-
-
-COMPARED = (
-    "table", "τ", "coordinate", "method", "n", "measure", "ours", "SE", "printed", "SE", "z", "adj. p",
-)  # fmt: skip
-
-
-def comparison_table(comparison: Comparison) -> dict[str, Any]:
-    rows = [
-        [
-            *(f"{r.table}", f"{r.tau:g}", f"{r.coordinate}", r.method, short(r.n), r.measure),
-            *(round_text(r.ours, 4), round_text(r.ours_se, 2)),
-            *(round_text(r.printed, 4), round_text(r.printed_se, 2)),
-            *(f"{r.z:.2f}", f"{r.p_adjusted:.3f}"),
-        ]
-        for r in comparison.rows
-    ]
-    power = [f"{line[0].upper()}{line[1:]}." for line in comparison.power()]
-    return {"of": comparison, "power": power, "head": COMPARED, "rows": rows}
-
 
 RELOAD_SECONDS = 10
 """Seconds after which a page that follows a sweep is read again by the browser."""
@@ -158,10 +62,9 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
     ``notes`` is Markdown: prose under its headings goes to the sections that have these headings.
     """
     settings = settings_of(results.rows)
-    figures = draw_figures(results)
     html = render_page(
         "page.html.jinja",
-        [(name, figure.heading, figure.caption, chart) for name, figure, chart in figures],
+        draw_figures(results),
         name=results.name,
         findings=findings(results).sentences,
         lead=lead(results),
@@ -179,13 +82,13 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         failures=failures(results),
         pairs=pairs(results),
         followed=followed_table(results) if results.followed else None,
-        comparisons=[comparison_table(c) for c in published_comparisons(results)],
+        comparisons=published_comparisons(results),
         table=cell_table(results, settings),
         texts=results.design.texts,
         commands=commands(results),
         paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
         references=bibtex(results.design.study) if results.study else "",
-        sessions=[session(entry) for entry in results.sessions],
+        sessions=[(command_of(session), session) for session in results.sessions],
         reload=RELOAD_SECONDS if live else 0,
     )
     return insert_notes(html, notes) if notes.strip() else html
@@ -197,8 +100,8 @@ def words(results: Results) -> list[tuple[str, str]]:
     if not results.rows:
         found = {name: found[name] for name in ("n", "replicate", "MCSE")}
     groups = ("problem", "mechanism", "algorithm", "protocol", "method")
-    tables = [table for group in groups for table in entries(results.design.study, group)]
-    for name in dict.fromkeys((*results.varying(), *(name for table in tables for name in table))):
+    settings = [name for group in groups for table in entries(results.design.study, group) for name in table]
+    for name in dict.fromkeys((*results.varying(), *settings)):
         column = results.names[name]
         meaning = (column.meaning or column.title).removesuffix("; null elsewhere")
         if meaning and column.label not in found:
@@ -228,6 +131,7 @@ def load_template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.globals |= {"measured": measured, "short": short, "round_text": round_text}
     return environment.get_template(name)
 
 
@@ -246,8 +150,6 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         sections=sections,
         specs=Markup(text),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        css=Markup(asset("page.css")),
-        script=Markup(asset("page.js")),
         library=Markup(bundle().replace("</script", "<\\/script")),
     )
 
@@ -333,10 +235,6 @@ def latest(run: str) -> Results | None:
         return None
 
 
-def asset(name: str) -> str:
-    return files("ldpflow.report").joinpath(name).read_text(encoding="utf-8")
-
-
 def in_a_line(kind: str) -> str:
     """An interval method by its kind and its title; by its kind alone where it is not installed."""
     method = INTERVAL_METHODS.get(kind)
@@ -380,23 +278,22 @@ def insert_notes(html: str, notes: str) -> str:
     return html
 
 
-def draw_figures(results: Results) -> list[tuple[str, Figure, Any]]:
-    """(id, figure, chart) of the figures that the run has data for."""
+def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
+    """(id, heading, caption, chart) of the figures that the run has data for."""
     figures = figures_of(results)
-    wanted = dict.fromkeys(("coverage", "explanation", "zip", "coverage-difference", "length-ratio"), "n")
-    wanted |= dict.fromkeys(("length", "relative-length", "protocols"), "n")
+    axes = dict.fromkeys(figures, "n")
     if len(results.values("beta")) > 1:
         figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
-        wanted["design-beta"] = "beta"
-    if len(results.series) >= MANY:
-        wanted["choice"] = "n"
-    wanted |= dict.fromkeys(("bias", "standard-error", "paper", "rates", *curves_of(results)), "n")
-    if any(row["stat"] == "tail_exc" for row in last_risks(results)):
-        wanted["risk"] = "n"
+        axes["design-beta"] = "beta"
+    if len(results.series) < MANY:
+        del axes["choice"]
+    if not any(row["stat"] == "tail_exc" for row in last_risks(results)):
+        del axes["risk"]
     found = []
-    for name, x in wanted.items():
+    for name, x in axes.items():
         try:
-            found.append((name, figures[name], figures[name].chart(results, x)))
+            figure = figures[name]
+            found.append((name, figure.heading, figure.caption, figure.chart(results, x)))
         except DamagedRun:
             raise
         except InputError:
@@ -444,12 +341,10 @@ def facts(results: Results) -> list[tuple[str, str]]:
     def with_settings(group: str) -> str:
         found = []
         for table in entries(results.design.study, group):
-            settings = [
-                f"{results.names.label(k)} = {list_values(v)}" for k, v in table.items() if k != "kind"
-            ]
-            kind = list_values(table.get("kind", ""))
-            found.append(f"{kind} ({', '.join(settings)})" if settings else kind)
-        return "; ".join(found)
+            names = [name for name in table if name != "kind"]
+            settings = ", ".join(f"{results.names.label(k)} = {list_values(table[k])}" for k in names)
+            found.append(list_values(table.get("kind", "")) + (f" ({settings})" if settings else ""))
+        return "; ".join(found) or values(group)
 
     grid = f"n = {values('n')}; nominal level {values('level')}"
     if not results.rows:
@@ -459,17 +354,17 @@ def facts(results: Results) -> list[tuple[str, str]]:
     if results.rows and not results.design.factorial:
         grid += "; not a full factorial design: some combinations were not run"
     privacy = {"": "privacy_notion", "unit: ": "privacy_unit", "neighbours: ": "neighbouring"}
-    rows = [
-        ("Problem", with_settings("problem") or values("problem")),
-        ("Mechanism", with_settings("mechanism") or values("mechanism")),
-        ("Privacy", "; ".join(word + found for word, name in privacy.items() if (found := values(name)))),
-        ("Algorithm", with_settings("algorithm") or values("algorithm")),
-        ("Interval methods", with_settings("method") or values("method")),
-        ("Grid", grid),
-        ("Replicates", values("replicates")),
-        ("Seed", str(results.design.study.get("seed", ""))),
-    ]
-    return [(name, value) for name, value in rows if value]
+    found = {
+        "Problem": with_settings("problem"),
+        "Mechanism": with_settings("mechanism"),
+        "Privacy": "; ".join(word + found for word, name in privacy.items() if (found := values(name))),
+        "Algorithm": with_settings("algorithm"),
+        "Interval methods": with_settings("method"),
+        "Grid": grid,
+        "Replicates": values("replicates"),
+        "Seed": str(results.design.study.get("seed", "")),
+    }
+    return [(name, value) for name, value in found.items() if value]
 
 
 def list_values(value: Any) -> str:
@@ -482,7 +377,7 @@ def commands(results: Results) -> list[str]:
     """The commands that give the rows again, bit for bit; those of the sessions where no others are known."""
     texts = results.design.texts
     if not texts:
-        return [session(entry)["command"] for entry in results.sessions]
+        return [command_of(session) for session in results.sessions]
     names = [results.name] if len(texts) == 1 else [f"{results.name}-{at + 1}" for at in range(len(texts))]
     folder = shlex.quote(f"runs/{results.name}-again")
     flags = "".join(
@@ -502,20 +397,9 @@ def plugin_flags(results: Results) -> str:
     return "".join(found)
 
 
-def session(entry: dict[str, Any]) -> dict[str, str]:
-    """One session of the run in words, without the path of the program."""
-    words = str(entry.get("command", "")).split(" ", 1)
-    words[0] = "ldpflow"
-    machine = entry.get("machine") or {}
-    seconds = entry.get("wall_seconds")
-    return {
-        "command": " ".join(words),
-        "when": f"{entry.get('started', '')} to {entry.get('ended') or 'no end recorded'}",
-        "wall": "" if seconds is None else f"{seconds:,.0f} s",
-        "machine": f"{machine.get('processor', '')}, {machine.get('cores_usable', '?')} cores, "
-        f"engine {entry.get('engine', '?')}",
-        "versions": ", ".join(f"{k} {v}" for k, v in (entry.get("versions") or {}).items()),
-    }
+def command_of(session: dict[str, Any]) -> str:
+    """The command of a session, without the path of the program."""
+    return f"ldpflow {str(session.get('command', '')).partition(' ')[2]}"
 
 
 def progress(results: Results) -> str:

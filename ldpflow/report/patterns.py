@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ldpflow.report.results import Names, Row
 
-MOST_REGIONS = 2
-"""Most regions that are named; what is outside of them is counted."""
-LEAST_SHARE = 0.1
-"""Least share of the chosen cells that a region adds."""
 MOST_VALUES = 3
 """Most values of a factor that are named one by one."""
 
 Cells = set[int]
-Slices = Mapping[str, Mapping[Any, Cells]]
-"""Cells of each value of each factor."""
 
 
 class Region(NamedTuple):
@@ -27,69 +21,61 @@ class Region(NamedTuple):
 
 
 def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Sequence[Row]) -> str:
-    """Where rows of a method are chosen: regions chosen as a whole, and how many of the other rows."""
+    """Where rows of a method are chosen: how many, and the one region that says most about them.
+
+    It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
+    all of them.
+    """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
     ids = {id(row) for row in chosen}
     inside = {at for at, row in enumerate(rows) if id(row) in ids}
+    if len(chosen) == 1 and (settings := names.settings(chosen[0], factors)):
+        return f"at {settings}"
+    if len(rows) - len(chosen) == 1 < len(chosen):
+        other = next(row for row in rows if id(row) not in ids)
+        return f"in all {len(rows):,} settings but {names.settings(other, factors)}"
+    whole = regions(names, factors, rows, inside.issuperset)
+    best = max(whole, key=lambda region: len(region.cells), default=Region("", set()))
+    if best.cells == inside:
+        return f"where {best.words}"
+    if 2 * len(best.cells) >= len(inside):
+        return f"in {len(inside):,} of {len(rows):,} settings: all with {best.words}, and others"
+    found = [
+        region for region in regions(names, factors, rows, inside.intersection) if region.cells >= inside
+    ]
+    least = min(found, key=lambda region: len(region.cells), default=Region("", set()))
+    return f"in {len(inside):,} of {len(least.cells) or len(rows):,} settings" + (
+        f" with {least.words}" if least.words else ""
+    )
+
+
+def regions(
+    names: Names, factors: Sequence[str], rows: Sequence[Row], wanted: Callable[[Cells], Any]
+) -> Iterator[Region]:
+    """Regions of one factor, then of two, whose values each have cells that are wanted."""
     slices: dict[str, dict[Any, Cells]] = {name: {} for name in factors}
     for at, row in enumerate(rows):
         for name in factors:
             if row.get(name) is not None:
                 slices[name].setdefault(row[name], set()).add(at)
-    found: list[str] = []
-    rest, others = inside, set(range(len(rows)))
-    regions = list(whole_regions(names, slices, inside))
-    while regions and len(found) < MOST_REGIONS:
-        best = max(regions, key=lambda region: len(region.cells & rest))
-        if len(best.cells & rest) < max(2, LEAST_SHARE * len(inside)):
-            break
-        found.append(f"where {best.words}")
-        rest, others = rest - best.cells, others - best.cells
-    if len(rest) == 1 and (settings := names.settings(rows[min(rest)], factors)):
-        found.append(f"at {settings}")
-    elif rest:
-        within = closest_region(names, slices, rest, others)
-        count = "all" if len(rest) == len(within.cells) else f"{len(rest):,}"
-        of_them = f"{count} of {'the other ' if found else ''}{len(within.cells):,}"
-        found.append(f"in {of_them}{' settings' * (not found)}{within.words and f' with {within.words}'}")
-    return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else found[0]
-
-
-def whole_regions(names: Names, slices: Slices, inside: Cells) -> Iterator[Region]:
-    """Regions whose cells are all inside: those of one factor, then those of two."""
-    everywhere: Cells = set().union(*(cells for own in slices.values() for cells in own.values()))
-    contexts = [("", "", everywhere)]
-    contexts += [(n, f"{names.value(n, v)} with ", own[v]) for n, own in slices.items() for v in sorted(own)]
+    contexts = [("", "", set(range(len(rows))))]
+    contexts += [(n, f"{names.value(n, v)} and ", own[v]) for n, own in slices.items() for v in sorted(own)]
     for first, words, context in contexts:
         for name in (name for name in slices if name != first):
             own = {value: cells & context for value, cells in slices[name].items() if cells & context}
-            values = [value for value in sorted(own) if own[value] <= inside]
-            if text := name_values(names, name, values, sorted(own)):
+            values = [value for value in sorted(own) if wanted(own[value])]
+            if len(values) < len(own) and (text := name_values(names, name, values, sorted(own))):
                 yield Region(words + text, set().union(*(own[value] for value in values)))
-
-
-def closest_region(names: Names, slices: Slices, rest: Cells, others: Cells) -> Region:
-    """The smallest region of one factor that has the rest, of the other cells; by default all of them.
-
-    Of equal ones the last: n comes after the settings of a path.
-    """
-    best = Region("", others)
-    for name, known in slices.items():
-        own = {value: cells & others for value, cells in known.items() if cells & others}
-        values = [value for value in sorted(own) if own[value] & rest]
-        cells: Cells = set().union(*(own[value] for value in values))
-        text = name_values(names, name, values, sorted(own))
-        if text and rest <= cells and len(cells) <= min(len(best.cells), len(others) - 1):
-            best = Region(text, cells)
-    return best
 
 
 def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[Any]) -> str:
     """Values of a factor in words, a range where they are one end of the known values; or nothing."""
-    number = not isinstance(known[0], (str, bool)) and name != "coordinate" if known else False
-    if 1 < len(values) < len(known) and number:
+    number = not isinstance(known[0], (str, bool)) and name != "coordinate"
+    if number and len(values) > 1:
         for sign, end, run in (("≤", -1, known[: len(values)]), ("≥", 0, known[-len(values) :])):
             if values == run:
                 return names.value(name, values[end]).replace("=", sign)
-    return " or ".join(names.value(name, value) for value in values) if len(values) <= MOST_VALUES else ""
+    texts = [names.value(name, value) for value in values]
+    further = [text.removeprefix(f"{names.label(name)} = ") for text in texts[1:]]
+    return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""

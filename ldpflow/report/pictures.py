@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 
-from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.answers import COVERAGE, findings
 from ldpflow.report.charts import (
@@ -22,9 +20,10 @@ from ldpflow.report.charts import (
     LETTER,
     MISSES,
     RULE,
-    SHAPES,
     Z95,
+    Layout,
     clean,
+    draw,
     log_marks,
     named_scale,
     panels,
@@ -43,27 +42,17 @@ from ldpflow.report.figures import (
     Curves,
     arrange,
     curves_of,
+    interval,
     measure,
     rates,
     risk,
     trajectory,
 )
 from ldpflow.report.results import Results, Row
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, judge, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys
-
-INK = "#767c85"
-
-
-def tooltips(**formats: str) -> list[alt.Tooltip]:
-    """What the pointer shows: names of fields, and the formats of those that are numbers."""
-    return [
-        alt.Tooltip(f"{name}:Q", format=text) if text else alt.Tooltip(f"{name}:N")
-        for name, text in formats.items()
-    ]
-
 
 # Explanation: the terms that add up to the difference of coverage and level
 
@@ -105,7 +94,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
     colour = alt.Color("part:N", scale=named_scale(shown), legend=alt.Legend(title=None))
-    tips = tooltips(series="", panel="", part="", cause="", effect="+.3f", gap="+.3f")
+    tips = ["series:N", "panel:N", "part:N", "cause:N", "effect:Q", "gap:Q"]
     base = alt.Chart()
     fields: list[Any] = [*shown]
     bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
@@ -114,7 +103,9 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
         base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),
-        base.mark_rule(color=INK, strokeWidth=1.2).encode(x=alt.X("low:Q", title=heading), x2="high:Q", y=y),
+        base.mark_rule(color="#767c85", strokeWidth=1.2).encode(
+            x=alt.X("low:Q", title=heading), x2="high:Q", y=y
+        ),
         base.mark_point(fill="#ffffff", stroke="#1b1f24", strokeWidth=1, size=24, opacity=1).encode(
             alt.X("gap:Q", title=heading), y
         ),
@@ -238,12 +229,9 @@ def intervals(results: Results, row: Row) -> list[Row]:
 
 # Published numbers
 
-OURS, PRINTED = "this run", "published"
-
 
 def published_comparisons(results: Results) -> list[Comparison]:
-    found = (compare(results.table, name) for name in NAMES)
-    return [comparison for comparison in found if comparison.rows]
+    return [found for name in NAMES if (found := compare(results.table, name)).rows]
 
 
 def compare_with_published(results: Results) -> Any:
@@ -252,72 +240,53 @@ def compare_with_published(results: Results) -> Any:
     Lengths are divided by the printed one, so that all n share an axis.
     """
     points: list[Row] = []
-    panel_of: dict[str, int] = {}
+    ranks: dict[str, int] = {}
     for row in (row for comparison in published_comparisons(results) for row in comparison.rows):
         scale = row.printed if row.measure == "length" else 1.0
         vector = f", coordinate {row.coordinate}" if row.problem == "quantile_regression" else ""
         panel = f"{row.measure}, τ = {row.tau:g}{vector}"
-        picks = results.picks({"tau": row.tau, "n": row.n, "coordinate": row.coordinate})
+        place = {"row": (ranks.setdefault(panel, len(ranks)), panel), "column": (row.method, row.method)}
+        place |= results.picks({"tau": row.tau, "n": row.n, "coordinate": row.coordinate})
         # A rounding error, uniform within half a unit, adds its variance to the printed one.
         printed_se = math.hypot(row.printed_se, row.half_unit / math.sqrt(3.0))
-        for who, value, se in ((OURS, row.ours, row.ours_se), (PRINTED, row.printed, printed_se)):
-            ends = {"value": value, "low": value - Z95 * se, "high": value + Z95 * se}
-            point: Row = {name: end / scale for name, end in ends.items()} | picks
-            point |= {"row": (panel_of.setdefault(panel, len(panel_of)), panel), "who": who, "z": row.z}
-            points.append(point | {"cell": f"{row.method}, n = {short(row.n)}"})
+        for series, value, se in (
+            ("this run", row.ours, row.ours_se),
+            ("published", row.printed, printed_se),
+        ):
+            point = place | {"panel": f"{panel}, {row.method}", "series": series, "x": row.n, "z": row.z}
+            points.append(point | {"y": value / scale} | interval(value / scale, se / scale, log=False))
     if not points:
         raise InputError("figure", "paper", "a run that has cells of a published study")
-    order = list(dict.fromkeys(point["cell"] for point in points))
-    key = alt.Legend(title=None)
-    colour = alt.Color("who:N", scale=named_scale({OURS: "#0072b2", PRINTED: GREY}), legend=key)
-    shape = alt.Shape("who:N", scale=named_scale({OURS: "circle", PRINTED: "diamond"}), legend=key)
-    tips = tooltips(cell="", who="", value=".4g", z=".2f")
-    x = alt.X(
-        "value:Q",
-        title="coverage, or length / published length",
-        scale=alt.Scale(zero=False),
-        axis=alt.Axis(tickCount=4, labelExpr=LABEL, labelOverlap=True),
+    layout = Layout(
+        "This run and the published tables",
+        "n (users)",
+        "coverage, or length / published length",
+        [("this run", "BB"), ("published", "oracle")],
+        ranked=True,
+        tips=("z",),
+        remark=f"Largest |z| {max(abs(point['z']) for point in points):.2f}.",
     )
-    base = alt.Chart().encode(
-        y=alt.Y("cell:N", sort=order, title=None),
-        yOffset=alt.YOffset("who:N", scale=alt.Scale(domain=[OURS, PRINTED], paddingOuter=0.6)),
-        color=colour,
-    )
-    layers = [
-        base.mark_rule(strokeWidth=1.6).encode(x=alt.X("low:Q"), x2="high:Q"),
-        base.mark_point(filled=True, size=55, opacity=1).encode(x=x, shape=shape, tooltip=tips),
-    ]
-    text = (
-        f"{len(points) // 2} published numbers beside this run's, with 95% intervals; largest |z| "
-        f"{max(abs(point['z']) for point in points):.2f}."
-    )
-    drawn = panels(points, layers, {"width": 200, "height": 24 * len(order)}, x="independent")
-    return style_chart(drawn, "This run and the published tables", text, 110)
+    return draw(points, layout)
 
 
 # Coverage against length, the choice between methods
-
-NAME = (0.4, 0.05)
-"""Extent of a name in the figure: logarithm of length, and coverage."""
 
 FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.35, FAILS: 0.0}
 """How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
 
 
 def choice(results: Results, asked: Asked = PLAIN) -> Any:
-    """Coverage against length of all methods, a panel per setting; names where no other is better."""
+    """Coverage against length of all methods, a panel per setting; the recommended one has its name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
-    settings = [s for s in settings_of(results.rows) if any(math.isfinite(e.length) for e in s.entries)]
-    if not settings:
+    settings = settings_of(results.rows)
+    if not any(0 < entry.length < math.inf for setting in settings for entry in setting.entries):
         raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
-    many = len(results.series) > len(SHAPES)  # then symbols alone do not tell
     points: list[Row] = []
     for setting in settings:
-        with_name = [id(entry) for entry in (named(setting) if many else [setting.best])]
         for entry in setting.entries:
-            if not math.isfinite(entry.length):
+            if not 0 < entry.length < math.inf:
                 continue
             row = entry.row
             half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
@@ -325,7 +294,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
-            point["label"] = row["series"] if id(entry) in with_name else ""
+            point["label"] = row["series"] if entry is setting.best else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
             point |= {"full": FILLS[point["kind"]], "size": 130 if entry is setting.best else 45}
             points.append(point)
@@ -343,15 +312,11 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
     marks = log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
-    x = alt.X(
-        "length:Q",
-        scale=across,
-        title="mean length / oracle length",
-        axis=alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True),
-    )
+    ticks = alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True)
+    x = alt.X("length:Q", scale=across, title="mean length / oracle length", axis=ticks)
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(stroke=colour)
-    tips = tooltips(method="", kind="", coverage=".4g", length=".4g")
+    tips = ["method:N", "kind:N", "coverage:Q", "length:Q"]
     layers = [
         base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -369,7 +334,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
         f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
     )
-    absent = f"Left out: {undefined:,} cells without an interval." if undefined else ""
+    absent = f"Left out: {undefined:,} cells without intervals of a length above 0." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
     figure = panels(points, layers, size, y=words)
     return style_chart(
@@ -377,24 +342,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     )
 
 
-def named(setting: ArenaSetting) -> list[ArenaEntry]:
-    """Entries with names that do not overlap: the recommended one, and those that no other beats."""
-    known = [entry for entry in setting.entries if math.isfinite(entry.length)]
-    found: list[ArenaEntry] = []
-    for one in sorted(known, key=lambda entry: entry is not setting.best):
-        beaten = any(other.coverage >= one.coverage and other.length < one.length for other in known)
-        overlaps = any(
-            abs(math.log(one.length / other.length)) <= NAME[0]
-            and abs(one.coverage - other.coverage) <= NAME[1]
-            for other in found
-        )
-        if one is setting.best or not (beaten or overlaps):
-            found.append(one)
-    return found
-
-
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A figure: how it is drawn, its heading and its explanation on the report.
 
     ``draw`` takes the results and what can be asked of it: a factor on its axis (``x``), rows, columns and
@@ -419,6 +367,7 @@ class Figure:
 
 def along_a_path(name: str, curves: Curves) -> Figure:
     caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
+    caption += CAPTIONS["trajectory"]["theory"] if name in ("distance", "excess-loss") else ""
     return Figure(partial(trajectory, name=name), curves.heading, caption)
 
 
@@ -429,7 +378,7 @@ DRAWN: dict[str, Callable[..., Any]] = {
 }
 __all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
-    **{name: Figure(drawn, **CAPTIONS[name]) for name, drawn in DRAWN.items()},
+    **{name: Figure(DRAWN[name], **caption) for name, caption in CAPTIONS.items() if name in DRAWN},
     **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
 }
 

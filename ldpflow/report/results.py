@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -12,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.columns import Column, distinguishing_columns, short, with_error
-from ldpflow.errors import InputError, plain_line
+from ldpflow.errors import InputError, plain_line, warn
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, known_columns
 from ldpflow.results.comparison import compare_cells
 from ldpflow.results.comparison import label as comparison_label
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
+from ldpflow.results.references import entries
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
 from ldpflow.results.where import condition, select_rows
@@ -44,8 +44,8 @@ class Names(dict[str, Column]):
         return self[name].label
 
     def value(self, name: str, value: object) -> str:
-        """A setting and its value, as in ``ε = 0.5``; a kind or a law by itself."""
-        if name in ("problem", "mechanism", "algorithm", "method", "law", "errors", "series"):
+        """A setting and its value, as in ``ε = 0.5``; a kind by itself."""
+        if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
             return f"coordinate {value}"
@@ -109,7 +109,7 @@ class Results:
         names = found.varying()
         rows.sort(key=lambda row: (present_last(row, names), row["series_rank"]))
         for line in found.parts_left_out:
-            warnings.warn(line, stacklevel=2)
+            warn(line)
         return found
 
     @property
@@ -251,11 +251,8 @@ class Results:
             return self
         for row in sorted(self.rows, key=lambda row: row["series_rank"]):
             settings = {setting: row[setting] for setting in self.method_settings}
-            if name in (
-                row["series"],
-                row["method"],
-                comparison_label({"method": row["method"], **settings}, "method"),
-            ):
+            short_name = comparison_label({"method": row["method"], **settings}, "method")
+            if name in (row["series"], row["method"], short_name):
                 return replace(self, versus=row["series"])
         allowed = f"one of {'; '.join(self.series)}" if self.series else "nothing: no methods make intervals"
         raise InputError("baseline", name, allowed, closest(name, self.series))
@@ -271,7 +268,10 @@ class Results:
         """Smallest set of parameters that distinguishes the followed paths."""
         settings = list(self.path_settings)
         # What the study varies before what follows from it.
-        leading = {"dimension", "problem", "mechanism", "algorithm", *axes(self.study)}
+        groups = ("problem", "mechanism", "algorithm", "protocol")
+        tables = [table for group in groups for table in entries(self.study, group)]
+        leading = {"dimension", *groups}
+        leading |= {k for table in tables for k, v in table.items() if isinstance(v, list) and len(v) > 1}
         settings.sort(key=lambda name: name not in leading)
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
@@ -303,18 +303,6 @@ def measured(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
     """Key to sort rows by some columns: rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
-
-
-def axes(study: dict[str, Any]) -> set[str]:
-    """Settings of a study file that have several values."""
-    tables = [table for group in study.values() for table in (group if isinstance(group, list) else [group])]
-    return {
-        name
-        for table in tables
-        if isinstance(table, dict)
-        for name, value in table.items()
-        if isinstance(value, list) and len(value) > 1
-    }
 
 
 def contrast(cell: CellRows, base: CellRows) -> Row:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ldpflow.errors import InputError
 from ldpflow.report.charts import LABEL, RULE, clean, colours, log_marks, named_scale, style_chart
-from ldpflow.report.results import Names, method_settings
+from ldpflow.report.results import Names, labels, method_settings
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.schema import FINISHED, declared_columns
@@ -65,16 +65,14 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
         count = max(rows["coordinate"].to_pylist()) + 1
         raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
     truth, level = table[0]["truth"], table[0]["level"]
-    settings = [name for name in method_settings(rows.schema) if name in ("beta", "M")]
-    names = Names(declared_columns(rows.schema))
-    methods: dict[str, str] = {}
-    values = []
-    for row in table:
-        series = ", ".join(filter(None, (row["method"], names.settings(row, settings))))
-        methods.setdefault(series, row["method"])
-        if row["status"] in FINISHED:
-            for side in ("lower", "upper"):
-                values.append({"series": series, "side": side, "n": row["n"], "limit": clean(row[side])})
+    label = labels(table, Names(declared_columns(rows.schema)), method_settings(rows.schema))
+    methods = {label(row): row["method"] for row in table}
+    values = [
+        {"series": label(row), "side": side, "n": row["n"], "limit": clean(row[side])}
+        for row in table
+        for side in ("lower", "upper")
+        if row["status"] in FINISHED
+    ]
     estimates = {row["n"]: {"n": row["n"], "estimate": clean(row["estimate"])} for row in table}
     grid = sorted(estimates)
     shades = colours(list(methods.values()))

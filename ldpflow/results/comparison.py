@@ -106,7 +106,8 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         hint = (by == "method" and name_hint("method", baseline)) or closest(baseline, names)
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
     if not rows:
-        raise InputError("by", by, "a setting in which cells of this run differ, all else equal")
+        hint = "A sweep of several values of it gives such cells. Other settings are n, level and epsilon."
+        raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
     if not alone:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 
 from ldpflow.columns import Column
-from ldpflow.errors import DamagedRun, InputError
+from ldpflow.errors import DamagedRun, InputError, warn
 from ldpflow.store.files import LARGEST, read_ahead
 from ldpflow.store.part import (
     LARGEST_FOOTER,
@@ -172,7 +171,7 @@ class Dataset:
         unreadable: list[UnreadablePart] = []
         parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
-            warnings.warn(f"{self.store.full(bad.name)} counts as missing: {bad.reason}", stacklevel=2)
+            warn(f"{self.store.full(bad.name)} counts as missing: {bad.reason}")
         return replicates_by_cell(parts)
 
     def read(

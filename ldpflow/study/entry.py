@@ -9,14 +9,23 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, get_origin
+from typing import Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings, allowed, closest, field_type, input_error, nearest, setting_error
+from ldpflow.settings import (
+    Axes,
+    Settings,
+    adapter,
+    allowed,
+    closest,
+    field_type,
+    input_error,
+    nearest,
+    setting_error,
+)
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
@@ -43,15 +52,6 @@ def check_plain(value: object, where: str) -> None:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             check_plain(item, f"{where}.{key}" if where else str(key))
-
-
-@cache
-def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    field = cls.model_fields[name]
-    annotation: Any = field.annotation
-    if field.metadata:
-        annotation = Annotated[(annotation, *field.metadata)]
-    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
 from itertools import chain
 from typing import Annotated, Any, TypeVar
@@ -11,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field
 
 from ldpflow.documents import parse_toml
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, warn
 from ldpflow.settings import nearest
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.store.run_store import RunStore
@@ -310,10 +309,9 @@ def check_plugins(store: RunStore, readable: bool) -> None:
         if name not in here and not readable:
             raise InputError("plugin", None, f"the plug-in {name} of this run", f"Its copy: {copy}")
         if here.get(name, digest) != digest:
-            warnings.warn(
+            warn(
                 f"the plug-in {name} is not the source that this run was made with (SHA-256 "
                 f"{here[name][:12]}, of the run {str(digest)[:12]}); that is in {copy}",
-                stacklevel=2,
             )
 
 

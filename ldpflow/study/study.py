@@ -18,7 +18,7 @@ import ldpflow
 from ldpflow.columns import short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
-from ldpflow.options import list_of
+from ldpflow.options import known_arguments, list_of
 from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
@@ -282,6 +282,7 @@ class Study:
     monitor: Monitor | None = None
     collection: CollectionFacts | None = None
 
+    @known_arguments
     def __init__(
         self,
         problem: Components,

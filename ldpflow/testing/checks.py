@@ -23,25 +23,23 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.record import join_records
 from ldpflow.components.intervals.variance import Oracle
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.standard_laws import DataLaw
 from ldpflow.components.protocols import Protocol
@@ -50,16 +48,14 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.constants import normal_quantile
 from ldpflow.numerics.distributions import TABLE_SAMPLERS
 from ldpflow.numerics.kernels import part_of
-from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import SAMPLERS
-from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE, lane_states
+from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.practice.audit.bundled import audit_mechanism
 from ldpflow.practice.audit.distinguishing import claim_of
-from ldpflow.settings import Parameters, Settings
+from ldpflow.settings import Settings
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
-from ldpflow.simulators.rows import fault_in
-from ldpflow.simulators.rows import rows_of as build_rows
+from ldpflow.simulators.rows import Batch, fault_in, simulate
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study.plugins import REGISTRIES, load_plugin
 
@@ -188,17 +184,14 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
     simulator, methods = with_others(component)
     users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     cells = tuple(Cell(n, method, 0.9) for n in users for method in methods or [Oracle()])
-    runs = cells[0].runs
-    replicates = range(numbers.start * runs, numbers.stop * runs)
-    record = simulator.run(SEED, replicates, simulator.needs(cells, ()))
-    with np.errstate(all="ignore"):
-        rows: list[dict[str, Any]] = build_rows(record, cells).to_pylist()
+    rows: list[dict[str, Any]] = simulate(
+        Batch(simulator, SEED, numbers.start, numbers.stop, cells)
+    ).rows.to_pylist()
     return rows
 
 
 def bits(rows: list[dict[str, Any]]) -> str:
-    text = [[v.hex() if isinstance(v, float) else repr(v) for v in row.values()] for row in rows]
-    return hashlib.sha256(repr(text).encode()).hexdigest()
+    return hashlib.sha256(repr(rows).encode()).hexdigest()  # a float's text has all of its bits
 
 
 def runs(component: Any) -> str:
@@ -220,10 +213,22 @@ def lanes_agree(component: Any) -> None:
 
 
 def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) -> Array:
-    """Private gradients of STEPS users in LANES replicates at one point, shape (users, d)."""
-    simulator = OnePass(problem, mechanism, Probe(point=point))
-    record = run_path(simulator, SEED, range(LANES), list(range(1, STEPS + 1)))
-    return np.asarray(record.iterates.transpose(0, 2, 1).reshape(-1, problem.dimension))
+    """Private gradients at one point in LANES replicates of STEPS users, or fewer if d > 10: (users, d)."""
+    stays = {"c_factors": (0.0,) * len(point), "theta0_offsets": point}  # no step moves theta
+    simulator = OnePass(problem, mechanism, LdpSgd().model_copy(update=stays))
+    found = transcript(simulator, min(STEPS, 10 * STEPS // len(point)))[1]  # its sums have d^2 numbers a step
+    return np.asarray(found.transpose(0, 2, 1).reshape(-1, problem.dimension))
+
+
+def transcript(simulator: Any, steps: int) -> Array:
+    """theta_(i-1) and its private gradient in steps 1, ..., steps, shape (2, steps, d, LANES)."""
+    times = range(1, steps + 1)
+    sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
+    found = np.asarray(sums["transcript_linear"][:2])
+    # Sums start again after a power of two.
+    starts = [i for i in range(1, steps) if i & (i - 1)]
+    found[:, starts] -= found[:, [i - 1 for i in starts]].copy()
+    return found
 
 
 def near(sample: Array, what: str) -> str:
@@ -236,52 +241,6 @@ def near(sample: Array, what: str) -> str:
         j = int(np.argmax(np.abs(mean) / np.maximum(error, 1e-300)))
         raise Wrong(f"{what} in coordinate {j}: {mean[j]:.4g} with a standard error of {error[j]:.2g}")
     return f"{count:,} users"
-
-
-class Probe(DecayingSteps):
-    """theta stays at ``point``; the recorded iterate at step i is A(g(X_i, point))."""
-
-    kind: Literal["probe"] = "probe"
-    point: tuple[float, ...] = (0.0,)
-
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"point": self.point}
-
-    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return mechanism.privacy()
-
-
-def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """The private gradients at one point, in LANES replicates."""
-    times, centre, total, sums, counts = record.times, record.centre, record.total, record.sums, record.counts
-    data = np.empty(kernel.DATA_PLANES * STRIDE)
-    noise = np.empty(kernel.NOISE_PLANES * STRIDE)
-    theta = register_array(kernel.STATE)
-    g = register_array(kernel.STATE)
-    for j in range(kernel.D):
-        for lane in range(LANES):
-            theta[j * LANES + lane] = settings.point[j]
-    i = 0
-    t = 0
-    while t < times.shape[0]:
-        kernel.draw_data(*users, data)
-        kernel.draw_noise(*noises, noise)
-        for k in range(CHUNK):
-            i += 1
-            step = float(i)
-            for lane in range(LANES):
-                at = k * LANES + lane
-                kernel.gradient(g, theta, data, at, lane, problem)
-                kernel.randomise(g, noise, at, lane, mechanism, counts)
-                kernel.add_iterate(total, centre, sums, g, step, lane)
-            if i == times[t]:
-                kernel.keep_path(record, g, t)
-                t += 1
-                if t == times.shape[0]:
-                    break
 
 
 AUDITED = 2000
@@ -434,13 +393,7 @@ def declared_steps(algorithm: Algorithm) -> str:
 
 def step_sizes_of(simulator: Any) -> Array:
     """eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates; NaN without a transcript."""
-    times = range(1, STEPS // simulator.algorithm.records_per_step() + 1)
-    sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
-    theta, gradient = sums["transcript_linear"][:2, :, 0]
-    for part in (theta, gradient):
-        # Sums start again after a power of two.
-        starts = [i for i in range(1, len(part)) if i & (i - 1)]
-        part[starts] -= part[[i - 1 for i in starts]].copy()
+    theta, gradient = transcript(simulator, STEPS // simulator.algorithm.records_per_step())[:, :, 0]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(np.nanmedian((theta[:-1] - theta[1:]) / gradient[:-1], axis=1))

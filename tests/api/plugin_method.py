@@ -25,13 +25,10 @@ class FixedWidth(lf.PathIntervalMethod):
 
     diagnostics: ClassVar[tuple[Column, ...]] = (
         Column(
-            "whole_width",
-            "double",
-            "unit of theta",
-            "width of the interval",
+            "whole_width", "double", "unit of theta", "width of the interval",
             summaries=(Summary("whole_width_median", "median width", unit="unit of theta"),),
         ),
-    )
+    )  # fmt: skip
 
     def times(self, steps, algorithm):
         return np.array([steps], dtype=np.int64)
@@ -40,10 +37,5 @@ class FixedWidth(lf.PathIntervalMethod):
         steps = record.steps(n)
         estimate = record.origin[:, None] + record.sums_at(np.array([steps]))[0] / steps
         widths = np.array([np.full_like(estimate, self.half) for _ in levels])
-        return lf.Intervals(
-            estimate,
-            None,
-            estimate - widths,
-            estimate + widths,
-            {"whole_width": np.full_like(estimate, twice(self.half))},
-        )
+        whole = {"whole_width": np.full_like(estimate, twice(self.half))}
+        return lf.Intervals(estimate, None, estimate - widths, estimate + widths, whole)

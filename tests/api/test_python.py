@@ -16,8 +16,10 @@ import time
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
-import numpy as np
+import altair
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
@@ -26,6 +28,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.report.pictures import FIGURES
+from ldpflow.run import show_tables
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -146,13 +149,6 @@ def test_lists_are_axes_and_scalars_are_scalars():
     with pytest.raises(AttributeError, match="no 'tau': lists make axes of a design"):
         axes.tau  # noqa: B018
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
-
-
-def test_numbers_and_arrays_of_numpy_are_settings():
-    given = {"replicates": np.int64(40), "seed": np.int32(1), "independent_n": np.bool_(True)}
-    given |= {"n": np.array([500, 1000]), "level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
-    plain = {"independent_n": True, "level": 0.8, "trajectory": {"first": 20}}
-    assert small(**given) == small(**plain)
 
 
 def test_large_steps_warn_of_the_methods_around_the_average_alone():
@@ -310,7 +306,10 @@ def test_a_run_without_intervals_shows_the_errors_of_its_paths(tmp_path):
 
 
 def test_pictures_and_pages(run):
-    assert "vega-lite" in run.plot("coverage", x="n").to_json()
+    chart = run.plot("coverage", x="n")
+    assert "vega-lite" in chart.to_json() and "image/svg+xml" in str(chart._repr_mimebundle_(None, None))
+    with altair.renderers.enable("html"):
+        assert "text/html" in str(run.plot("coverage")._repr_mimebundle_(None, None))
     page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
     assert page.count("problem=quantile") == 1
     with pytest.raises(lf.InputError, match="open_run"):
@@ -333,15 +332,34 @@ def test_a_record_in_memory_gives_the_stored_intervals(run):
     assert lf.simulate(simulator, seed=1, replicates=range(3), n=[1e3]).replicates.tolist() == [0, 1, 2]
 
 
-def test_a_notebook_shows_progress_by_default(tmp_path, monkeypatch):
-    events = []
-    monkeypatch.setitem(sys.modules, "IPython", sys.modules[__name__])
+def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypatch):
+    events, html = [], mock.Mock()
+    shell = SimpleNamespace(kernel=1, display_formatter=SimpleNamespace(formatters={"text/html": html}))
     monkeypatch.setattr("ldpflow.cli.progress.reporter", lambda *given: nullcontext(events.append))
     study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
-    for in_notebook, progress, shown in ((False, None, False), (True, False, False), (True, None, True)):
-        monkeypatch.setattr("ldpflow.cli.progress.in_notebook", lambda found=in_notebook: found)
-        lf.sweep(study, tmp_path / f"{in_notebook}-{progress}", executor="serial", progress=progress)
+    for found, progress, shown in ((object(), None, False), (shell, False, False), (shell, None, True)):
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda found=found: found))
+        lf.sweep(study, tmp_path / f"{shown}-{progress}", executor="serial", progress=progress)
         assert bool(events) == shown
+    show_tables()
+    module, name, table_html = html.for_type_by_name.call_args.args
+    assert getattr(sys.modules[module], name) is pa.Table
+    page = table_html(run.rows())
+    assert page.startswith("<p>Rows: 1,280, columns: ") and page.count("<tr>") == 1 + 30
+    assert "problem = quantile" in page.partition("<table>")[0] and "<td>lower</td>" in page
+    assert table_html(run.rows(columns=["method"], method="SN")).count("<td>SN</td>") == 30
+    assert table_html(run.trajectories()).count("<tr>") == 1
+    one = table_html(run.summary("n == 500 and tau == 0.5 and epsilon == 0.5 and method == 'SN'"))
+    assert one.startswith("<p>Rows: 1, columns: ") and one.count("<tr>") == 2 and "<td>-</td>" not in one
+
+
+def test_a_warning_names_the_line_of_the_user(tmp_path):
+    study = small(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), replicates=2)
+    lf.sweep(study, tmp_path / "run", executor="serial")
+    with pytest.warns(UserWarning) as found:
+        lf.sweep(study.replace(c=0.01), tmp_path / "run", executor="serial", fresh=True)
+    assert {warning.category for warning in found} == {UserWarning, lf.Caution}
+    assert {warning.filename for warning in found} == {__file__}
 
 
 def test_an_interrupted_sweep_stops_in_order(tmp_path):
@@ -373,6 +391,8 @@ def test_the_types_are_those_that_users_need(tmp_path):
 
 def test_the_types_are_those_of_the_public_names():
     text = (Path(lf.__file__).parent / "__init__.pyi").read_text()
-    imported, defined = (re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) (\w+)"))
+    imported, defined = (
+        re.findall(form, text, re.M) for form in (r"(\w+) as \1\b", r"^(?:class|def) ([^\W_]\w*)")
+    )
     own = {n for n in lf.__all__ if getattr(getattr(lf, n), "__module__", "ldpflow.").startswith("ldpflow.")}
     assert {*imported, *defined, "__version__"} == own

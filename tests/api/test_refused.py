@@ -6,6 +6,9 @@ import pathlib
 from functools import partial
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import ldpflow as lf
@@ -52,6 +55,12 @@ def test_settings_are_given_by_name():
         (lambda: lf.Quantile(law="nromal"), "problem.law", "Did you mean 'normal'?"),
         (lambda: lf.Quantile(law="gamma"), "problem", "shape must be given"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
+        (lambda: lf.Quantile(tau=[0.5, 1.5]), "problem.tau", "1.5 is not allowed"),
+        (lambda: lf.Quantile(tau=[0.5], law="nromal"), "problem.law", "Did you mean 'normal'?"),
+        (lambda: lf.LdpSgd(theta0=[0.0, (1.0, 2.0)]), "algorithm.theta0", "a finite number"),
+        (lambda: lf.LdpSgd(gama=[0.6]), "algorithm.gama", "Did you mean 'gamma'?"),
+        (lambda: lf.QuantileRegression(coefficients=[1.0]), "problem.coefficients", "2 to 64 values"),
+        (lambda: study(method=lf.Oracle()), "method", "Did you mean 'methods'?"),
     ],
 )
 def test_a_value_that_a_class_refuses_names_the_setting(make, field, said):
@@ -80,6 +89,14 @@ def test_arrays_are_axes_in_every_setting():
     assert study(methods=method).replace(n=range(100, 300, 100)) == many
     assert study(methods=method).replace(n=np.array([100, 200])) == many
     assert lf.Quantile(tau=np.array(0.5)) == lf.Quantile(tau=0.5)
+    given = {"replicates": np.int64(4), "seed": np.int32(1), "independent_n": np.bool_(True)}
+    given |= {"level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
+    assert study(**given) == study(seed=1, independent_n=True, level=0.8, trajectory={"first": 20})
+    for series in (pd.Series, pl.Series, lambda values: pa.chunked_array([values])):
+        tau, n = series([0.25, 0.5, 0.75]), series([100, 200])
+        assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
+        assert study(n=n, methods=lf.BlockBootstrap(B=n)) == many
+    assert lf.LdpSgd(theta0=[[1.0, 2.0], (3.0, 4.0)]).values["theta0"] == [[1.0, 2.0], (3.0, 4.0)]
 
 
 def test_an_array_is_one_vector_and_a_matrix_an_axis():
@@ -104,7 +121,6 @@ def test_an_array_is_one_vector_and_a_matrix_an_axis():
         ({"mechanism": []}, "mechanism", ""),
         ({"algorithm": None}, "algorithm", ""),
         ({"algorithm": lf.Thresholds(range=(0.0, 1.0))}, "algorithm", ""),
-        ({"algorithm": lf.LdpSgd(gamma=[0.6, 0.7], theta0=[0.0, (1.0, 2.0)])}, "algorithm.theta0", ""),
         ({"trajectory": 3}, "trajectory", ""),
         ({"trajectory": {"frist": 3}}, "trajectory.frist", ""),
         ({"monitor": 3}, "monitor", ""),
@@ -181,6 +197,7 @@ def test_numbers_of_numpy_are_options_of_a_sweep(tmp_path):
         (lambda run: run.report(3.5), "file"),
         (lambda run: run.check("x"), "recompute"),
         (lambda run: run.study.replace(3), "values"),
+        (lambda run: run.plot("coverage", colour="method"), "colour"),
     ],
 )
 def test_methods_of_a_run(run, call, field):
@@ -196,5 +213,6 @@ def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, name)
 
 
 def test_settings_that_no_row_has_are_refused_with_what_there_is(run):
+    refused(lambda: run.summary(n=100), "n", "one of where, sort, columns, best, short", 'where="n == 100"')
     refused(lambda: run.rows(n=7), "n", "7", "n has 100")
     assert run.rows(n=100.0).num_rows == 4

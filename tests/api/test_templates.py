@@ -19,19 +19,30 @@ ROOT = Path(__file__).parents[2]
 SLOW = ("problem", "law", "algorithm", "mechanism")
 
 
+def run_pytest(folder, *arguments, path=""):
+    """Output of pytest in a process of its own, with a plain installation and this path."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{path}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *arguments],
+        capture_output=True, text=True, env=environment, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+@pytest.mark.system
+def test_the_tests_of_the_example_need_pytest_alone():
+    example = ROOT / "examples" / "plugin"
+    assert "2 passed" in run_pytest(ROOT, example / "tests", "-k", "literal or true_values", path=example)
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS]
 )
 def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
     _, test = write_component(kind, f"first_{kind}", str(tmp_path))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
-        capture_output=True, text=True, env=environment, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert f"{3 if kind == 'law' else 2} passed" in done.stdout
+    assert f"{3 if kind == 'law' else 2} passed" in run_pytest(tmp_path, test)
     with pytest.raises(InputError, match="exists"):
         write_component(kind, f"first_{kind}", str(tmp_path))
 

@@ -25,4 +25,8 @@ level: float = lf.Quantile(tau=0.9).tau
 lf.sweep(study, executor="thread")  # type: ignore[arg-type]
 unknown = lf.LdpSgd(gama=0.51)  # type: ignore[call-arg]
 predicted: lf.Plan = lf.plan("quickstart", half_width=0.1)
+lf.Quantile(law="norml")  # type: ignore[arg-type]
+lf.Quantile(law=["normal", "laplace"])
+run.plot("covrage")  # type: ignore[arg-type]
+run.plot("coverage", rows=["law", "tau"])
 record = lf.simulate(study.simulators()[0], seed=1, replicates=range(32), n=[1e4])

@@ -6,20 +6,14 @@ import csv
 import io
 import json
 import math
-import subprocess
-import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from ldpflow.__main__ import start
-from ldpflow.cli.sheets import summary_sheet
 from ldpflow.columns import short
 from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
@@ -43,36 +37,20 @@ def test_list(ldpflow):
     methods = ldpflow("list", "methods").out
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     assert ldpflow("list", "BB").out.count(": ") == 1
+    assert ldpflow("list", "TR3").out == ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
 
-@pytest.mark.parametrize("columns", [80, 140])
-def test_summary_table(ldpflow, monkeypatch, run, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_summary_table(ldpflow, monkeypatch, run):
+    monkeypatch.setenv("COLUMNS", "140")
     shown = ldpflow("summary", run)
-    assert shown.code == 0
-    lines = shown.out.splitlines()
-    assert max(map(len, lines)) <= columns
-    assert "…" not in shown.out
-    for said in ("gamma=0.51", "B=500", "replicates=500", "failures=0", "privacy_notion=eps-LDP"):
+    assert shown.code == 0 and shown.out.split()[:5] == ["epsilon", "n", "method", "beta", "coverage"]
+    for said in (
+        "gamma=0.51", "B=500", "replicates=500", "failures=0", "privacy_notion=eps-LDP", "unclear",
+        "0.880 ± 0.01", "0.008512 ± 5.2e-5", "0.0106 ± -", "-0.00001 ± 0.00010",
+    ):  # fmt: skip
         assert said in shown.out
-    header = next(line for line in lines if "coverage" in line)
-    assert header.split()[:4] == ["epsilon", "n", "method", "beta"]
-    assert "0.880 ± 0.01" in shown.out
-    assert "0.008512 ± 5.2e-5" in shown.out
-    assert "0.0106 ± -" in shown.out
-    assert columns == 80 or "-0.00001 ± 0.00010" in shown.out
-
-
-def test_summary_into_a_file_is_never_cut(capsys, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    names = [f"setting_with_a_long_name_{i}" for i in range(6)]
-    rows = [{**dict.fromkeys(names, value), **cell()} for value in (1, 2)]
-    summary_sheet(pa.Table.from_pylist(rows)).show()
-    header = next(line for line in capsys.readouterr().out.splitlines() if "coverage" in line)
-    assert len(header) > 150
-    assert header.split()[:6] == names
 
 
 def test_summary_csv_and_json_are_complete(ldpflow, run):
@@ -122,7 +100,8 @@ def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypa
         ("mine", "Did you mean 'runs/mine'?"),
         ("runs/mine/rows", "Did you mean 'runs/mine'?"),
     ):
-        assert ldpflow("summary", place).err.endswith(f"There is no run there. {hint}\n"), place
+        for command in ("summary", "report", "check"):
+            assert ldpflow(command, place).err.endswith(f"There is no run there. {hint}\n"), place
     (tmp_path / "my.toml").write_text("")
     assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
     assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
@@ -143,8 +122,6 @@ def test_verify(ldpflow, tmp_path):
     assert "not compared: table 2, quantile_regression" in said
     code, said = verify(coverage=0.5)
     assert code == 1 and "REFUTED" in said and "agree" not in said
-    code, said = verify(epsilon=2.0)
-    assert code == 1 and "nothing to compare" in said
     code, said = verify("--against", "dette-grow")
     assert code == 2 and "'dette-graw'" in said
 
@@ -163,15 +140,6 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
         store.write_summary(table.set_column(at, name, column))
         shown = ldpflow("verify", run)
         assert shown.code == 1 and "summary.parquet is not that of the rows" in shown.out, name
-    # A setting in the rows themselves, saved again with whole checksums.
-    (part,) = store.replicates.scan(damaged="refuse")
-    file = run / part.name
-    rows = store.replicates.read(damaged="refuse")
-    at = rows.column_names.index("level")
-    forged = rows.set_column(at, "level", pa.array([0.8] * rows.num_rows, rows["level"].type))
-    pq.write_table(forged.replace_schema_metadata(pq.read_schema(file).metadata), file)
-    shown = ldpflow("verify", run)
-    assert shown.code == 2 and part.name in shown.err
 
 
 @pytest.fixture
@@ -203,15 +171,6 @@ def test_sweep(ldpflow, engine, tmp_path, monkeypatch):
     assert "0.880" in shown.out
     assert shown.out.endswith("rows in runs/quickstart\n")
     assert shown.err == ""
-
-
-def test_cells_of_other_studies_are_counted_below_the_table(ldpflow, tmp_path):
-    words = ["sweep", "--method", "SN", "--replicates", "2", "--out", tmp_path / "r", "--epsilon", "1"]
-    ldpflow(*words, "--n", "100")
-    shown = ldpflow(*words, "--n", "10")
-    assert "warning: adds 1 cell (n = 10) to 1 in" in shown.err and "--out gives a run" in shown.err
-    assert "(1 of the cells are not of this study)" in shown.out
-    assert "SN self normalization. Next: ldpflow report" in shown.out
 
 
 def test_sweep_flags(ldpflow, engine, tmp_path):
@@ -266,7 +225,9 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--espilon", "1"], "--epsilon"),
         (["sweep", "a", "b"], "unexpected extra argument"),
         (["sweeep"], "sweep"),
-        (["replay", "x", "--path", "zz", "--replicate", "0"], "--path"),
+        (["replay", "x", "--path", "zz", "--replicate", "0"], "RUN: 'x'"),
+        (["report", "x"], "There is no run there"),
+        (["run"], "ldpflow sweep STUDY"),
         (["replay", "x", "--path", "p0123456789abcdef", "--replicate", "-1"], "--replicate"),
         (["replay", "x"], "--replicate"),
         (["summary"], "RUN"),
@@ -280,6 +241,17 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert "study" not in engine
 
 
+def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path):
+    file, out = tmp_path / "s.toml", ("--quiet", "--out", tmp_path / "r")
+    words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--method", "SN", "--replicates", "2"]
+    assert "--method SN SN: a value that is given twice counts once" in ldpflow(*words, *out).err
+    refused = ldpflow(*words, *out, "--gamma", ".7", "--c", "2")
+    assert refused.code == 2 and "\nldpflow: --c, --gamma: '2.0; 0.7' is not" in refused.err
+    file.write_text((tmp_path / "r" / "study.toml").read_text().replace("replicates = 2", "replicates = '2'"))
+    for flags in ((), ("--replicates", "3")):
+        assert ldpflow("sweep", file, *flags, *out).err.startswith("ldpflow: replicates: '2' is not allowed")
+
+
 def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -289,12 +261,6 @@ def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
     assert (shown.code, shown.err) == (130, "ldpflow: interrupted\n")
     monkeypatch.setattr("ldpflow.cli.main", interrupt)
     assert start() == 130
-
-
-def test_a_process_of_its_own_ends_with_the_code():
-    command = [sys.executable, "-m", "ldpflow", "sweep", "--gamma", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
 
 
 ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan], "se": [1.0, None]})
@@ -311,28 +277,9 @@ ROWS = pa.table({"replicate": [3, 3], "n": [10, 20], "estimate": [0.1, math.nan]
 )
 def test_a_replay_that_differs(ldpflow, monkeypatch, tmp_path, stored):
     monkeypatch.setattr("ldpflow.engine.replay.replay", lambda *arguments: (ROWS, stored))
+    (tmp_path / "provenance.json").touch()
     shown = ldpflow("replay", tmp_path, "--path", "p0123456789abcdef", "--replicate", "3")
     assert shown.code == 1 and "DIFFERENT" in shown.out
-
-
-WORDS = st.one_of(
-    st.text(max_size=6),
-    st.sampled_from(["sweep", "summary", "verify", "list", "replay", "quickstart", "--help"]),
-    st.sampled_from(["--n", "--epsilon", "--B", "--method", "--path", "--replicate", "--seed"]),
-    st.sampled_from(["1e6", "0.5", "BB", "-1", "nan", "--", "--out", "--format", "csv", "\0"]),
-)
-
-
-@settings(
-    max_examples=10,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.lists(WORDS, max_size=6))
-def test_no_words_make_a_traceback(ldpflow, engine, monkeypatch, tmp_path, words):
-    monkeypatch.chdir(tmp_path)
-    assert ldpflow(*words).code in (0, 1, 2)
 
 
 def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow):
@@ -342,34 +289,15 @@ def test_help_of_a_sweep_names_methods_and_groups_its_flags(ldpflow):
         assert panel in shown
 
 
-@pytest.mark.parametrize(
-    ("words", "former", "flag"),
-    [
-        (["submit", "absent", "--out", "x"], "--cpus", "--num-cpus"),
-        (["export", "absent"], "--duckdb", "--output"),
-    ],
-)
-def test_former_names_of_flags_are_taken_and_not_shown(ldpflow, words, former, flag):
-    shown = ldpflow(words[0], "--help")
-    assert flag in shown.out and former not in shown.out
-    for flags in ([former, "2"], [f"{former}=2"]):
-        refused = ldpflow(*words, *flags)
+def test_former_names_of_flags_are_taken_and_not_shown(ldpflow):
+    shown = ldpflow("submit", "--help")
+    assert "--num-cpus" in shown.out and "--cpus" not in shown.out
+    for flags in (["submit", "--out", "x", "--cpus", "2"], ["export", "--duckdb=2"]):
+        refused = ldpflow(*flags, "absent")
         assert refused.code == 2 and "'absent'" in refused.err, refused.err
 
 
-def test_commands_that_show_a_run_take_plugins(ldpflow, run):
-    plugin = Path(__file__).parents[1] / "api" / "plugin_method.py"
-    assert ldpflow("summary", run, "--plugin", plugin).code == 0
-    refused = ldpflow("summary", run, "--plugin", "absent.py")
-    assert refused.code == 2 and "absent.py" in refused.err
-    for command in ("report", "plot", "explain", "compare", "export"):
-        assert "--plugin" in ldpflow(command, "--help").out
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [("method", "[[method]] kind ="), ("law", "[problem] law ="), ("problem", "[problem] kind =")],
-)
+@pytest.mark.parametrize(("kind", "said"), [("method", "[[method]] kind ="), ("law", "[problem] law =")])
 def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, said):
     shown = ldpflow("new", kind, "mine", "--folder", tmp_path)
     assert shown.code == 0 and f'{said} "mine"' in shown.err

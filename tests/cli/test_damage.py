@@ -14,7 +14,6 @@ import pytest
 from ldpflow.engine.check import check_run
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.run import open_run
 from ldpflow.store.part import encode
@@ -60,20 +59,15 @@ def refused_by(run, names, out):
         assert not files, name
 
 
-@pytest.mark.parametrize(
-    ("folder", "commands"),
-    [
-        ("replicates", OF_ROWS | {"report", "cite"}),
-        ("trajectories", {"export", "plot distance", "check"}),
-    ],
-)
-def test_a_part_that_is_cut_by_one_byte(run, tmp_path, folder, commands):
-    part = parts_of(run, folder)[0]
+def test_a_part_that_is_cut_by_one_byte(run, tmp_path):
+    part = parts_of(run)[0]
     part.write_bytes(part.read_bytes()[:-1])
-    refused_by(run, commands, tmp_path / "out")
-    if folder == "replicates":
-        with pytest.raises(InputError, match=part.name):
-            open_run(run).rows()
+    refused_by(run, OF_ROWS | {"report", "cite"}, tmp_path / "out")
+    with pytest.raises(InputError, match=part.name):
+        open_run(run).rows()
+    part = parts_of(run, "trajectories")[0]
+    part.write_bytes(part.read_bytes()[:-1])
+    refused_by(run, {"plot distance"}, tmp_path / "out")
 
 
 def test_a_path_without_its_folder(made, run, tmp_path):
@@ -90,15 +84,6 @@ def row_bytes_of(run):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return serial(run, study(**SMALL))
-
-
-@pytest.mark.thorough
-def test_the_page_of_a_running_sweep_names_what_it_leaves_out(run):
-    part = parts_of(run)[0]
-    part.write_bytes(part.read_bytes()[:-1])
-    with pytest.warns(UserWarning, match=part.name):
-        results = Results.load(run, from_parts=True)
-    assert part.name in report_html(results, live=True)
 
 
 def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
@@ -148,21 +133,19 @@ def test_the_summary_of_another_study(run, tmp_path):
     assert check_run(str(run))[0] == []
 
 
-def test_the_summary_of_an_earlier_session(run, tmp_path):
+def test_sessions_that_are_taken_out_or_exchanged_and_the_summary_of_an_earlier_one(run, tmp_path):
     shutil.copy(run / "summary.parquet", tmp_path)
     serial(run, study(**SMALL | {"replicates": 12}))
-    shutil.copy(tmp_path / "summary.parquet", run)
-    with pytest.raises(InputError, match="earlier session"):
-        open_run(run).summary()
-
-
-def test_sessions_that_are_taken_out_or_exchanged(run):
-    serial(run, study(**SMALL | {"replicates": 12}))
-    sessions = json.loads((run / "provenance.json").read_text())
+    text = (run / "provenance.json").read_text()
+    sessions = json.loads(text)
     for others in (sessions[1:], sessions[::-1], [*sessions, sessions[0]], sessions[:1], []):
         (run / "provenance.json").write_text(json.dumps(others))
         with pytest.raises(InputError, match="session|its content"):
             Results.load(run)
+    (run / "provenance.json").write_text(text)
+    shutil.copy(tmp_path / "summary.parquet", run)
+    with pytest.raises(InputError, match="earlier session"):
+        open_run(run).summary()
 
 
 def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):

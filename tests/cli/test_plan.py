@@ -61,12 +61,28 @@ def test_the_advice_prints_a_length_and_no_budget_may_be_enough(ldpflow, trial):
 SETTINGS = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
 
 
+def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
+    for name, value in {"COLUMNS": 80, "LINES": 24, "TTY_COMPATIBLE": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    many = ("plan", "quickstart", "--tau", ".5", ".9", "--n", "1e3", "1e4", *(f"{k}e5" for k in range(1, 6)))
+    shown = ldpflow(*many, "--half-width", ".1")
+    shown.out = re.sub(r"\x1b\[\d*m", "", shown.out)
+    first, head, *lines = shown.out.splitlines()
+    assert shown.code == 1 and len(lines) < 21 and max(map(len, lines)) <= 80
+    assert first.startswith("Method to use in 42 rows: ") and {"rows", "method", "covers"} <= {*head.split()}
+    groups = shown.out.partition(" of 42 rows, the worst; all: the same with --verbose")[0].splitlines()[2:-1]
+    assert sum(int(re.search(r"  (\d+)  ", line)[1]) for line in groups) == 42
+    assert "--verbose prints what to change in single rows" in shown.out
+    every = ldpflow(*many, "--verbose")
+    assert every.out.count(" for an average: ") > 20 and "the worst" not in every.out
+
+
 @pytest.mark.parametrize(
     ("field", "flags"),
     [
         ("--column", ("--column", "spent")), ("--missing", ("--missing", "keep")),
         ("--tau", ("--tau", "0.999")), ("STUDY", ("--bounds", "0", "1")),
-        ("--half-width", ("--length", "4", "--half-width", "2")), ("--verbose", ("--verbose",)),
+        ("--half-width", ("--length", "4", "--half-width", "2")),
         ("--half-width", ("--half-width", "1e-200")),
         ("--half-width", ("--compare", "--half-width", "1e200")),
         ("--transform", ("--transform", "exp")), ("--edges", ("--edges", "1", "0")),
@@ -119,14 +135,3 @@ def test_a_study_of_several_problems(ldpflow, tmp_path):
     for word in ("linear_regression", "logistic_regression"):
         assert word in shown.out
     assert "coefficients" not in shown.out, "settings that others tell apart are left out"
-
-
-@pytest.mark.slow
-def test_check_says_whether_the_recommended_method_covers(ldpflow, trial):
-    """512 replicates each: with the default steps nothing is good, with the advised ones TR is."""
-    lost = ldpflow("plan", trial(), "--check", "--engine", "serial")
-    assert lost.code == 1 and "short" in lost.out and "good" not in lost.out.replace("no recommended", "")
-    good = ldpflow("plan", trial(23.4, 54.0), "--check", "--engine", "serial")
-    assert good.code == 0
-    line = next(line for line in good.out.splitlines() if line.split()[:1] == ["TR"])
-    assert "good" in line.split()

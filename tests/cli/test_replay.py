@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,32 +11,7 @@ import ldpflow as lf
 from ldpflow.cli.flags import complete_path
 from tests.studies import forget_plugins
 
-METHOD = '''
-from typing import Annotated, ClassVar, Literal
-import numpy as np
-from pydantic import Field
-import ldpflow as lf
-from ldpflow.columns import Column
-from ldpflow.settings import Setting
-
-@lf.register
-class Wide(lf.SelfNormalization):
-    """Self-normalisation, made wider."""
-    kind: Literal["wide"] = "wide"
-    K: Annotated[int, Field(ge=1), Setting("1", "factor")] = 2
-    diagnostics: ClassVar = (Column("width", "double", "unit of theta", "width of the interval"),)
-
-    def intervals(self, record, n, levels):
-        found = super().intervals(record, n, levels)
-        if RAISES:
-            raise RuntimeError("not today")
-        half = self.K * (found.upper - found.lower) / 2
-        return lf.Intervals(found.estimate, None, found.estimate - half, found.estimate + half,
-                            {"width": FACTOR * half})
-
-FACTOR = 2.0
-RAISES = False
-'''
+METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
 
 
 @pytest.fixture
@@ -48,14 +24,14 @@ def swept(tmp_path, monkeypatch):
         settings = {"problem": lf.Quantile(), "n": [100], "replicates": 6} | changes
         study = lf.Study(
             mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(), plugins=["mine.py"],
-            methods={"kind": "wide", "K": [2, 3]}, **settings,
+            methods={"kind": "fixed_width", "half": [0.1, 0.2]}, **settings,
         )  # fmt: skip
         found = lf.sweep(study, "run", executor="serial", allow_failures=True)
-        forget_plugins("wide")
+        forget_plugins("fixed_width")
         return found
 
     yield run
-    forget_plugins("wide")
+    forget_plugins("fixed_width")
 
 
 def edited(tmp_path, before, after):
@@ -69,7 +45,7 @@ def test_the_only_path_needs_no_key_and_every_setting_is_a_column(swept, ldpflow
     found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
     assert found.code == 0 and "equal, bit for bit" in found.out
     header = found.out.splitlines()[0].split()
-    assert "K" in header and "width" not in found.out
+    assert "half" in header and "whole_width" not in found.out
 
 
 def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, ldpflow, tmp_path):
@@ -81,7 +57,7 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
         r"warning: the plug-in mine is not the source .* is in \S*run/plugins/mine-\w+/", found.err
     )
     different = [line for line in found.out.splitlines() if line.rstrip().endswith("DIFFERENT")]
-    assert [" width " in line for line in different] == [True, True, False]  # two values of K, the verdict
+    assert ["whole_width" in line for line in different] == [True, True, False]  # two half widths, verdict
     again = ldpflow("check", "run", "--recompute", 1.0, "--plugin", "mine.py")
     lines = again.out.splitlines()
     assert again.code == 1 and "the plug-in mine is not the source that" in again.err
@@ -107,17 +83,13 @@ def test_a_repair_without_the_plugin_says_which_one_to_name(swept, ldpflow, tmp_
     assert re.search(r"--plugin is missing; expected the plug-in mine .*run/plugins/mine-\w+/", found.err)
     mended = ldpflow("check", "run", "--repair", "--engine", "serial", "--plugin", "mine.py")
     assert mended.code == 0 and mended.out.splitlines()[-1].endswith("all is well")
-
-
-def test_a_repair_without_a_study_says_what_to_do(swept, ldpflow, tmp_path):
-    swept()
     (tmp_path / "run" / "study.toml").unlink()
     found = ldpflow("check", "run", "--repair", "--plugin", "mine.py")
     assert found.code == 2 and "A sweep with its study file writes it" in found.err
 
 
 def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
-    run = swept(METHOD.replace("RAISES = False", "RAISES = True"))
+    run = swept(METHOD.replace("steps = record.steps(n)", "raise RuntimeError('not today')"))
     command = run.result.failed_batches[0].splitlines()[-1].split()
     assert command[0] == "ldpflow" and command[-2:] == ["--plugin", "mine.py"]
     assert ldpflow(*command[1:-2]).code == 2  # without the plug-in: which one
@@ -143,10 +115,10 @@ def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
 
 
 def test_a_kind_without_its_file_and_rows_that_all_failed(swept, ldpflow, tmp_path):
-    run = swept(METHOD.replace("half = self.K", "half = np.nan"))
+    run = swept(METHOD.replace("full_like(estimate, self.half) for", "full_like(estimate, np.nan) for"))
     assert run.result.failed_share == 1.0
-    forgotten = ldpflow("sweep", "quickstart", "--method", "wide")
-    assert forgotten.code == 2 and forgotten.err.count("'wide'") == 1 and "--plugin" in forgotten.err
+    forgotten = ldpflow("sweep", "quickstart", "--method", "fixed_width")
+    assert forgotten.code == 2 and forgotten.err.count("'fixed_width'") == 1 and "--plugin" in forgotten.err
     (tmp_path / "quiet.toml").write_text(run.store.read_study())
     quiet = ldpflow(
         "sweep", "quiet.toml", "--quiet", "--out", "run", "--plugin", "mine.py", "--engine", "serial"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import mean_effects, summary_sheet, trajectory_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -77,18 +77,13 @@ def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
     assert kept[0] == ["emp. SE", "bias", "replicates", "length", "misses"] and kept[-1] == []
 
 
-def test_one_failure_is_a_line_and_no_column(capsys):
+def test_failures_that_change_a_coverage_are_a_column_and_others_a_line(capsys, monkeypatch):
     rows = design()
     rows[3] |= {"failures": 1, "coverage_failures_as_misses": 0.878}
     lines = shown(rows, capsys)
-    names = " ".join(lines[header(lines) : header(lines) + 2])
-    assert "misses" not in names and "failures" not in names
+    assert "misses" not in " ".join(lines[header(lines) : header(lines) + 2])
     said = "1 of 12,000 intervals failed, at most 1 of 500 in a cell"
     assert f"{said}: coverage is over the others; as misses they lower it by up to 0.0020" in lines
-
-
-def test_failures_that_change_a_coverage_are_a_column_at_any_width(capsys, monkeypatch):
-    rows = design()
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
     assert "misses" in " ".join(lines) and any("0.570 ± 0.015" in line for line in lines)
@@ -104,33 +99,18 @@ def test_what_one_kind_alone_has_is_no_constant(capsys):
     rows += [with_setting(without(law="normal", n=n, method="BM"), shape=None) for n in (10, 20)]
     lines = shown(rows, capsys)
     (constants,) = (line for line in lines if "problem=quantile" in line)
-    shared, *owned = constants.split("; ")
+    shared, *owned = constants.partition("replicates. ")[2].split("; ")
     assert {"gamma: shape=1.5", "BB: beta=0.75  B=500  multiplier=uniform"} <= {*owned}
     assert "shape" not in shared and "level=0.9" in shared
 
 
-def test_a_setting_of_some_rows_alone_is_a_column(capsys):
+def test_a_setting_of_some_rows_alone_is_a_column_and_a_list_that_varies_no_constant(capsys):
+    """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
     rows = [with_setting(cell(n=n), jitter=0.5 if n == 10 else None) for n in (10, 20)]
     lines = shown(rows, capsys)
     assert "jitter" in next(line for line in lines if "coverage" in line).split()
-
-
-def test_a_list_that_varies_is_no_constant(capsys):
-    """The number of coefficients tells the rows apart; the coefficients of one row are not those of all."""
     rows = [with_setting(cell(), dimension=d, coefficients=str([1.0] * d)) for d in (10, 20)]
     assert not any("[1.0" in line for line in shown(rows, capsys))
-
-
-def test_statistics_of_trajectories_go_before_settings_are_cut(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "45")
-    rows = [
-        {"path": f"p{tau}", "law": "exponential", "tau": tau, "n": 10**6, "step": 10**6, "stat": stat,
-         "mean": 0.123456, "mcse": 0.00123}
-        for tau in (0.25, 0.75) for stat in ("last_sq", "avg_sq", "loss")
-    ]  # fmt: skip
-    trajectory_sheet(pa.Table.from_pylist(rows)).show()
-    out = capsys.readouterr().out
-    assert "0.25" in out and "…" not in out and "(too narrow for loss: see --format csv)" in out
 
 
 def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
@@ -227,29 +207,24 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)
 
 
-def test_latex_is_for_booktabs():
-    titles, cells = ["a_b", "length", "n"], [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "none", "12,345"]]
-    assert latex(titles, cells).splitlines() == [
+def test_latex_is_for_booktabs_with_symbols_and_a_long_table_breaks_into_pages():
+    titles = ["a_b", "length", "epsilon"]
+    cells = [["x & y", "-8.4e-5 ± 1e-6", "1e5"], ["50%", "none", "12,345"]]
+    lines = [
         r"\begin{tabular}{lrr}",
         r"\toprule",
-        r"a\_b & length & n \\",
+        r"a\_b & length & $\varepsilon$ \\",
         r"\midrule",
         r"x \& y & $-8.4 \times 10^{-5} \pm 10^{-6}$ & $10^{5}$ \\",
         r"50\% & none & $12{,}345$ \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
-
-
-def test_latex_has_symbols_in_headings_and_breaks_a_long_table_into_pages():
-    lines = latex(["epsilon", "tau", "c", "law"], [["1", "0.5", "1", "tau"]] * 41).splitlines()
-    assert lines[0] == r"\begin{longtable}{rrrl}" and lines[-1] == r"\end{longtable}"
-    assert lines[2:6] == [
-        r"$\varepsilon$ & $\tau$ & c & law \\",
-        r"\midrule",
-        r"\endhead",
-        r"$1$ & $0.5$ & $1$ & tau \\",
-    ]
+    assert latex(titles, cells).splitlines() == lines
+    long = latex(titles, cells * 21).splitlines()
+    assert (
+        long[:5] == [r"\begin{longtable}{lrr}", *lines[1:4], r"\endhead"] and long[-1] == r"\end{longtable}"
+    )
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1", "-1", "@SUM(A1)"])

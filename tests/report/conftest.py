@@ -11,20 +11,13 @@ from ldpflow.engine.run import run_study
 from ldpflow.report.page import report_html
 from ldpflow.report.results import Results
 from ldpflow.study import Study
+from tests.studies import changed
 
-STUDY = {
-    "name": "small",
-    "seed": 7,
-    "replicates": 64,
-    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
-    "mechanism": {"kind": "randomized_response", "epsilon": [0.5, 1.0]},
-    "algorithm": {"kind": "ldp_sgd", "gamma": 0.51},
-    "grid": {"n": [100, 1000], "level": 0.9},
-    "method": [
-        {"kind": "BB", "beta": [0.6, 0.75, 0.95], "B": 50},
-        *({"kind": kind} for kind in ("BM", "SN", "oracle")),
-    ],
-}
+STUDY = changed(
+    name="small", replicates=64, algorithm__gamma=0.51, grid={"n": [100, 1000], "level": 0.9},
+    method=[{"kind": "BB", "beta": [0.6, 0.75, 0.95], "B": 50}, {"kind": "BM"}, {"kind": "SN"},
+            {"kind": "oracle"}],
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session")

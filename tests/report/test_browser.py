@@ -48,9 +48,16 @@ def drawn_figures(page: Any) -> list[str]:
     return [name for name, _ in counts]
 
 
+def pick(page: Any, name: str, value: str) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    box = f"#picker details[data-name={name}] input[value='{value}']"
+    page.execute_script(f'document.querySelector("{box}").click()')
+    WebDriverWait(page, 60).until(is_drawn)
+
+
 def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
 
     file = tmp_path / "report.html"
     file.write_text(page_text, encoding="utf-8")
@@ -85,9 +92,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert page.find_element(By.ID, "count").text == "8 of 48 rows"
 
         page.find_element(By.ID, "filter").clear()
-        box = "#picker details[data-name=epsilon] input[value='1']"
-        page.execute_script(f'document.querySelector("{box}").click()')
-        WebDriverWait(page, 60).until(is_drawn)
+        pick(page, "epsilon", "1")
         # One choice filters figures, the table of cells, and the counts at a glance.
         words = page.find_element(By.CSS_SELECTOR, "[data-figure=coverage] svg").text
         assert "ε = 1" in words and "ε = 0.5" not in words
@@ -103,22 +108,23 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert "100" in page.execute_script(labels)
         empty = "return document.querySelector('#failures .scroll').classList.contains('empty')"
         assert not page.execute_script(empty)
-        for name, value in (("n", "1000"), ("series", "SN")):
-            box = f"#picker details[data-name={name}] input[value='{value}']"
-            page.execute_script(f'document.querySelector("{box}").click()')
-            WebDriverWait(page, 60).until(is_drawn)
+        heights = "return document.querySelector('[data-figure=length] [aria-label^=\"Y-axis\"]').ariaLabel"
+        before = page.execute_script(heights)
+        pick(page, "n", "1000")
+        pick(page, "series", "SN")
         found = page.execute_script(labels)
         assert "1000" in found and "100" not in found
+        assert page.execute_script(heights) != before  # the range of what is chosen
         assert page.execute_script(empty)
 
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
-        before = (page.execute_script(shade), page.execute_script(ink))
+        light = (page.execute_script(shade), page.execute_script(ink))
         for _ in range(2):  # auto (light here), light, dark
             page.execute_script("document.getElementById('theme').click()")
         after = (page.execute_script(shade), page.execute_script(ink))
         assert page.find_element(By.ID, "theme").text == "Theme: dark"
-        assert before[0] != after[0] and before[1] != after[1]
+        assert light[0] != after[0] and light[1] != after[1]
         assert complaints(page) == []
         assert requests(page) == [file.as_uri()]
         page.execute_script("localStorage.clear()")  # the theme
@@ -144,6 +150,17 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
         page.execute_script(f"window.dispatchEvent(new Event('{event}'))")
         count = page.execute_script(closed)
         assert count == 0 if is_open else count > 3
+
+
+def test_a_legend_of_long_names_leaves_space_for_panels(page: Any, page_text: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    names = {f'"{name}"': f'"{name}{" long" * 15}"' for name in ("BM", "SN", "oracle")}
+    for name, other in names.items():
+        page_text = page_text.replace(name, other)
+    file.write_text(page_text, encoding="utf-8")
+    resize(page, 390)
+    opened(page, file.as_uri())
+    assert complaints(page) == [] and len(drawn_figures(page)) >= 7
 
 
 def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:

@@ -18,17 +18,16 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report import charts
-from ldpflow.report.answers import findings
+from ldpflow.report.answers import findings, followed_table
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure, shown_curves
-from ldpflow.report.page import draw_figures, followed_table
+from ldpflow.report.page import draw_figures
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
-from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import STATISTICS
 from ldpflow.study import Study
-from tests.cli.conftest import cell
+from tests.published.test_compare import rows_as_printed
 from tests.studies import changed
 
 
@@ -54,13 +53,11 @@ def test_a_method_has_one_colour_and_symbol_in_all_figures(results: Results) -> 
     assert len(set.union(*shapes)) == 6
 
 
-@pytest.mark.parametrize("figure", ["coverage", "length"])
-def test_ticks_are_labelled_with_the_values_themselves(results: Results, figure: str) -> None:
-    drawn = FORMATS[".svg"](FIGURES[figure].chart(results, "beta").to_json())
+def test_ticks_are_labelled_with_the_values_themselves(results: Results) -> None:
+    drawn = FORMATS[".svg"](FIGURES["length"].chart(results, "beta").to_json())
     axes = re.findall(r'aria-label="X-axis.*?role-axis-label.*?</g>', drawn, flags=re.S)
     labels = {text for axis in axes for text in re.findall(r"<text[^>]*>([^<]+)</text>", axis)}
-    only_coverage = set() if figure == "coverage" else {"0.95"}  # no interval: too few blocks
-    assert labels == {"0.6", "0.75", "0.95"} - only_coverage
+    assert labels == {"0.6", "0.75"}  # 0.95 has no interval: too few blocks
 
 
 def with_n(results: Results, users: Sequence[int]) -> Results:
@@ -94,15 +91,26 @@ def test_coverages_stand_side_by_side_and_lengths_at_their_n(results: Results) -
         assert {row["x"] for row in drawn} == {*place} and not any("place" in row for row in drawn)
 
 
-def test_what_cannot_be_drawn_is_refused(results: Results, followed: Results) -> None:
-    for run, figure, x, said in (
-        (results, "coverage", "multiplier", "^x: "),
-        (results, "paper", "n", "published"),
-        (followed, "loss", "n", "statistic"),
-        (followed, "distance", "mu", "n or step"),
-    ):
-        with pytest.raises(InputError, match=said):
-            FIGURES[figure].chart(run, x)
+@pytest.mark.parametrize(
+    ("runs", "figure", "asked", "said"),
+    [
+        ("results", "coverage", {"x": "multiplier"}, "^x: "),
+        ("results", "coverage", {"rows": "taus"}, "^rows: "),
+        ("results", "coverage", {"rows": "tau", "cols": "tau"}, "^cols: "),
+        ("results", "coverage", {"color": "n"}, "^color: "),
+        ("results", "zip", {"rows": "tau"}, "^rows: "),
+        ("results", "explanation", {"color": "tau"}, "^color: "),
+        ("results", "paper", {}, "published"),
+        ("followed", "loss", {}, "statistic"),
+        ("followed", "choice", {}, "a run with intervals"),
+        ("followed", "distance", {"x": "mu"}, "n or step"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    request: pytest.FixtureRequest, runs: str, figure: str, asked: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        FIGURES[figure].chart(request.getfixturevalue(runs), **asked)
 
 
 def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) -> None:
@@ -137,34 +145,26 @@ def test_zip_plots_of_few_cells_are_drawn_and_the_others_counted(results: Result
         assert len(panels) + absent.count("No zip plot of") == names
 
 
-def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
-    RunStore(tmp_path).write_summary(pa.Table.from_pylist([full_row()]))
-    spec = FIGURES["paper"].chart(Results.load(tmp_path)).to_dict()
-    assert {row["who"] for row in values(spec)} == {"this run", "published"}
+def test_published_numbers_stand_beside_ours(results: Results) -> None:
+    printed = dataclasses.replace(results, table=pa.Table.from_pylist(rows_as_printed()))
+    vars(printed)["picked"] = {}  # its table has few columns
+    drawn = values(FIGURES["paper"].chart(printed).to_dict())
+    ours, published = ([r for r in drawn if r["series"] == name] for name in ("this run", "published"))
+    assert len(ours) == len(published) == 84
+    for row, other in zip(ours, published, strict=True):
+        assert (row["panel"], row["x"]) == (other["panel"], other["x"])
+        assert row["y"] == pytest.approx(other["y"], abs=1e-5) and row["low"] <= row["y"] <= row["high"]
 
 
-def full_row() -> dict[str, Any]:
-    """A cell of Table 1 as a summary has it."""
-    items = list(cell().items())
-    items.insert(list(cell()).index("replicates"), ("truth", 0.0))
-    more = {"coverage_low": 0.85, "coverage_high": 0.91, "relative_error_model_se": None}
-    return dict(items) | more | {"coverage_failures_as_misses": 0.88, "oracle_length": 0.009}
-
-
-def test_two_values_of_a_second_setting_are_two_lines(tmp_path: Path) -> None:
-    methods = [{"kind": "BB", "beta": [0.6, 0.7], "B": [50, 100]}, {"kind": "BM"}, {"kind": "SN"}]
-    study = changed(
-        replicates=8, problem__tau=0.5, mechanism__epsilon=1.0, grid={"n": 300, "level": 0.9}, method=methods
-    )
-    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    results = Results.load(tmp_path / "run")
-    for name in ("coverage", "length"):
-        chart = FIGURES[name].chart(results, "beta")
-        data = values(chart.to_dict())
-        assert {row["series"] for row in data} == {"n = 300, B = 50", "n = 300, B = 100"}
-        assert len({(row["series"], row["x"]) for row in data}) == len(data)
-        assert chart.usermeta["left_out"] == "Left out: BM, SN, which have no beta."
-        assert "left_out" not in FIGURES[name].chart(results, "n").usermeta
+def test_two_values_of_a_second_setting_are_two_lines(results: Results) -> None:
+    rows = [row | {"B": size} for row in results.rows for size in (50, 100) if row["n"] == 1000]
+    rows = [row | {"B": row["B"] if row["method"] == "BB" else None} for row in rows if row["coverage"]]
+    chart = FIGURES["coverage"].chart(dataclasses.replace(results, rows=rows), "beta")
+    data = values(chart.to_dict())
+    assert {row["series"] for row in data} == {"n = 1000, B = 50", "n = 1000, B = 100"}
+    assert len({(row["panel"], row["series"], row["x"]) for row in data}) == len(data) == 16
+    assert chart.usermeta["left_out"] == "Left out: BM, SN, oracle, which have no beta."
+    assert "left_out" not in FIGURES["coverage"].chart(results, "n").usermeta
 
 
 def luminance(colour: str) -> float:
@@ -187,16 +187,11 @@ def test_colours_can_be_seen_on_both_pages_and_told_apart() -> None:
 
 # Trajectories: the store's numbers, theory's lines, and runs without intervals
 
-FOLLOWED = {
-    "name": "followed",
-    "seed": 3,
-    "replicates": 12,
-    "problem": {"kind": "linear_regression", "coefficients": [[1.0], [1.0, -1.0]]},
-    "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
-    "algorithm": {"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4},
-    "grid": {"n": 200},
-    "trajectory": {"points": 4},
-}
+FOLLOWED = changed(
+    replicates=12, algorithm={"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4}, grid={"n": 200}, method=...,
+    problem={"kind": "linear_regression", "coefficients": [[1.0], [1.0, -1.0]]}, trajectory={"points": 4},
+    mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -209,12 +204,6 @@ def followed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def followed(followed_run: Path) -> Results:
     return Results.load(followed_run)
-
-
-def test_means_of_followed_paths_have_their_errors(followed: Results) -> None:
-    table = followed_table(followed)
-    means = [row[table["head"].index("mean ± MCSE")] for row in table["rows"]]
-    assert means and not any(text.endswith("± -") for text in means)
 
 
 def invented(followed: Results, stat: str) -> Results:
@@ -238,23 +227,15 @@ def test_every_statistic_has_one_figure() -> None:
     assert sorted([*drawn, "avg_pre_sq"]) == sorted(STATISTICS)
 
 
-@pytest.mark.thorough
-def test_a_panel_per_dimension_and_exponent_a_colour_per_budget(followed: Results) -> None:
-    points = shown_curves(followed, "distance", "n")
-    panels = [f"d = {d}, \u03b3 = {gamma}" for d in (1, 2) for gamma in (0.3, 0.6)]
-    assert list(dict.fromkeys(p["panel"] for p in points)) == panels
-    assert {p["series"] for p in points} == {"μ = 1", "μ = 2"}
-    assert len(points) == 8 * 2 * 4
-    stored = {r["mean"] for r in followed.followed if r["stat"] in ("last_sq", "avg_sq")}
-    assert {p["y"] for p in points} == stored
-    assert all(p["low"] < p["y"] < p["high"] and "limit" in p for p in points)
-
-
 @pytest.mark.parametrize(("name", "kind"), [("distance", "leading term"), ("excess-loss", "proved bound")])
 def test_theory_is_drawn_beside(followed: Results, name: str, kind: str) -> None:
     spec = FIGURES[name].chart(followed).to_dict()
     text = json.dumps(spec)
     assert f"'{kind}'" in text and "NaN" not in text
+    stored = {r["mean"] for r in followed.followed if r["stat"] in CURVES[name].statistics}
+    points = shown_curves(followed, name, "n")
+    assert {p["y"] for p in points} == stored and {p["series"] for p in points} == {"μ = 1", "μ = 2"}
+    assert all(p["low"] < p["y"] < p["high"] for p in points)
     dashes = spec["spec"]["layer"][1]["encoding"]["strokeDash"]
     assert dashes["legend"]["values"] == ["simulated", kind]
     if name == "excess-loss":
@@ -275,6 +256,9 @@ def test_steps_where_n_stays_and_what_colours_tell(followed: Results) -> None:
 def test_a_report_without_intervals(
     followed_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    table = followed_table(Results.load(followed_run))
+    means = [row[table["head"].index("mean ± MCSE")] for row in table["rows"]]
+    assert means and not any(text.endswith("± -") for text in means)
     file, notes = tmp_path / "a.html", tmp_path / "notes.md"
     notes.write_text("# Excess loss\n\nOur words.\n")
     assert main(["report", str(followed_run), "-o", str(file), "--notes", str(notes)]) == 0
@@ -312,17 +296,12 @@ def test_trajectories_are_exported(followed: Results, tmp_path: Path) -> None:
 
 # Protocols: a line per protocol, its default interval, and the bound beneath them all
 
-PROTOCOLS = {
-    "name": "protocols",
-    "seed": 3,
-    "replicates": 40,
-    "problem": {"kind": "quantile", "tau": [0.5, 0.9]},
-    "mechanism": {"kind": "randomized_response", "epsilon": [1.0, 4.0], "sampling": "private_bit"},
-    "algorithm": {"kind": "ldp_sgd"},
-    "protocol": {"kind": ["rounds", "haar", "grr"], "epsilon": [1.0, 4.0], "range": [-6.3, 9.7]},
-    "grid": {"n": [1000, 10000]},
-    "method": [{"kind": "oracle"}, {"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
-}
+PROTOCOLS = changed(
+    replicates=40, grid={"n": [1000, 10000]}, algorithm={"kind": "ldp_sgd"},
+    mechanism={"kind": "randomized_response", "epsilon": [1.0, 4.0], "sampling": "private_bit"},
+    protocol={"kind": ["rounds", "haar", "grr"], "epsilon": [1.0, 4.0], "range": [-6.3, 9.7]},
+    method=[{"kind": "oracle"}, {"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -346,7 +325,7 @@ def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protoc
 
 
 def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols: Results) -> None:
-    (chart,) = (chart for name, _, chart in draw_figures(protocols) if name == "protocols")
+    (chart,) = (chart for name, *_, chart in draw_figures(protocols) if name == "protocols")
     spec = chart.to_dict()
     assert str(spec).count("'type': 'log'") >= 2
     data = values(spec)
@@ -355,3 +334,22 @@ def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols:
     rows = [{**row, "protocol": None} for row in protocols.rows]
     with pytest.raises(InputError, match="protocol"):
         measure(dataclasses.replace(protocols, rows=rows), "n", "protocols")
+
+
+@pytest.mark.parametrize("figure", ["length", "relative-length", "length-ratio", "choice"])
+def test_lengths_of_zero_are_left_out_of_logarithmic_axes(results: Results, figure: str) -> None:
+    none = dict.fromkeys(("length_mean", "length_relative", "length_mcse", "oracle_length"), 0.0)
+    rows = [row | none if row["n"] == 100 else row for row in results.rows]
+    contrasts = {
+        key: row | {"paired_length_ratio": 0.0 if ("n", 100) in key else row["paired_length_ratio"]}
+        for key, row in results.contrasts.items()
+    }
+    mixed = dataclasses.replace(results, rows=rows)
+    vars(mixed)["contrasts"] = contrasts
+    chart = FIGURES[figure].chart(mixed)
+    assert "Left out: " in chart.usermeta["left_out"] and "NaN" not in json.dumps(chart.to_dict())
+    assert {row.get("x", 1000) for row in values(chart.to_dict())} == {1000}
+    all_zero = dataclasses.replace(results, rows=[row | none for row in rows])
+    vars(all_zero)["contrasts"] = {key: row | {"paired_length_ratio": 0.0} for key, row in contrasts.items()}
+    with pytest.raises(InputError, match="^figure: "):
+        FIGURES[figure].chart(all_zero)
