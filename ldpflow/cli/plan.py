@@ -31,8 +31,8 @@ DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
 ORACLE = (
-    "Lengths are those of the oracle, which knows the true variance. Intervals that estimate it differ: "
-    "BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+    "Lengths and SE are those of the oracle, which knows the true variance. Intervals that estimate it "
+    "differ: BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
 )
 
 
