@@ -123,7 +123,7 @@ def is_long(sheet: Sheet) -> bool:
 
 
 WINDOWS, FEW = 2, 10
-"""Heights of the window that a plan may take before it is shortened, and rows that it may have at any height."""
+"""Windows that a plan may fill before it is shortened, and rows that are never too many."""
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
 FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
