@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -138,14 +139,15 @@ def entitle(chart: Any, title: str | None, where: str | None) -> Any:
 
 def draw_offline(chart: Any) -> Any:
     """Let a notebook draw the chart as SVG, without a network, unless the user has chosen a renderer."""
-
-    def bundle(*given: Any, **options: Any) -> Any:
-        chosen = alt.renderers.active != "default"
-        with nullcontext() if chosen else alt.renderers.enable("svg"):
-            return type(chart)._repr_mimebundle_(chart, *given, **options)
-
-    object.__setattr__(chart, "_repr_mimebundle_", bundle)  # of this chart, not of the user's others
+    # Of this chart, not of the user's others. A partial is copied and pickled with its chart.
+    object.__setattr__(chart, "_repr_mimebundle_", partial(offline_bundle, chart))
     return chart
+
+
+def offline_bundle(chart: Any, *given: Any, **options: Any) -> Any:
+    chosen = alt.renderers.active != "default"
+    with nullcontext() if chosen else alt.renderers.enable("svg"):
+        return type(chart)._repr_mimebundle_(chart, *given, **options)
 
 
 def suffix_of(file: str) -> str:

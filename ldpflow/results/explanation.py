@@ -137,9 +137,9 @@ SHORT = (
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if they are the main cause of a low coverage, else "".
 
-    They are if the coverage with failures as misses is beyond two MCSE below the level, and they lower it by
-    more than the largest effect, or than all that the finished replicates lack. Without a clear effect a
-    loss beyond two MCSE is enough: no other one is known.
+    They are if the coverage with failures as misses is more than two MCSE below the level, and failures lower
+    it by more than the largest effect or by more than the gap of the finished replicates. Without a clear
+    effect a loss of more than two MCSE is enough, since no other cause is known.
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -292,7 +292,7 @@ class PredictedBias:
         )
 
     def factor_of_c(self) -> float:
-        """Factor of c with which the larger of n and ``users`` leave a bias of .1 SE and 25 relaxation times.
+        """Factor of c with which the larger of n and ``users`` gives a bias of .1 SE and 25 relaxation times.
 
         With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
         order in the steps the bias by r m^(1/2 - gamma). It is .1 K/25 sqrt(users/n) now.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import os
 import pickle
@@ -310,6 +311,9 @@ def test_pictures_and_pages(run):
     assert "vega-lite" in chart.to_json() and "image/svg+xml" in str(chart._repr_mimebundle_(None, None))
     with altair.renderers.enable("html"):
         assert "text/html" in str(run.plot("coverage")._repr_mimebundle_(None, None))
+    for again in (pickle.loads(pickle.dumps(chart)), copy.deepcopy(chart)):  # a dashboard's cache pickles it
+        again.title.text = "Title of a copy"
+        assert "Title of a copy" in str(again._repr_mimebundle_(None, None))
     page = run._repr_html_()  # of 32 rows a line for each method and the ten worst cells
     assert page.count("problem=quantile") == 1
     with pytest.raises(lf.InputError, match="open_run"):
