@@ -92,15 +92,16 @@ def explain(
                 "explanation": " ".join(filter(None, sentences)),
             }
     causes = count_causes(row | more for row, more in zip(rows, found, strict=True))
-    note = (
-        f"Main causes of {len(rows):,} cells: {causes}. Each effect is judged by itself: {named:,} of "
-        f"{looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would name about "
-        f"{round(BY_CHANCE * looked):,}."
-    )
+    notes = [f"Main causes of {len(rows):,} cells: {causes}."] if len(rows) > 1 else []
+    if looked:
+        notes.append(
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
+            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
     for name, kind in COLUMNS.items():
         table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
-    return table.replace_schema_metadata({"note": note if looked else ""})
+    return table.replace_schema_metadata({"note": " ".join(notes)})
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
