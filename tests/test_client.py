@@ -190,6 +190,16 @@ def test_clipped_gradients_are_within_the_bound_exactly(monkeypatch):
             assert sum(abs(x) ** order for x in kept) <= (2**20) ** order
 
 
+@pytest.mark.parametrize("sigma", [4.0, 50.0])
+def test_discrete_gaussian_noise_is_nearly_rounded_gaussian_noise(sigma):
+    """Total variation at most 1/(32 sigma^2), which makes the distance that the docstring states."""
+    x = np.arange(-int(12 * sigma), int(12 * sigma) + 1)
+    discrete = np.exp(-(x**2) / (2 * sigma**2))
+    rounded = stats.norm.cdf((x + 0.5) / sigma) - stats.norm.cdf((x - 0.5) / sigma)
+    distance = 0.5 * np.abs(discrete / discrete.sum() - rounded).sum()
+    assert 0.5 / (32 * sigma**2) < distance < 1 / (32 * sigma**2)
+
+
 def test_reports_are_drawn_from_the_system(monkeypatch):
     """Only the cryptographic generator is called, and two reports differ."""
     monkeypatch.setattr(random, "random", None)

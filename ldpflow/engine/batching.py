@@ -1,4 +1,4 @@
-"""Rows that a run lacks of a study, and their batches: a second to ten of work, less towards the end."""
+"""Missing rows of a study, and their batches: one to ten seconds of work each, less towards the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Missing:
 
 
 def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """Rows and trajectories that a path lacks; a replicate that lacks both is in one of them."""
+    """Missing rows and trajectories of a path. A replicate that lacks both appears once."""
     found = cell_gaps(store, plan, replicates)
     if not plan.checkpoints:
         return found

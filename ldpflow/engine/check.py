@@ -1,4 +1,4 @@
-"""Is a run whole? Every part, every row, every sum; and putting right what is not.
+"""Check of a run (every part, row and checksum), and its repair.
 
 Rows are compared with themselves, the summary with the rows, and a random share of the replicates with what
 is computed again, bit by bit.
@@ -174,7 +174,7 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything wrong in a run; findings, and numbers of parts and rows. Changes nothing.
+    """Look for anything wrong in a run. Returns findings and numbers of parts and rows. Changes nothing.
 
     ``recompute``: share of the replicates, chosen at random, that is computed again and compared bit by bit.
     """
@@ -188,7 +188,7 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
-    """Set bad parts aside, end doubled rows, and compute what is missing then.
+    """Set bad parts aside, remove doubled rows, and compute what is missing then.
 
     ``options`` are those of :func:`~ldpflow.engine.run.run_study`.
     """

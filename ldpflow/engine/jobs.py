@@ -134,7 +134,7 @@ TOKEN = (
 
 
 def cluster_address(address: str | None) -> str:
-    """The address given, that of RAY_API_SERVER_ADDRESS, or the end of a tunnel; drivers' are refused."""
+    """The given address, RAY_API_SERVER_ADDRESS, or the end of a tunnel. Drivers' addresses are refused."""
     chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
     parts = urlsplit(chosen)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -213,7 +213,7 @@ class Jobs:
             raise InputError("address", self.address, "a cluster with this machine's Ray and Python", hint)
 
     def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
-        """Submit a study, and wait until :func:`check` has passed on the head; the job's id.
+        """Submit a study, and wait until :func:`check` has passed on the head. Returns the job's id.
 
         ``out``: an object store's address, a folder that this machine and the head share, or one of the head
         itself (``file://``). ``cpus``: cores to ask the cluster for. ``options``: of ``ldpflow sweep``.
@@ -308,8 +308,8 @@ class Jobs:
 def limited_client(client: type[Any]) -> type[Any]:
     """Ray's client of jobs with limits on the time and the size of an answer.
 
-    It has none: every call goes through ``_do_request``, which passes ``timeout`` and ``hooks`` on to
-    ``requests.request``, and no public argument of the client reaches that call.
+    Ray's client has none: every call goes through ``_do_request``, which passes ``timeout`` and ``hooks`` on
+    to ``requests.request``, and no public argument of the client reaches that call.
     """
 
     class Limited(client):  # type: ignore[misc]

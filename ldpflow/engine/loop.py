@@ -290,8 +290,8 @@ def run_batch(batch: Batch) -> BatchResult:
     Raises
     ------
     Exception
-        As the batch did. A plug-in's ``sys.exit`` or KeyboardInterrupt, which would end the thread, becomes a
-        LdpflowError.
+        The batch's own exception. A plug-in's ``sys.exit`` or KeyboardInterrupt, which would end the thread,
+        becomes a LdpflowError.
     """
     try:
         return simulate(batch)

@@ -73,7 +73,7 @@ def seconds_by_doubling(run: Callable[[int], object], steps: int, most: int, bud
         run(steps)
         seconds = time.thread_time() - started
         if seconds - before > budget / 3.0 or steps == most:
-            # Less the run before, so that the start of a run does not count.
+            # The difference of two runs, so that the start of a run does not count.
             return max(seconds - before, 1e-9) / (steps - shorter)
         before, shorter, steps = seconds, steps, min(2 * steps, most)
 
@@ -115,7 +115,7 @@ def random_record(path: OnePass, cells: tuple[Cell, ...], runs: int) -> PathReco
 
 
 def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
-    """CPU time of the rows of a record; the second time, when what they take is loaded."""
+    """CPU time of the rows of a record, measured the second time, when all modules are loaded."""
     if not cells:
         return 0.0
     with np.errstate(all="ignore"):
@@ -144,7 +144,7 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 
 def seconds_of(work: Round) -> float:
-    """Rough CPU time of what is missing, and will be later, before anything was measured."""
+    """Rough CPU time, before any measurement, of what is missing now and later."""
     return sum(m.cost.seconds * (m.last - m.first) for m in work.all_missing()) * work.growth()
 
 
@@ -187,7 +187,7 @@ def ray_addresses() -> float:
 
 
 def busy_machine(nice: int | None) -> str | None:
-    """A line on workers of a local Ray that wait for other programs, or None where they do not."""
+    """A line on workers of a local Ray that wait for other programs, or None if they do not."""
     cores, level = cores_of("ray", None), RAY_NICENESS if nice is None else nice
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load < 1.5 * cores or level < 5:
@@ -222,7 +222,7 @@ class Prediction:
 def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
     """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
 
-    CPU time is measured: other work on this machine does not count, though the sweep will share with it.
+    CPU time is measured, so other work on this machine does not count, although the sweep shares with it.
     Every kind of step runs for its share of CALIBRATION_SECONDS on the study's own settings. Intervals and
     trajectories are computed once for every kind and set of cells, for LANES replicates.
     """

@@ -44,12 +44,12 @@ STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel 
 THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-# A machine that is gone without a word is noticed within a minute; Ray's own settings take seven.
+# A vanished machine is noticed within a minute. With Ray's own settings it takes seven.
 KEEPALIVE = {"RAY_grpc_client_keepalive_time_ms": "30000", "RAY_grpc_client_keepalive_timeout_ms": "30000"}
 CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
-GRACE_SECONDS = 15.0  # without a GCS of others: one that keeps its state elsewhere can be started again
+GRACE_SECONDS = 15.0  # without a cluster's GCS, which can be started again if its state is stored elsewhere
 BEFORE_RAY = 10.0  # seconds before Ray itself gives up
 WAIT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
@@ -61,7 +61,7 @@ MAX_DEATHS = 20  # of aggregators in one sweep
 CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 when_stuck: Callable[[str], None] | None = None
-"""Called with a message where a call to a lost Ray does not return; the command line ends the process."""
+"""Called with a message if a call to a lost Ray does not return. The command line ends the process."""
 
 ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
@@ -190,7 +190,7 @@ def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str |
 def check_address(address: str) -> None:
     """Refuse addresses that a driver cannot use.
 
-    A Ray Client's connection is the life of all its work, and Ray advises jobs for work that lasts.
+    All work of a Ray Client ends with its connection, and Ray advises jobs for long work.
     """
     given = {"address": address}
     if address == "auto":  # for which alone Ray reads the variable
@@ -229,7 +229,7 @@ def cluster_arguments(address: str) -> dict[str, Any]:
 
 
 def connect(options: SweepOptions) -> ClusterWatch:
-    """Start a Ray that ends with this process, or join the one at an address; a watch of its processes.
+    """Start a Ray that ends with this process, or join one at an address. Returns a watch of its processes.
 
     Raises
     ------
@@ -282,7 +282,7 @@ class AggregatorActor:
         self.reported_at = 0.0
 
     def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], dict[str, Any]]:
-        """Take the rows of a batch; what has been published by now, and what an Outcome says of it."""
+        """Take the rows of a batch. Returns what was published, and further values of its Outcome."""
         published = store_result(self.aggregator, batch, result)
         statistics = None
         if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
@@ -361,7 +361,6 @@ def cell_set_of(cells: tuple[Cell, ...]) -> str:
 
 
 def run_task(batch: Batch) -> BatchResult:
-    """The task."""
     pa.set_cpu_count(1)
     return run_batch(batch)
 
@@ -422,7 +421,7 @@ class RayExecutor:
         return self.max_in_flight or 2 * self.cores
 
     def shard_of(self, batch: Batch) -> Shard:
-        """The aggregator of a path; paths go to them in turn."""
+        """The shard of a path. New paths go to the shards in turn."""
         key = batch.simulator.key
         if key not in self.shard_of_path:
             if len(self.shards) < self.most_shards:
@@ -439,7 +438,7 @@ class RayExecutor:
         self.send(Sent(batch, rows, shard))
 
     def send(self, sent: Sent) -> None:
-        """Rows to the present aggregator of their shard, as soon as they are there."""
+        """Send rows to the current aggregator of their shard as soon as they are computed."""
         sent = replace(sent, aggregator=sent.shard.aggregator)
         self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
 

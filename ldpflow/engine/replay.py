@@ -34,10 +34,10 @@ def replay(
 ) -> tuple[pa.Table, pa.Table]:
     """Rows of replicates ``replicate`` to ``last`` of a path: computed again, and as stored.
 
-    They have the store's schema and order, or are trajectories of a path without intervals. All is well if
-    they are equal bit for bit. For replicates without rows all cells of the study are computed. Nothing is
-    stored.
-    ``path_key``: first digits of the path's key, with or without the p of the folder; None: the only path.
+    They have the store's schema and order, or are trajectories of a path without intervals. The replay
+    succeeds if both are equal bit for bit. For replicates without rows all cells of the study are computed.
+    Nothing is stored. ``path_key``: first digits of the path's key, with or without the p of the folder;
+    None: the only path.
     """
     store = RunStore(run)
     end = (replicate if last is None else last) + 1

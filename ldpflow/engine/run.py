@@ -57,7 +57,7 @@ from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import plugins_of, sources_of
 
-BUDGET = ("epsilon", "mu", "delta")  # a run may take on, and let go of, any budget
+BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
 
 
 def ignore(event: object) -> None:

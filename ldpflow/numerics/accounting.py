@@ -1,7 +1,7 @@
 """Privacy of noise: conversions between notions, random batches, shuffling, one-pass regression.
 
-Logarithms are natural. What decides a noise scale, and so every row, is computed in 40 digits. scipy and
-dp_accounting (it takes a second) are loaded where they are needed: reading a study needs neither.
+Logarithms are natural. Numbers that decide a noise scale, and so every row, are computed in 40 digits. scipy
+and dp_accounting (it takes a second) are loaded where they are needed: reading a study needs neither.
 
 Gaussian differential privacy. A mechanism is mu-GDP if telling any two neighbouring inputs apart is at
 least as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)). The unit is one
@@ -18,7 +18,7 @@ N(0, sigma^2 S^2) to their sum, S being the sum's sensitivity. At integer orders
                        + sum_{j=3}^a g^j C(a,j) min(2 e^{(j-1) e(j)}, 4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2)))))
 
 for g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)} (Wang, Balle and
-Kasiviswanathan, 2019, Theorems 9 and 27), and never more than without sampling. T steps add up, and
+Kasiviswanathan, 2019, Theorems 9 and 27), and r is at most its value without sampling. T steps add up, and
 (a, r)-RDP gives (Canonne, Kamath and Steinke, 2020, Proposition 12)
 
     epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1).
@@ -162,16 +162,16 @@ def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
 def zcdp_printed_multiplier(epsilon: float, delta: float, factor: float) -> float:
     """sigma = factor sqrt(log(1/delta)) / epsilon, the rule printed by Tran and Cutkosky (2022).
 
-    ``factor`` is 2 in their Theorem 4 and 4 in their Theorem 8. The first is sufficient with c = 1
-    for epsilon <= 2.343 log(1/delta) only; print asks for delta >= exp(-epsilon), which is the wrong
-    way round.
+    ``factor`` is 2 in their Theorem 4 and 4 in their Theorem 8. The first is sufficient with c = 1 for
+    epsilon <= 2.343 log(1/delta) only; the paper asks for delta >= exp(-epsilon), which is the wrong way
+    round.
     """
     with workdps(DIGITS):
         return float(factor * mp.sqrt(mp.log(1 / mpf(delta))) / mpf(epsilon))
 
 
 ORDERS = (*range(2, 65), *range(68, 129, 4), *range(144, 513, 16))
-DIFFERENCES = 64  # up to this order the alternating sums B are worth their digits
+DIFFERENCES = 64  # up to this order the alternating sums B are computed, which takes many digits
 GRID = 1024
 
 

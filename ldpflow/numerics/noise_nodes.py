@@ -1,7 +1,7 @@
 """Randomness of algorithms over many epochs: normal vectors of noise trees, orders of records.
 
 The vector of a tree's node is never stored. It follows from (seed, role, key, replicate) and (tree, level,
-index): the second are the counter of a Philox stream, so that a node's noise can be drawn alone, at any time.
+index). The latter are the counter of a Philox stream, so a node's noise can be drawn alone, at any time.
 """
 
 from __future__ import annotations

@@ -4,16 +4,16 @@ A recursion compiles only the requested ones. Each has ``count(d)`` numbers per 
 over (sum, coordinate, lane), and a kernel function: called after every step with (sums, S(i), i, lane),
 or, for sums over the transcript, after every TILE steps with (sums, tile).
 
-The tile holds x = theta_{i-1} - origin and the private gradient A_i, the origin being that of the path
-record, fixed beforehand: [(2 D t + j) LANES + lane] is x_j in its t-th step, D planes further is A_j. A
-sum is then read and written once per tile, and every loop over the lanes is short and vectorises. Where a
-tile ends early it is filled up with zeros, which leave every sum as it is: terms are added one by one in
-the order of the steps, and no bit depends on where tiles end.
+The tile holds x = theta_{i-1} - origin and the private gradient A_i, with the fixed origin of the path
+record. x_j of its t-th step is at [(2 D t + j) LANES + lane], A_j is D planes further. A sum is then read and
+written once per tile, and every loop over the lanes is short and vectorises. A tile that ends early is filled
+up with zeros, which change no sum. Terms are added in the order of the steps, so no bit depends on where
+tiles end.
 
 Sums over the transcript start again after every step that is a power of two. A path may start far from
-theta*, and high powers of its first x are larger than all that follow: a sum from the first step on, less
-that at i0, would have lost its digits. What is asked for over steps i0 + 1, ..., n is put together of the
-pieces between powers of two (:func:`pieces`), whatever other times are recorded.
+theta*, and high powers of its first x are larger than all that follow: the difference of two sums from the
+first step on would lose its digits. A sum over the steps i0 + 1, ..., n is put together from the pieces
+between powers of two (:func:`pieces`), whatever other times are recorded.
 """
 
 from __future__ import annotations

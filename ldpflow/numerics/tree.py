@@ -8,11 +8,12 @@ moves the node by at most (unit sensitivity) w.
 
 With the noise of a node given as (unit sensitivity) sigma sqrt(v), the transcript is
 (z, c z / (2 sigma^2))-RDP with the cost c = max over records of sum over released nodes of w^2 / v. It is
-exact for a fixed order, and an upper bound over all orders where epochs are reshuffled. The paper bounds
+exact for a fixed order, and an upper bound over all orders if epochs are reshuffled. The paper bounds
 all weights of a node at once, with constants that are off in several places. The sum needs none of them.
 
 The noise of a prefix [1, t] has the variance Q_t = sum over nodes [y, z] of its cover of
-(1 - alpha)^(2 (t - z)), in units of a node's. Plain arithmetic, no library's pow: schedules follow from it.
+(1 - alpha)^(2 (t - z)), in units of a node's. It is plain arithmetic without a library's pow, since schedules
+follow from it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def compose(first: int, last: int) -> list[tuple[int, int]]:
 def touched_nodes(steps: int, epoch: int) -> int:
     """V = sum over levels b of min(ceil(T/M), floor(T/2^b)): no record enters more nodes.
 
-    Print takes T/M, which is too small where M does not divide T.
+    The paper takes T/M, which is too small if M does not divide T.
     """
     visits = -(-steps // epoch)
     return sum(min(visits, steps >> level) for level in range(steps.bit_length()))

@@ -232,6 +232,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "safest": everywhere,
         "name": series[everywhere.label] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
+        "relative": any(row.get("length_relative") is not None for row in results.rows),
         "most": f"{100 * MOST:g}",
     }
 

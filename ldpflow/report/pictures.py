@@ -284,15 +284,12 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
     points: list[Row] = []
-    over_oracle = False
     for setting in settings:
         for entry in setting.entries:
             if not 0 < entry.length < math.inf:
                 continue
             row = entry.row
-            relative = entry.length == row.get("length_relative")
-            over_oracle = over_oracle or relative
-            half = Z95 * (row.get("length_relative_mcse" if relative else "length_mcse") or 0.0)
+            half = Z95 * (row.get("length_relative_mcse") or row.get("length_mcse") or 0.0)
             point: Row = place(dict(row)) | {"length": entry.length, "method": row["series"]}
             point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
@@ -316,8 +313,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     across = alt.Scale(type="log", nice=False, padding=16)
     marks = log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
     ticks = alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True)
-    title = "mean length / oracle length" if over_oracle else "mean length"
-    x = alt.X("length:Q", scale=across, title=title, axis=ticks)
+    relative = any(row.get("length_relative") is not None for row in results.rows)
+    axis = "mean length / oracle length" if relative else "mean length"
+    x = alt.X("length:Q", scale=across, title=axis, axis=ticks)
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(stroke=colour)
     tips = ["method:N", "kind:N", "coverage:Q", "length:Q"]

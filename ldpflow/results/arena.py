@@ -8,10 +8,10 @@ A setting is a path, n, level and coordinate. One rule serves for all:
   :func:`judge`.
 * Of the methods that hold it, the one with the shortest mean length is recommended. If none does, the one
   with the highest coverage is named as the nearest.
-* Methods that read the truth (as the oracle) and joint regions (for all coordinates at once) are not
+* Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
   recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
   sequence competes at one n like any other method, and loses by its length.
-* For all settings together it is the shortest of those that hold their level in a share :data:`MOST`.
+* For all settings together: the shortest method that holds its level in a share :data:`MOST` of them.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def with_state(table: pa.Table) -> pa.Table:
 
 
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
-    """Few measures, and of the settings, which are the columns before ``first``, those that differ."""
+    """Few measures, and the settings (columns before ``first``) that differ."""
     rows = summary.to_pylist()
     if "level_state" in measures:
         summary = with_state(summary)

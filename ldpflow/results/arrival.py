@@ -18,10 +18,10 @@ tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is w
 them. If noise throws iterates far into a tail, the predicted standard deviation is up to 20 times too
 small. Then coverage is small, both predicted and simulated.
 
-For other problems the start alone is followed, with a linear gradient: with R(theta) = G (theta - theta*) the
-mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*), up to terms of higher order in the steps,
-s_i = sum_{j <= i} eta_j. Along an eigenvector of G with eigenvalue lambda, the average keeps the share
-mean_i exp(-lambda s_i) of the distance. Bias from the steps depends on more than G and is not predicted.
+For other problems only the bias of the start is predicted. For the linear R(theta) = G (theta - theta*) the
+mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of higher
+order in the steps. Along an eigenvector of G with eigenvalue lambda, the average keeps the share mean_i
+exp(-lambda s_i) of the distance. Bias from the steps depends on more than G.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LATTICE = 1.5
-"""Spacing of a lattice of values, in standard deviations of the last iterates, beyond which it shows."""
+"""Spacing of a lattice of values, in standard deviations of the last iterates, that affects averages."""
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
@@ -284,7 +284,7 @@ class Arrival:
         """One of :data:`VERDICTS`, for K relaxation times, the bias b and w = ``sd_ratio``.
 
         ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-        ``not_arrived``: too few relaxation times, or mostly the start's bias. ``steps_too_large``: others.
+        ``not_arrived``: too few relaxation times, or most bias is of the start. ``steps_too_large``: others.
         """
         k, bias, start = self.relaxation_times, abs(self.bias), abs(self.bias_start)
         if bias <= 0.1 and k >= 25 and 0.9 <= self.sd_ratio <= 1.1:
@@ -305,8 +305,8 @@ class Arrival:
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units. With fewer, no interval around the average
-    covers, for any steps. 0 at a mode.
+    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units. With fewer, no steps let an interval around the
+    average cover, to first order. 0 at a mode.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)

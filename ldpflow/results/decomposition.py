@@ -273,7 +273,7 @@ class Decomposition:
         v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
             wrong = v["length_ratio"] - 1.0
-            # Lengths that vary by design are not to be those of normal intervals.
+            # Lengths that vary by design need not equal those of normal intervals.
             known = math.isfinite(v["variability_effect"]) and (wrong > 0) == (term.effect > 0)
             return (f"{abs(wrong):.0%} " if known else "") + length_words(term)
         return {

@@ -1,7 +1,6 @@
 """Design of a run's rows: settings, whether they are a full factorial, and study files that give them.
 
-A run may grow, and its study.toml is the study of the last command. It is given if its cells are those of the
-rows.
+A run may grow, and study.toml is the study of the last command. It is the design if it has all cells of rows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ FIXED = ("replicates", "independent_n", "followed")
 """Settings that all cells of a study share."""
 
 BUDGET = {"epsilon", "mu", "delta"}
-"""Settings by which a run grows freely. A study with new values of any other has the old values too."""
+"""Settings whose new values a study may have alone. New values of other settings come with the old ones."""
 
 Place = tuple[str, str]
 """Path, and id of a cell; an empty id for trajectories."""
@@ -121,9 +120,10 @@ class StoredDesign:
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
     def replicates(self) -> dict[Place, int]:
-        """Number of replicates behind the rows of each cell: one for all cells, if it fits.
+        """Number of replicates behind the rows of each cell: one number for all cells if possible.
 
-        Several numbers give r rows of m replicates each. Then that of another cell of the path is taken.
+        If a row takes m replicates, several numbers give equally many rows. Then the number of another cell
+        of the path is taken.
         """
         least = {place: count * self.runs[place] for place, count in self.counts.items()}
         most = max(least.values(), default=0)

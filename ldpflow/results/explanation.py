@@ -92,15 +92,16 @@ def explain(
                 "explanation": " ".join(filter(None, sentences)),
             }
     causes = count_causes(row | more for row, more in zip(rows, found, strict=True))
-    note = (
-        f"Main causes of {len(rows):,} cells: {causes}. Each effect is judged by itself: {named:,} of "
-        f"{looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would name about "
-        f"{round(BY_CHANCE * looked):,}."
-    )
+    notes = [f"Main causes of {len(rows):,} cells: {causes}."] if len(rows) > 1 else []
+    if looked:
+        notes.append(
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
+            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
     for name, kind in COLUMNS.items():
         table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
-    return table.replace_schema_metadata({"note": note if looked else ""})
+    return table.replace_schema_metadata({"note": " ".join(notes)})
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -136,9 +137,9 @@ SHORT = (
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if they are the main cause of a low coverage, else "".
 
-    They are if the coverage with failures as misses is beyond two MCSE below the level, and they lower it by
-    more than the largest effect, or than all that the finished replicates lack. Without a clear effect a
-    loss beyond two MCSE is enough: no other one is known.
+    They are if the coverage with failures as misses is more than two MCSE below the level, and failures lower
+    it by more than the largest effect or by more than the gap of the finished replicates. Without a clear
+    effect a loss of more than two MCSE is enough, since no other cause is known.
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -291,7 +292,7 @@ class PredictedBias:
         )
 
     def factor_of_c(self) -> float:
-        """Factor of c with which the larger of n and ``users`` leave a bias of .1 SE and 25 relaxation times.
+        """Factor of c with which the larger of n and ``users`` gives a bias of .1 SE and 25 relaxation times.
 
         With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
         order in the steps the bias by r m^(1/2 - gamma). It is .1 K/25 sqrt(users/n) now.

@@ -1,6 +1,6 @@
 """Measures of monitored runs: coverage at every n, and stopping at a target length.
 
-The rows of a replicate at several n share a path, so that a replicate can be followed over them:
+The rows of a replicate at several n share a path, so a replicate can be followed over n:
 
 * ``coverage_all_n``: the share of replicates whose interval covers at every n from ``first_n`` on. It falls
   as more n are looked at.
@@ -62,7 +62,7 @@ def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict
 
 
 class Watch:
-    """Collector of flags, three a row. ``target``: length at which a replicate stops, of a row of keys."""
+    """Collector of three flags per row. ``target`` gives the length at which a replicate of a cell stops."""
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
         self.first_n = first_n

@@ -89,7 +89,7 @@ class Place:
 
     @property
     def cell(self) -> tuple[int, str, float, int, str, int]:
-        """Equal for coverage and length of one cell."""
+        """Key of a cell, equal for its coverage and its length."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
@@ -191,9 +191,9 @@ class Comparison:
     def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
         """Median and largest difference found with probability ``power``; None if nothing was compared.
 
-        With m numbers in all a difference is (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2
-        + half unit^2/3), from the first step of Holm's test at level a. It is one of shares for coverage, and
-        a share of the printed length for length.
+        With m numbers in all a difference is (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half
+        unit^2/3), from the first step of Holm's test at level a. For coverage it is a difference of shares,
+        for length a share of the printed length.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None

@@ -280,18 +280,19 @@ def measure_cells(
 
 
 def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, float | str | None]:
-    if law is None:
+    oracle = None if law is None else oracle_length(law, row["coordinate"], row["n"], row["level"])
+    if oracle is None:
         return dict.fromkeys(RELATIVE)
-    oracle = oracle_length(law, row["coordinate"], row["n"], row["level"])
     lengths = (row["length_mean"], row["length_mcse"])
     ratios = (None if length is None else length / oracle for length in lengths)
     return dict(zip(RELATIVE, (oracle, *ratios), strict=True))
 
 
-def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float:
-    """2 z sqrt(Sigma_jj/steps)."""
+def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float | None:
+    """2 z sqrt(Sigma_jj/steps), or None if it is unknown, infinite or 0."""
     z = constants.normal_quantile(0.5 + level / 2)
-    return 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
+    length = 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
+    return length if 0 < length < math.inf else None
 
 
 def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:

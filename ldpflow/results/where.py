@@ -18,7 +18,7 @@ from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""Largest number of values of a column that an error lists. Of more it names the ends."""
+"""Largest number of values of a column that an error lists. Of more it names the smallest and the largest."""
 MOST_NAMED = 40
 """Largest number of columns that an error lists."""
 MOST_LOOKED = 100_000
@@ -63,7 +63,7 @@ def select_rows(
 ) -> pa.Table:
     """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
 
-    All may name ``level_state`` or ``state``, which a summary has only of the best rows.
+    ``level_state``, also called ``state``, is added if an argument names it.
     """
     kept = table.column_names
     if "state" in str((where, sort, columns)):

@@ -8,11 +8,11 @@ record of the path, and calls ``kernel.recursion(users, noises, problem, mechani
     settings            the algorithm's kernel_parameters
     record              a :class:`KernelRecord`
 
-After step i a recursion calls ``kernel.add_iterate`` in every lane, and where i is ``record.times[t]``
-``kernel.keep_path``; one whose private gradients may be summed up calls ``keep_step``, ``end_step`` and
-``restart`` of :mod:`ldpflow.numerics.running_sums` too. Arrays are flat over (coordinate, lane). It takes
-what its loops use out of the record first: with a record in the loop over the lanes, a kernel takes up to
-twice the time. Each function is plain Python in the file of its component.
+After step i a recursion calls ``kernel.add_iterate`` in every lane, and ``kernel.keep_path`` if i is
+``record.times[t]``. If its private gradients may be summed up, it also calls ``keep_step``, ``end_step`` and
+``restart`` of :mod:`ldpflow.numerics.running_sums`. Arrays are flat over (coordinate, lane). A recursion
+copies what its loops use from the record to local names: a record inside the loop over the lanes can double
+the time. Each function is plain Python in the file of its component.
 """
 
 from __future__ import annotations
@@ -464,9 +464,9 @@ def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """About the number of recorded times, and times, steps and method of its largest part.
+    """Approximate number of recorded times; also times, steps and method of its largest part.
 
-    Times that two methods share count twice, but those of methods of one kind with as many times.
+    Times that two methods share count twice, unless the methods have one kind and equally many times.
     """
     counts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:

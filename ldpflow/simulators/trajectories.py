@@ -1,7 +1,7 @@
 """Error trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
 
-The expectation over y given x is exact. That over x is a mean over a fixed evaluation set of covariates,
-shared by all paths, seeds and replicates.
+The expectation over y given x is exact. The expectation over x is a mean over a fixed evaluation set of
+covariates, shared by all paths, seeds and replicates.
 """
 
 from __future__ import annotations

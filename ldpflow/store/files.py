@@ -38,7 +38,7 @@ UNUSABLE = {
 """Error numbers of permanently unwritable places."""
 
 LARGEST = 2**29
-"""Maximum bytes of a file of a run. Parts of a sweep have some ten million."""
+"""Maximum bytes of a file of a run. Parts of a sweep have some ten million bytes."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
 """Types of file systems without folders."""

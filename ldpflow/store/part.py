@@ -192,7 +192,7 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
 def check_complete(
     kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None
 ) -> CompleteRows:
-    """Refuse sorted rows of which a replicate of the range lacks one or has one twice."""
+    """Refuse sorted rows if a row of a replicate in the range is missing or doubled."""
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in kind.required:

@@ -29,11 +29,11 @@ from ldpflow.settings import (
 from ldpflow.simulators.families import PARTS
 
 MAX_VALUES = 100_000
-"""Values on one axis; no design may have more cells."""
+"""Largest number of values on an axis. No design may have more cells."""
 
 
 def parse_number(value: Any) -> Any:
-    """The number that a text says, as in ``1e6`` or ``1_000_000``, or else the value; in a list, of each."""
+    """The number in a text such as ``1e6`` or ``1_000_000``, else the value. Lists are parsed by item."""
     if isinstance(value, (list, tuple)):
         return [parse_number(item) for item in value]
     for kind in (int, float) if isinstance(value, str) else ():
@@ -43,7 +43,7 @@ def parse_number(value: Any) -> Any:
 
 
 def check_plain(value: object, where: str) -> None:
-    """Refuse what no setting can take and what could not even be shown in a message."""
+    """Refuse values that no setting can take, and those that a message could not even show."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise InputError(where, "an integer beyond 64 bits", "numbers below 2^63")
     if isinstance(value, (list, tuple)):
@@ -107,7 +107,7 @@ class Entry:
         return repr(Axes(GROUPS[self.group][self.kind], values))
 
     def chosen(self) -> dict[str, tuple[Any, ...]]:
-        """Axes without defaults that need not be said, and without the values of a pilot."""
+        """Axes that differ from their default or must be given, without the values of a pilot."""
         component = GROUPS[self.group][self.kind]
         asked = component.missing_settings({})
         return {
@@ -149,7 +149,7 @@ class Entry:
             try:
                 result.append(GROUPS[self.group][self.kind].model_validate(settings))
             except ValidationError as error:
-                # Single values are checked already: what is left is how they go together.
+                # Single values have been checked. What is left is their combination.
                 shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
                 found = input_error(GROUPS[self.group][self.kind], error, shown)
                 both = f"To vary both, list a {self.group} for each case ([[{self.group}]] in a file)."

@@ -253,7 +253,7 @@ def write_sources(plugin: Plugin) -> Path:
 
 
 def load_file(file: Path, name: str | None = None) -> ModuleType:
-    """Import a file under its own name, or return the module that it is already."""
+    """Import a file under its own name, or return its module if it is loaded."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
         if plugin_of(sys.modules[name]) != sources_at(name, file):
@@ -264,7 +264,7 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     module.__file__ = str(file)
     before = registered_components()
     try:
-        # No import: it would take kept bytecode, whose time stamp misses edits within a second.
+        # No import: it would read a .pyc file, whose time stamp misses edits within a second.
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:

@@ -65,7 +65,7 @@ class Grid(BaseModel):
     Parameters
     ----------
     n : int
-        Users; one path serves every n, where its algorithm does not depend on n.
+        Users; one path serves every n if its algorithm does not depend on n.
     level : float
         Nominal coverage of the intervals.
     independent_n : bool
@@ -81,16 +81,16 @@ class Grid(BaseModel):
 class Monitor(BaseModel):
     """Looking before the end: from which n on, and the length at which replicates stop.
 
-    The length is ``target_length``, or the oracle's at ``target_n`` users; neither, and none stops.
+    The length is ``target_length``, or the oracle's length at ``target_n`` users. With neither, none stops.
 
     Parameters
     ----------
     first_n : int
-        Users at the first look: coverage at every n is counted from here on; the smallest n unless given.
+        Users at the first look, by default the smallest n. Coverage at every n counts from here on.
     target_length : float
         Length below which a replicate stops, unit of theta.
     target_n : int
-        Users at whose oracle's length a replicate stops, in place of ``target_length``.
+        In place of ``target_length``: users at which the oracle's interval has the length of a stop.
     """
 
     first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -108,7 +108,7 @@ class Trajectory(BaseModel):
     first : int
         Users at the first checkpoint.
     points : int
-        Checkpoints of a trajectory, beside every n.
+        Checkpoints of a trajectory, in addition to every n.
     """
 
     first: Annotated[int, Field(ge=1, le=10**12)] = 10
@@ -133,7 +133,7 @@ class CollectionFacts(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study. That of a run (``stored``) loads no plug-in."""
+    """Fields of a study. The study of a run (``stored``) loads no plug-in."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
@@ -194,7 +194,7 @@ def read_table(model: type[Table], table: object, name: str) -> Table | None:
 def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     """Load the plug-ins that a table [plugins] names, and those that installed packages bring.
 
-    ``names`` and ``sha256``, which a run's study has, load nothing; a stored study has nothing else there.
+    In the study of a run (``stored``) the table has only ``names`` and ``sha256``, which load nothing.
     """
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     found = {}

@@ -54,9 +54,9 @@ def study_to_run(store: RunStore) -> Study:
 
 
 def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
-    """The study that the tables of RUN/study.toml say.
+    """The study in the tables of RUN/study.toml.
 
-    A data file that it names must have the digest that the study, or else a part of the run, says. It is
+    A data file that it names must have the digest in the study or, without one, in a part of the run. It is
     opened, and its digest compared, only for a study that is to run.
     """
     for table in entries(mapping, "problem"):

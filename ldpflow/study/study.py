@@ -65,7 +65,7 @@ Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Ma
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a study, of these entries by group, that values by name change.
+    """Fields of a study that change if ``values``, by name, replace values of ``entries``, by group.
 
     Names are those of :data:`SHORT_NAMES`, ``group.setting``, ``method``, an axis of the grid,
     ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
@@ -153,7 +153,7 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
         if isinstance(item, Axes):
             values = {"kind": component.model_fields["kind"].default, **item.values}
         else:
-            # A budget that was not said is no value of the study's: it is asked for there.
+            # A budget that was not given is left out, so that reading the study asks for it.
             unsaid = component.missing_settings(dict.fromkeys(item.model_fields_set))
             values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
         tables.append(plain_values(values))
@@ -161,7 +161,7 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
 
 
 def not_in_group(group: str, item: object, component: object) -> InputError:
-    """Error on what is no component of a group; ``component``: its class, if it has one."""
+    """Error on an item that is no component of a group. ``component``: its class, if it has one."""
     hint = ""
     if isinstance(component, type) and issubclass(component, Settings):
         own = next((name for name, known in GROUPS.items() if component in known.values()), None)
@@ -189,7 +189,7 @@ EXAMPLES = {
 
 
 def python_error(error: InputError) -> InputError:
-    """The error about a study with what Python calls the tables of a study file."""
+    """The error about a study, with Python's names for the tables of a study file."""
     texts = (text.replace(f" ([[{error.field}]] in a file)", "") for text in (error.allowed, error.hint))
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
@@ -365,7 +365,7 @@ class Study:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
-        """The study that a mapping says, in the form of a study file.
+        """Study from a mapping in the form of a study file.
 
         ``stored``: the study of a run, which loads no plug-in.
         """
@@ -379,7 +379,7 @@ class Study:
 
     @classmethod
     def from_toml(cls, text: str) -> Study:
-        """The study that a text in TOML says.
+        """Study from a text in TOML.
 
         Raises
         ------
@@ -471,7 +471,7 @@ class Study:
         return plans
 
     def check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
-        """Refuse a path that two units write in different numbers."""
+        """Refuse units that describe one path twice, with different numbers."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
             given = [None if unit is None else unit.model_dump() for unit in units]
@@ -508,12 +508,12 @@ class Study:
         return PathPlan(simulator, cells, simulator.checkpoints(users, points.first, points.points))
 
     def warnings(self) -> list[str]:
-        """Warnings of settings that run but break the theory of a method."""
+        """Warnings about settings that can run but violate an assumption of a method's theory."""
         simulators = [plan.simulator for plan in self.plans()]
         used = [(m, s) for s in simulators for m in self.method_settings if m.applies(s)]
         found = [method.unsuitable(simulator) for method, simulator in used]
         for method in self.method_settings:
-            # The first simulator and the largest n that a method warns of say it for the others.
+            # One warning of a method is enough: for the first simulator and its largest n.
             reasons = (
                 method.unsuitable_at(simulator, n)
                 for other, simulator in used
@@ -628,7 +628,7 @@ def bundled_studies() -> dict[str, Path]:
 
 
 def load_study(source: str, is_path: bool = False) -> Study:
-    """Read a bundled study, by its name, or a study file. ``is_path``: a path whatever it is called."""
+    """Read a bundled study, by its name, or a study file. ``is_path``: ``source`` is a path in any case."""
     bundled = bundled_studies()
     if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")

@@ -257,6 +257,23 @@ def test_a_budget_that_is_not_split_is_caught():
     assert held(lf.BudgetSplit(perturbations=2), mechanism).passed
 
 
+class Quiet(lf.DpSsgd):
+    """A secret order, and hardly any noise."""
+
+    def randomiser(self, mechanism):
+        right = super().randomiser(mechanism)
+        noisy = right.kind == "clipped_gaussian"
+        return right.model_copy(update={"mu": 1000.0 * right.mu}) if noisy else right
+
+
+@pytest.mark.thorough
+def test_an_order_in_the_place_of_noise_is_caught():
+    settings = {"epsilon": 0.3, "delta": 0.01}
+    found = held(Quiet(**settings), samples=2000)
+    assert found.bound > 1.0 and not found.passed
+    assert held(lf.DpSsgd(**settings), samples=2000).passed
+
+
 @pytest.mark.slow
 def test_steps_of_a_weak_mechanism_are_caught():
     for algorithm in (lf.LdpSgd(), lf.TailSgd(eta=0.01)):

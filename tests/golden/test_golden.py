@@ -1,12 +1,13 @@
 """Rows of tiny runs, path keys, cell ids and bytes of parts are what they were when the files were made."""
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
 
 from tests.golden.cases import CASES, FAST, THOROUGH, write_records
-from tests.golden.make import BUNDLED, HERE, case_results, key_results, part_results
+from tests.golden.make import BUNDLED, HERE, case_results, key_results, part_results, table_hashes
 
 STORED = {name: json.loads((HERE / f"{name}.json").read_text()) for name in (*CASES, "keys", "parts")}
 
@@ -74,3 +75,10 @@ def test_keys_of_a_bundled_study(name):
 )
 def test_bytes_of_a_part(tmp_path):
     assert part_results(tmp_path) == STORED["parts"]
+
+
+def test_a_changed_value_changes_the_hash():
+    values = [0.1, math.nextafter(0.1, 1), 0.0, -0.0, math.nan, None]
+    tables = [pa.table({"se": pa.array([se, 1.0], pa.float64()), "method": ["BB", "BM"]}) for se in values]
+    tables.append(tables[0].set_column(1, "method", pa.array(["BM", "BB"])))
+    assert len({table_hashes(table, table.column_names)["sha256"] for table in tables}) == 7

@@ -56,6 +56,8 @@ def coin_of(level, row, path=SCALAR):
 def test_convex_hull_is_the_literal_formula(path, level, n):
     B, p = sequences.hull_size(level)
     assert hull_size(level) == (B, pytest.approx(p, rel=1e-9))
+    # Of B estimates with median 0, all are on one side of it with probability 2^(1 - B).
+    assert p * 2.0 ** (2 - B) + (1 - p) * 2.0 ** (1 - B) == pytest.approx(1 - level)
     iterates = walk(path, n, replicates=12 * B)
     method = ConvexHull()
     assert method.runs(level) == B

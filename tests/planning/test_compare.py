@@ -211,6 +211,20 @@ def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
     assert (f"up to 1 ({shift:.2f} SE)" in " ".join(row["cautions"])) == (shift > 0.25)
 
 
+@pytest.mark.parametrize(("tau", "factor"), [(0.25, 1.874), (0.5, 2.365)])
+def test_variances_of_one_of_three_quantiles(tau, factor):
+    """Over that of one bit of every user: a third of the users, a third of epsilon, or cells."""
+    target = Target(NORMAL, tau, 0.9, together=(0.25, 0.5, 0.75))
+    once, third = (repeated_bit_variance(tau, epsilon, 1) for epsilon in (1.0, 1 / 3))
+    expected = {"sgd": 3.0, "rounds": 3.0, "sgd_epsilon": third / once, "cells": factor}
+    for forecast in make_forecasts(target, RANGE):
+        if forecast.name in expected:
+            ratio = forecast.variance(10**5, 1.0) * target.density**2 / once
+            assert ratio == pytest.approx(expected.pop(forecast.name), rel=1e-3)
+            assert forecast.users(10**5) == (33_333 if forecast.splits_users else 10**5)
+    assert not expected and CellsForecast(target).bits(10**5, 1.0) == 2.0
+
+
 def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
     """With 1 it reaches what is wanted, whatever is recommended with 12."""
     monkeypatch.setattr(SgdForecast, "expected_half_width", lambda self, n, e: 1 / e if e < 2 else math.inf)

@@ -66,10 +66,11 @@ def plan(pilot):
 @pytest.mark.parametrize("scale", [{"transform": "log1p"}, {"edges": (0, 100, 200, 400, 1024)}])
 def test_steps_on_a_scale(pilot, tmp_path, scale):
     """Numbers are in the unit of the values."""
-    found = compare(pilot, 2000, replicates=300, range=None, epsilon=4, **scale)
+    found = compare(pilot, 2000, replicates=50, range=None, epsilon=4, **scale)
     plain = compare(pilot, 2000, replicates=50, range=None, epsilon=4)
     for row, other in zip(found.rows, plain.rows, strict=True):
         assert row["half_width_bound"] == pytest.approx(other["half_width_bound"], rel=0.1)
+        assert 1.0 < row["half_width"] / row["half_width_bound"] < 2.0 and row["coverage"] > 0.8
     (file,) = found.write_design(tmp_path / "again.toml", protocol="cells")
     problem = tomllib.loads(file.read_text())["problem"]
     assert {name: tuple(v) if name == "edges" else v for name, v in problem.items() if name in scale} == scale
@@ -110,6 +111,11 @@ def test_rows(plan):
     shift = rows["cells", 0.5]["quantile"] - column_law(column()).quantile(level)
     assert rows["cells", 0.5]["liars_shift"] == pytest.approx(shift, rel=0.2)  # or the other direction's
     assert {row["pilot_values"] for row in plan.rows} == {2000}
+    ratios = [row["half_width"] / row["half_width_bound"] for row in plan.rows]
+    assert 1.0 < min(ratios) and max(ratios) < 10.0  # in the unit of the data on every scale
+    assert min(row["coverage"] for row in plan.rows) > 0.85
+    split = [row["protocol"] for row in plan.rows].index("sgd_epsilon")
+    assert plan.analysis_settings(split)["mechanism"]["epsilon"] == 1.0
 
 
 def test_the_best_design_holds_its_level_and_is_the_shortest(plan):

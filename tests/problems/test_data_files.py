@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
-from ldpflow.components.problems.tables import read_column
+from ldpflow.components.problems.tables import UserTable, read_column
 
 
 def written(tmp_path, content, name="data"):
@@ -66,9 +66,22 @@ FAULTS = {
     "missing in Parquet": ({"a": [1.0, None, 3.0]}, "a", "column", "first in record 2"),
     "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2"),
     "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "save it as UTF-8"),
-    "UTF-16": ("a\n1\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
+    "Latin-1 in Parquet": (
+        {"a": [1.0, 2.0, 3.0], "b": pa.array([b"\xe9"] * 3).view(pa.string())},
+        None,
+        "file",
+        "Invalid UTF8",
+    ),
+    "late Latin-1": (b"a\n" + b"1\n" * 10**6 + b"\xe9\n", "a", "file", "save it as UTF-8"),
     "two numeric columns": ("a,b\n1,2\n2,3\n", None, "column", "2 numeric columns; all are: 'a', 'b'"),
     "no numeric column": ("a,b\nx,y\n", None, "column", "0 numeric columns"),
+    "late numbers": (
+        "a,b\n" + "1,x\n" * 12_000 + "1,$5\n" * 40_000,
+        None,
+        "column",
+        "mostly numbers, with text among them: 'b'",
+    ),
     "unknown column": ({"a": [1.0, 2.0, 3.0]}, "c", "column", "'a'"),
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "file", "Two columns"),
     "text": ("a,b\n1,2\nsecret,3\n", "a", "column", "record 2"),
@@ -88,10 +101,10 @@ FAULTS = {
     "all missing": ({"a": pa.array([None, None], pa.float64())}, "a", "column", "It has 2 of them"),
     "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2"),
     "ragged": (
-        "a,b\n1,2\n3,secret,5\n",
+        "a,b\n1,2\n\n3,invalid UTF8 secret,5\n",
         "a",
         "file",
-        "Row 3, with the header as the first, has 3 columns, the header 2",
+        "Row 3, counted from the header without empty lines, has 3 columns, the header 2",
     ),
     "empty": ("", None, "file", "Empty CSV file"),
     "header only": ("a\n", None, "column", "0 numeric columns"),
@@ -107,6 +120,13 @@ def test_faults(tmp_path, name):
     assert caught.value.field == f"problem.{field}"
     assert words in str(caught.value)
     assert "secret" not in str(caught.value) and "9007199254740993" not in str(caught.value)
+
+
+def test_texts_are_read_ten_thousand_at_a_time(tmp_path):
+    """One long text may be that of all records: more of them would take gigabytes."""
+    table = pa.table({"a": ["x"] * 30_000})
+    for source in (UserTable(written(tmp_path, {"a": table["a"]})), UserTable(None, table)):
+        assert {len(batch) for batch in source.batches(["a"])} == {10_000}
 
 
 def test_files_that_are_none(tmp_path):

@@ -9,7 +9,9 @@ from mpmath import mp, mpf
 import ldpflow as lf
 from ldpflow.components.problems.column_law import add_jitter, column_law
 from ldpflow.components.problems.transform import forward, inverse, slope
-from ldpflow.simulators.approach import limit_law
+from ldpflow.practice.planning.sources import design
+from ldpflow.results.arrival import predict_arrivals
+from ldpflow.simulators.approach import approach, limit_law
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import Batch, rows_of, simulate
@@ -122,6 +124,21 @@ def test_the_logarithm_of_two_laws_is_exact():
         ]
         assert variances[0] == pytest.approx(variances[1] * q**2)
         assert log.kernel_parameters() == simple.kernel_parameters()
+
+
+def test_a_skewed_law_has_less_bias_on_a_log_scale(tmp_path):
+    """Session lengths of docs/study_files.md, with the steps of a plan at n = 200,000."""
+    rng = np.random.default_rng(34)
+    tail = np.round(np.exp(rng.normal(np.log(120), 1.2, 2520)))
+    file = tmp_path / "sessions.csv"
+    np.savetxt(file, np.concatenate([np.zeros(210), np.full(270, 30.0), tail]), header="s", comments="")
+    cases = []
+    for transform in (None, "log1p"):
+        problem = lf.Quantile(tau=0.9, law="empirical", file=str(file), jitter=1.0, transform=transform)
+        steps = design(problem.data_law(), 0.9, 200_000)
+        algorithm = lf.LdpSgd(c=steps.c, gamma=steps.gamma, theta0=steps.theta0)
+        cases.append(approach(OnePass(problem, lf.RandomizedResponse(epsilon=1.0), algorithm), 200_000))
+    assert [found.bias for found in predict_arrivals(cases)] == pytest.approx((0.67, 0.39), abs=0.006)
 
 
 def test_a_protocol_has_its_range_on_the_scale():

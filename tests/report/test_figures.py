@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from ldpflow.report.answers import findings, followed_table
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.export import export_duckdb
 from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure, shown_curves
-from ldpflow.report.page import draw_figures, report_html
+from ldpflow.report.page import draw_figures
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.schema import STATISTICS
@@ -335,15 +334,6 @@ def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols:
     rows = [{**row, "protocol": None} for row in protocols.rows]
     with pytest.raises(InputError, match="protocol"):
         measure(dataclasses.replace(protocols, rows=rows), "n", "protocols")
-
-
-def test_a_choice_without_a_length_of_the_oracle_shows_lengths(results: Results) -> None:
-    names = ("oracle_length", "length_relative", "length_relative_mcse")
-    unknown = dict.fromkeys(names, math.nan)
-    without = dataclasses.replace(results, rows=[row | unknown for row in results.rows])
-    spec = json.dumps(FIGURES["choice"].chart(without).to_dict())
-    assert "NaN" not in spec and '"mean length"' in spec and "oracle length" not in spec
-    assert "length&nbsp;-" not in report_html(without)
 
 
 @pytest.mark.parametrize("figure", ["length", "relative-length", "length-ratio", "choice"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from benchmarks import summary as benchmark
 from ldpflow.errors import InputError
 from ldpflow.results import summary as stored
-from ldpflow.results.summary import stored_cells, stored_paths, stored_summary, summary_of
+from ldpflow.results.summary import relative_length, stored_cells, stored_paths, stored_summary, summary_of
+from ldpflow.simulators.approach import LimitLaw
 from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES, cell_id
@@ -100,6 +102,13 @@ def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
         assert same_cells(store) == pieces
         sizes = [sum(len(cell.ok) for cell in cells) for _, cells in stored_cells(store, damaged="refuse")]
         assert max(sizes) <= max(held, 60)
+
+
+@pytest.mark.parametrize("variance", [0.0, math.inf, math.nan])
+def test_nothing_is_said_beside_an_oracle_without_a_length(variance):
+    """Without noise, with an infinite variance, and with an unknown curvature."""
+    row = {"coordinate": 0, "n": 100, "level": 0.9, "length_mean": 1.0, "length_mcse": 0.1}
+    assert set(relative_length(LimitLaw((variance,)), row).values()) == {None}
 
 
 def test_cells_that_are_wanted(tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
@@ -73,6 +74,18 @@ def test_each_quantile_is_fitted_by_itself(demo):
     assert "by quantile" in str(found) and "each quantile by itself" in found.methods_paragraph()
     degrees = {row["degree"] for row in found.asked if row["method"] == "TR"}
     assert degrees == {2, 3}
+
+
+def test_limits_for_adversaries_are_those_of_each_quantile(demo):
+    """They move by the share times the values of the quantile's own A, over its slope, or somewhat more."""
+    plain, wide = (lf.analyse(table(demo[0]), SETTINGS, adversarial_share=share) for share in (0.0, 0.02))
+    gap = (np.exp(2.0) - 1.0) / (np.exp(2.0) + 2.0)
+    for j, tau in enumerate((0.3, 0.6)):
+        own, moved = plain.reported(j), wide.reported(j)
+        scale = own["relaxation_times"] / (3.0 * 4000**0.4 / 0.4) / 0.02
+        least = -(j + 1) / (np.exp(2.0) - 1.0) - tau
+        assert 1.0 < (own["lower"] - moved["lower"]) * scale / -least < 1.4
+        assert 1.0 < (moved["upper"] - own["upper"]) * scale / (least + 1.0 / gap) < 1.4
 
 
 def test_the_method_to_report(demo):

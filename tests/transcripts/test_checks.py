@@ -201,6 +201,26 @@ def test_places_that_are_no_files(tmp_path):
         analyse(tmp_path / "latin.csv", SETTINGS)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("rows.parquet", None, "row groups of at most 1,000 bytes"),
+        ("header.csv", "theta,report," + "a" * 1000 + "\n", "a header of at most 1,000 bytes"),
+        ("line.csv", "theta,report\n1,1\n1,1" + "\0" * 3000, "lines of at most 1,000 bytes"),
+    ],
+)
+def test_what_is_read_at_once_is_limited(rows, tmp_path, monkeypatch, name, content, words):
+    """No file takes more memory, however large its row groups, header or lines."""
+    for limit in ("LARGEST_ROW_GROUP", "LARGEST_LINE"):
+        monkeypatch.setattr(f"ldpflow.practice.transcripts.reading.{limit}", 1000)
+    if content is None:
+        write(as_table(rows[0]), tmp_path / name)
+    else:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=words):
+        analyse(tmp_path / name, SETTINGS)
+
+
 @pytest.mark.parametrize("chunk", [1, 64])
 def test_rounds_of_several_reports(chunk):
     """theta stays for a round of 7 and follows from the mean of its reports."""

@@ -12,7 +12,7 @@ from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
-from ldpflow.practice.transcripts.writing import stored_transcript, write_transcript
+from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path, write_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -176,6 +176,13 @@ def test_fewer_users_are_the_first_ones(case, tmp_path):
     short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
     size = path.algorithm.records_per_step()
     assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
+
+
+def test_a_bound_and_a_budget_at_their_default_are_written():
+    tables = QUANTILE | {"mechanism": {"kind": "clipped_gaussian", "mu": 1.0}}
+    (path, *_) = study_of(tables, [{"kind": "BM"}]).simulators()
+    *_, settings = transcript_of_path(path, 1, 0, 10)
+    assert settings["mechanism"] == {"kind": "clipped_gaussian", "mu": 1.0, "clip": 1.0}
 
 
 def test_what_cannot_be_written(tmp_path):

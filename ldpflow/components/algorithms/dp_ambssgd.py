@@ -12,13 +12,13 @@ and the output is the average of the second half. DP-STAT goes up the grid Delta
 noisy counts of the residuals below, noise of variance M alpha^2.
 
 Corrected (the default): M queries, the last grid point for free. It stops at a count >= s - Gamma, Gamma =
-alpha sqrt(2 M log(M/beta)). The two sets are disjoint. As printed: M + 1 queries. It stops at a count >=
-s, which for residuals all below fails with probability 1/2 at every further doubling, so that the mean
-square of gamma is set by B and not by the data; the record at the seam is in both sets. The printed grid,
-Delta = B/N^200, is doublings = ceil(200 log2 N).
+alpha sqrt(2 M log(M/beta)). The two sets are disjoint. As printed: M + 1 queries. It stops at a count >= s.
+Once all residuals lie below, this fails with probability 1/2 at every further doubling, so B and not the data
+determines the mean square of gamma. One record is in both sets. The printed grid, Delta = B/N^200, is
+doublings = ceil(200 log2 N).
 
-DP-MBSSGD has its steps, batches and noise with zeta fixed beforehand and no records for a threshold. A batch
-is 1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+DP-MBSSGD has these steps, batches and noise, but zeta is fixed beforehand and takes no records. A batch is
+1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DpAmbssgd(MinibatchRegression):
     Parameters
     ----------
     c_zeta : float > 0
-        zeta_t = c_zeta R gamma_t; 2 is good, the paper's is log^a(N). Privacy does not depend on it.
+        zeta_t = c_zeta R gamma_t; 2 works well, the paper has log^a(N). Privacy does not depend on it.
     domain : float > 0, optional
         B, a bound of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma).
     doublings : int

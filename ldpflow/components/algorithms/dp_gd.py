@@ -43,7 +43,7 @@ class DpGd(FiniteSumAlgorithm):
     epochs : float, optional
         T, rounded, 20 by default: every step takes all N gradients.
     eta : float, optional
-        Step length, 1 / L by default, h included.
+        Step length, 1 / L by default, with h in L.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
@@ -113,8 +113,8 @@ class DpSgd(FiniteSumAlgorithm):
     batch_size : int
         b, drawn without replacement in every step; T = epochs N / b.
     eta : float, optional
-        Step length, by default min(1/L, sqrt(2 gap / (L T v))), v = G^2/b + d (noise's variance), h
-        included, as in the analysis of non-convex SGD.
+        Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD: L and G
+        include h, and v = G^2/b + d times the variance of the noise.
     """
 
     cites: ClassVar = ("abadi2016",)

@@ -59,7 +59,7 @@ class DpNsgd(MomentumAlgorithm):
 
     @model_validator(mode="after")
     def without_budget(self) -> Self:
-        if self.noise == "none":  # one path for all budgets of the private ones
+        if self.noise == "none":  # without noise one path serves all budgets
             for name in ("epsilon", "delta", "calibration"):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self

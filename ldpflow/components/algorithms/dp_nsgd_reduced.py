@@ -76,8 +76,8 @@ class DpNsgdReduced(MomentumAlgorithm):
     cross : float in (0, 1), optional
         The paper's gamma, eta M by default.
     difference_scale : float
-        Noise of Delta and r in units of eta M L sigma / b: 4 as the proof wants it for every node by
-        itself in a fixed order. Any value is accounted for by ``exact`` and ``whole_tree``.
+        Noise of Delta and r in units of eta M L sigma / b: the proof needs 4 for each node alone in a fixed
+        order. The calibrations ``exact`` and ``whole_tree`` account for any value.
     """
 
     cites: ClassVar = ("tran2022",)

@@ -4,8 +4,8 @@ Central model: a curator holds N records and releases all iterates under (epsilo
 replacing one record. Sigma follows from the budget by accounting for the whole transcript.
 
 Theorems 6 and 9 of Tran and Cutkosky (2022) set the steps T of momentum algorithms without constants and, in
-Theorem 9, without logarithms. At practical sizes the noise of Algorithm 2 is far above the gradient then.
-``balanced`` minimises the bound of the descent lemma,
+Theorem 9, without logarithms. With these T the noise of Algorithm 2 is far above the gradient at practical
+sizes. ``balanced`` minimises the bound of the descent lemma,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
@@ -94,8 +94,8 @@ class Schedule:
 class RunPlan(Schedule):
     """Steps and noise of a run on N records in batches of b.
 
-    sigma is the noise multiplier, ``cost`` and rho = c / (2 sigma^2) are of the transcript's RDP rho z: 0 and
-    infinite if nothing is protected. G and L are those of the loss, for privacy.
+    sigma is the noise multiplier, ``cost`` is c and rho = c / (2 sigma^2), for the transcript's RDP rho z.
+    Both are infinite if nothing is protected. G and L are the constants of the loss that privacy rests on.
     """
 
     n: int

@@ -11,8 +11,8 @@ Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): constant s
 
 DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail averaging of shuffled records, gradients
 clipped at zeta with noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes it
-private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Simulated records are
-exchangeable and not shuffled, a file's are. Without a shuffler it is ``tail_sgd`` under ``clipped_gaussian``.
+private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Only records of
+a file are shuffled: simulated ones are exchangeable. Unshuffled it is ``tail_sgd`` with ``clipped_gaussian``.
 """
 
 from __future__ import annotations

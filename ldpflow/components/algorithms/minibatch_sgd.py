@@ -74,7 +74,7 @@ class MinibatchSgd(CoordinateSteps):
         return {name: given[name] for name in cls.model_fields if name in given}
 
     def key_settings(self) -> dict[str, Any]:
-        """Without a batch size that is the default or follows from rounds and n."""
+        """Settings without a batch size that is the default or follows from rounds and n."""
         found = super().key_settings()
         if self.rounds is not None or self.batch_size == BATCH_SIZE:
             found.pop("batch_size", None)

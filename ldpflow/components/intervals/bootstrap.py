@@ -21,8 +21,8 @@ S2 estimates the variance that BB has: if BB's intervals are too short, so are t
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too, so its
-variance is E w^2 S_LDP = 2 S_LDP, but that of the estimate is S_LDP (of the budget eps/(B + 1)).
+With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too, so
+this path has variance E w^2 S_LDP = 2 S_LDP. The estimate has S_LDP (at budget eps/(B + 1)).
 """
 
 from __future__ import annotations

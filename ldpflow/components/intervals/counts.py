@@ -84,8 +84,8 @@ class Inversion(IntervalMethod):
     Parameters
     ----------
     limits : str
-        ``outer``: rounded outwards to edges, valid whatever the law does inside a bin. ``line``: by
-        lines between edges, shorter and honest only where the bias inside a bin is small.
+        ``outer``: rounded outwards to edges, valid whatever the law does inside a bin. ``line``: by lines
+        between edges: shorter, but valid only if the bias inside a bin is small.
     """
 
     kind: Literal["inversion"] = "inversion"
@@ -115,7 +115,7 @@ class Inversion(IntervalMethod):
 
 
 class Fieller(IntervalMethod):
-    """Interval for a quantile from a few rounds of thresholds; undefined where no bounded set is left."""
+    """Interval for a quantile from a few rounds of thresholds; undefined if no bounded set is left."""
 
     kind: Literal["fieller"] = "fieller"
     cites = ("fieller1954",)

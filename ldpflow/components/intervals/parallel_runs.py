@@ -5,8 +5,8 @@ the average of run j:
 
     xbar -+ t_(K-1) s/sqrt(K),   s^2 = (K - 1)^-1 sum (x_j - xbar)^2
 
-Row r takes replicates rK, ..., rK + K - 1 of the path as its runs: no randomness of its own. At most K - 1
-users are left over. A run on n/K users has K^gamma times the bias of one on n users.
+Row r takes replicates rK, ..., rK + K - 1 of the path as its runs, so it needs no further randomness. At most
+K - 1 users are left over. A run on n/K users has K^gamma times the bias of one on n users.
 
 **HULC** (Kuchibhotla, Balakrishnan and Wasserman, 2024)
 
@@ -15,7 +15,7 @@ users are left over. A run on n/K users has K^gamma times the bias of one on n u
     interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
 
 Each of B independent estimates without median bias is as likely above theta* as below, so all of them are on
-one side with probability 2^(1 - B). Mixing the two values of B gives a miss the probability alpha. Row r
+one side with probability 2^(1 - B). Mixing the two values of B makes the probability of a miss alpha. Row r
 takes replicates rB*, ..., rB* + B* - 1 of the path as its runs (the first B of them). Its coin is addressed
 by path, level and r, and serves all n.
 """

@@ -45,8 +45,8 @@ class DeployedResponse(RandomizedResponse):
     liars_push : str
         ``down``: they send 1, so that the estimated quantile becomes smaller; ``up``: 0.
     answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it. Where they
-        differ, the responders' quantile is estimated, not the population's.
+        Probability that a user answers whose value is at most the quantile, or above it. If they differ, the
+        responders' quantile is estimated, not the population's.
     answers : int in [1, 64]
         a: independent answers of a user to one question, each with epsilon/a; 1 is the best.
     """

@@ -322,9 +322,10 @@ ATOM_SHARE, ATOM_COUNT, ATOM_RATIO = 0.005, 20, 3.0
 def atoms(column: DataColumn) -> tuple[Atom, ...]:
     """Values that more records share than a continuous law would make, rounded or not, in order.
 
-    An atom has .5% of the records or more, at least 20, and at least three times the median number of the two
-    different values next to it on each side: a value of a lattice has about as many as its neighbours. By
-    chance alone a value that expects a third of them is an atom with a probability below 1e-4 (Poisson).
+    An atom has at least .5% of the records, at least 20 records, and at least three times the median count of
+    its neighbours, which are the two different values next to it on each side. (On a lattice a value has
+    about as many records as its neighbours.) A value that expects a third of them is an atom by chance with a
+    probability below 1e-4 (Poisson).
     """
     values, counts = np.unique(column.values, return_counts=True)
     size = len(column.values)
@@ -381,7 +382,7 @@ def law_of_column(column: DataColumn, jitter: float | None, transform: Transform
 def check_level(
     column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
 ) -> None:
-    """Refuse a quantile that the column hardly determines, or that is one common value if no ``atoms``."""
+    """Refuse a quantile with too few values beyond it or, unless ``atoms``, at a value of many records."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):

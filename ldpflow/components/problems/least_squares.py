@@ -27,7 +27,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
 
-LAWS = {  # sampler, scale to variance 1, fourth moment then
+LAWS = {  # sampler, scale to variance 1, fourth moment at that scale
     "normal": ("normal", 1.0, 3.0),
     "uniform": ("symmetric_uniform", math.sqrt(3.0), 1.8),
     "rademacher": ("rademacher", 1.0, 1.0),

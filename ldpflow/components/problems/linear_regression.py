@@ -5,8 +5,8 @@ y = x' theta* + e, x ~ N(0, I_d), e ~ N(0, 1). With r = y - x' theta and psi_c(r
     mallows: g = -psi_c(r) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) c
     clip:    g = -psi_c(r) x min(1, C0/(|psi_c(r)| ||x||)), C0 given
 
-Both are odd in e, so that theta* is the root of the mean gradient for both. Source: the experiments
-of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
+Both are odd in e, so theta* is the root of the mean gradient for both. Source: the experiments of
+"Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
 """
 
 from __future__ import annotations

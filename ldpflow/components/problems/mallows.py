@@ -148,7 +148,7 @@ class BoundedRegression(Problem):
         return table_of(self)
 
     def key_settings(self) -> dict[str, Any]:
-        """Without the coefficients of a file, which follow from it."""
+        """Settings without the coefficients of a file, which follow from it."""
         found = super().key_settings()
         return found if self.file is None else {k: v for k, v in found.items() if k != "coefficients"}
 

@@ -132,14 +132,14 @@ class QuantileProblem(Problem):
     units : Units, optional
         What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
     transform : str, optional
-        Scale T of the algorithm: theta estimates the quantile of T(X), rows have that of X. c, theta0, units
-        and the range of a protocol are on this scale.
+        Scale T of the algorithm: theta estimates the quantile of T(X), rows have the quantile of X. c,
+        theta0, units and the range of a protocol are on this scale.
     edges : tuple of float, optional
         T is linear between these increasing numbers and maps them to 0, 1/k, ..., 1, in place of
         ``transform``.
     ties : str, optional
-        ``keep`` draws records of the column with replacement: values that many records have stay so. The
-        default is a smooth law.
+        ``keep`` draws records of the column with replacement, so common values stay common. The default is a
+        smooth law.
     """
 
     level_setting: ClassVar[str]

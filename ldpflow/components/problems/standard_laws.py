@@ -1,7 +1,7 @@
 """Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
 
-They work on mpmath numbers: a result that is rounded once (the true parameter, the curvature) has equal bits
-on every machine. Not for inner loops.
+They work on mpmath numbers, so a result that is rounded once (the true parameter, the curvature) has equal
+bits on every machine. They are too slow for inner loops.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def gamma_quantile(t: float, shape: float) -> Any:
         def excess(log_z: Any) -> Any:
             return mp.gammainc(k, 0, mp.exp(log_z), regularized=True) - mpf(t)
 
-        # P(Z <= z) <= z^k / Gamma(k + 1), and Z < k + 40 sqrt(k) + 800 but for 1e-300.
+        # P(Z <= z) <= z^k / Gamma(k + 1), and Z < k + 40 sqrt(k) + 800 except with probability 1e-300.
         low = (mp.log(mpf(t)) + mp.loggamma(k + 1)) / k
         return mp.exp(find_root(excess, low - 1, mp.log(k + 40 * mp.sqrt(k) + 800)))
 

@@ -36,7 +36,7 @@ MOST_VALUES = 10_000_000  # of a column that is read by itself
 EXACT = 2.0**53  # integers up to here are doubles
 TOO_LONG = "an integer beyond 2^53 that no double holds"
 FIELDS = ("problem.file", "problem.column")
-SAMPLE = 10_000  # records that show whether a column of text is mostly numbers
+SAMPLE = 10_000  # records read at once: the first show whether a column of text is mostly numbers
 NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
 
@@ -102,6 +102,8 @@ class UserTable:
             elif self.parquet:
                 schema = pq.read_schema(self.file)
             else:
+                with open(str(self.file), encoding="utf-8") as source:
+                    source.read(1)  # decodes the first kilobytes: Arrow reads rows in UTF-16
                 with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
                     schema = reader.schema
                 if pa.binary() in schema.types:  # texts in another encoding
@@ -121,9 +123,9 @@ class UserTable:
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
         if self.table is not None:
-            yield from self.table.select(names).to_batches()
+            yield from self.table.select(names).to_batches(SAMPLE)
         elif self.parquet:
-            yield from pq.ParquetFile(self.file).iter_batches(columns=names)
+            yield from pq.ParquetFile(self.file).iter_batches(SAMPLE, columns=names)
         else:
             inferred = {name: self.schema.field(name).type for name in names}
             types = {
@@ -163,11 +165,12 @@ class UserTable:
         """Arrow's message about the file, without the values that it quotes."""
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
-        if isinstance(error, UnicodeError) or "UTF8" in line:
+        if isinstance(error, UnicodeError) or "error to string: invalid UTF8 data" in line:
             hint = "It is in another encoding: save it as UTF-8."
         elif ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line):
             row, columns, found = map(int, ragged.groups())
-            hint = f"Row {row:,}, with the header as the first, has {found} columns, the header {columns}."
+            rank = f"Row {row:,}, counted from the header without empty lines,"
+            hint = f"{rank} has {found} columns, the header {columns}."
         return InputError(self.field, self.file, "a Parquet or CSV file", hint)
 
 
@@ -276,7 +279,10 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
         if len(numeric) != 1:
             hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
             raise InputError(field, None, "the name of a column", hint)
-        check_texts(numeric[0], table, field)
+        try:
+            check_texts(numeric[0], table, field)
+        except (pa.ArrowException, OSError) as error:
+            raise table.format_error(error) from None
         return numeric[0]
     if column not in kinds:
         raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
@@ -292,7 +298,7 @@ def check_texts(name: str, table: UserTable, field: str) -> None:
     batch: Any = next(table.batches(texts), {}) if texts else {}
     others = []
     for other in texts if len(batch) else ():
-        text = pc.utf8_trim_whitespace(batch[other][:SAMPLE].cast(pa.string()))
+        text = pc.utf8_trim_whitespace(batch[other].cast(pa.string()))
         text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
         numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
         if numbers > len(text) / 2:

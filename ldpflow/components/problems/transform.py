@@ -5,8 +5,8 @@
     sqrt    T(x) = sqrt(x), and -sqrt(-x) below 0
     edges e_0 < .. < e_k   T(e_j) = j/k, linear between them; beyond e_0 and e_k the nearest line goes on
 
-T increases: the tau-quantile of X is T^-1 of the tau-quantile of Y, and an interval [a, b] covers the one as
-often as [T^-1(a), T^-1(b)] covers the other. Bits are equal on every machine.
+T increases: the tau-quantile of X is T^-1 of the tau-quantile of Y, and an interval [a, b] covers the second
+exactly if [T^-1(a), T^-1(b)] covers the first. Bits are equal on every machine.
 """
 
 from __future__ import annotations

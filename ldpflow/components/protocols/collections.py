@@ -73,9 +73,9 @@ class Histograms:
         ``asked`` has the answers to every question. Where F = tau, such users move the mean of F^ to between
         tau + share (least - tau) and tau + share (largest - tau), with the ends of :func:`report_range`: the
         lower limit is that of a test of the first, the upper one of the second. The variance is at most that
-        of the honest reports, plus that of the number of adversarial users at each question, which the public
-        coin draws: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last value
-        says whether a limit is an end of the range.
+        of the honest reports plus that of the number of adversarial users at each question, which is drawn by
+        the public coin: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last
+        value says whether a limit is an end of the range.
         """
         k, n = len(self.edges) - 1, self.received[0]
         *bounds, starts, weights = report_range(self.protocol, k)
@@ -211,9 +211,9 @@ def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, receive
 def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.int64], Array]:
     """Mean F^ at the inner edges, at least and at most, if every user sends the worst of all reports.
 
-    F^ is linear in the mean reports to the questions. Users cannot choose their questions. Also the first of
-    the questions that one user answers together, all of ``oue`` or a level of ``tree``, and the difference
-    that those reports can make, shape (k - 1, groups).
+    F^ is linear in the mean reports to the questions, and users cannot choose their questions. Two further
+    results are by group of questions that one user answers together (all of ``oue``, a level of ``tree``):
+    its first question, and the difference that its reports can make, shape (k - 1, groups).
     """
     count = protocol.questions(k)
     lowest = -1.0 if protocol.signs else 0.0
@@ -259,7 +259,7 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 
 
 def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Array:
-    """Variance of F^ per answer at the inner edges, were F tau there."""
+    """Variance of F^ per answer at the inner edges, if F were tau there."""
     variance = np.empty(len(cdf) - 2)
     arguments = (cdf, float(tau), design, protocol.budget())
     call(variance_at_edges, variance, *arguments, spread=protocol.spread)
@@ -269,7 +269,7 @@ def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Ar
 def run_rounds(
     protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]
 ) -> tuple[Searches, Array]:
-    """Simulate replicates of ``rounds``. Returns the counts of the last, too, as of :func:`fold_rounds`."""
+    """Simulate replicates of ``rounds``. Also returns the counts of the last one for :func:`fold_rounds`."""
     found, last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)
     return found, np.nan_to_num(last[:, :, 1:])
 
@@ -290,7 +290,7 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, 
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
 ) -> tuple[Searches, Array]:
-    """Local fits of replicates, and thresholds, answers and reports of 1 of the last, shape (rounds, 8, 3).
+    """Local fits of replicates. For the last one also threshold, answers and reports of 1: (rounds, 8, 3).
 
     ``answers`` is the function that reads or draws answers from ``source``.
     """

@@ -70,8 +70,8 @@ class Protocol(Settings):
     range : (float, float)
         Public range [L, U]; a value outside is moved to its nearer end. No default.
     answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it. Where they
-        differ, the responders' quantile is estimated, not the population's.
+        Probability that a user answers whose value is at most the quantile, or above it. If they differ, the
+        responders' quantile is estimated, not the population's.
     liars : float in [0, 1)
         Share of those who answer that report without regard to their value.
     liars_push : str
@@ -158,9 +158,9 @@ class OneShot(Protocol):
     Parameters
     ----------
     k : int, optional
-        Bins; by rule from n, epsilon, the range and ``scale_guess`` where not given.
+        Bins; by default from n, epsilon, the range and ``scale_guess`` by a rule.
     scale_guess : float > 0, optional
-        Public guess of the law's scale, for the rule alone; (U - L)/16 where not given.
+        Public guess of the law's scale, for the rule alone; (U - L)/16 by default.
     """
 
     k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None

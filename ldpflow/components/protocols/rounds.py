@@ -44,7 +44,7 @@ class Rounds(Protocol):
     Parameters
     ----------
     rounds : int in [3, 12]
-        T. Three are too few where the range is more than about eight times the law's scale.
+        T. Three are too few if the range is more than about eight times the law's scale.
     """
 
     kind: Literal["rounds"] = "rounds"
@@ -55,7 +55,7 @@ class Rounds(Protocol):
         return self.rounds
 
     def least_users(self) -> int:
-        """Fewest users that give each of the 8 thresholds of round 1 one, if it has the share .4/(T - 1)."""
+        """Fewest users with one at each of the 8 thresholds of round 1, if its share is .4/(T - 1)."""
         return 20 * (self.rounds - 1)
 
     def shares(self, n: int, tau: float) -> list[float]:

@@ -4,11 +4,11 @@ A mechanism is audited on two gradients that are as far apart as those of two re
 from its own kernel function, compiled as in a sweep: they are the reports of a path of constant gradient.
 
 A protocol is audited on the report of a single user whose value lies in a given bin. The output is F^ from
-this report, which determines it. For ``rounds`` it is the answer at one threshold.
+this report, and F^ determines the report. For ``rounds`` it is the answer at one threshold.
 
 A function of ldpflow.client is audited on its own reports on two values of a user. The integers come from a
-seeded generator in the place of the system's, so that an audit can be repeated. The claim is that of the
-mechanism or protocol whose reports the function makes.
+seeded generator in the place of the system's, so that an audit can be repeated. The audited claim is the
+claim of the mechanism or protocol whose reports the function makes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
 
 
 def extreme_pairs(clouds: list[Floats], seed: int) -> list[tuple[Floats, Floats]]:
-    """Up to four pairs of gradients at one point, far apart in L1 and in L2. A cloud has those at a point."""
+    """Up to four pairs of gradients from one cloud (the gradients at a point), far apart in L1 and in L2."""
     d = clouds[0].shape[1]
     rng = np.random.default_rng(seed)
     directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
@@ -138,7 +138,7 @@ def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[
 
 
 def audit_protocol(protocol: Protocol, samples: int, confidence: float, seed: int) -> Audit:
-    """Audit a protocol on the report of one user, who answers honestly: a liar's depends on no value."""
+    """Audit a protocol on the report of one honest user: a liar's report depends on no value."""
     protocol = protocol.model_copy(update={"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0})
     if isinstance(protocol, Rounds):
         neighbours = [rounds_neighbours(protocol, seed)]
@@ -199,7 +199,7 @@ RANGE = (0.0, 1.0)
 SAMPLES = 100_000
 
 KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
-"""Mechanism whose claim a function's reports keep, for functions with another name."""
+"""Mechanisms with the claim that an audit of a function tests, for functions with another name."""
 
 THETAS = (0.25, 0.5, 0.75)
 GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])

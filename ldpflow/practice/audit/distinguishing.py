@@ -94,7 +94,7 @@ def lower_bounds(
 
 THRESHOLDS = 512
 BINS = 64
-SELECTION = 1e-4  # factor of the error with which events are compared: the luckiest is not the best
+SELECTION = 1e-4  # factor of the error with which events are compared: the best one may be best by chance
 LINEAR = 64  # coordinates up to which the best linear score is learnt
 COORDINATES = 16  # coordinates that are scores themselves
 REPORTS = 1024  # different outputs up to which their frequencies are learnt
@@ -296,8 +296,8 @@ def run_audit(
 ) -> Audit:
     """Choose the best test among all neighbours, then count its event on as many fresh outputs.
 
-    If the claim is true, ``bound`` exceeds it with probability 1 - confidence at most. ``mechanism`` is that
-    under an algorithm without noise of its own.
+    If the claim is true, ``bound`` exceeds it with probability 1 - confidence at most. ``mechanism`` is the
+    mechanism of an algorithm without noise of its own.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence", confidence, "a number in (0, 1)")

@@ -1,9 +1,9 @@
 """Comparison of protocols for a quantile: accuracy, users, budget, bits and rounds of each.
 
 For a wanted half width, a row has the fewest users and the smallest budget with which the simulated median
-half width of the protocol's default interval is at most that. For a histogram this median falls in steps:
-intervals end at edges, and the number of bins depends on n and epsilon. LDP-SGD has to be simulated user by
-user, so its expected length is corrected by few simulations.
+half width of the protocol's default interval is at most the wanted one. For a histogram this median falls in
+steps: intervals end at edges, and the number of bins depends on n and epsilon. LDP-SGD has to be simulated
+user by user, so its expected length is corrected by few simulations.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 SHORT = 0.03  # coverage below the level at which an interval still holds it
 LEAST_SHIFT = 0.25
-"""Half a step of the values' grid, in standard errors, that a row mentions. Above 1 it is no design."""
+"""Half a step of the values' grid, in standard errors, from which a row warns. Above 1 it cannot be best."""
 
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
-LIARS = 0.01  # share of adversarial users that a comparison from a pilot prices
+LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # of the guarantee with a shuffler
 AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
@@ -190,12 +190,12 @@ def users_then_length(pair: Pair) -> tuple[float, float, float]:
 
 
 def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **settings: Any) -> list[Pair]:
-    """Compare designs within public bounds: every row is that of the worst of some laws.
+    """Compare designs within public bounds: every row is for the worst of some laws.
 
-    In the place of a mirrored law, levels and range are mirrored and the shares who answer change places. The
-    row is that of the law ``worst_law`` with the longest intervals, and ``half_width_low`` is the smallest
-    half width. Coverage, state and liars' shift are the worst of any law, users and budget needed are enough
-    for all, and the quantile is that of the normal law.
+    A mirrored law is simulated by mirroring levels and range and exchanging the shares who answer. The row is
+    that of the law ``worst_law`` with the longest intervals, and ``half_width_low`` is the smallest half
+    width. Coverage, state and liars' shift are the worst of any law, users and budget needed are enough for
+    all, and the quantile is that of the normal law.
     """
     given = {"answer_below": 1.0, "answer_above": 1.0, "ends": guess.ends} | settings
     mirror = {"answer_below": given["answer_above"], "answer_above": given["answer_below"]}
@@ -574,10 +574,10 @@ def length_of(row: Row, forecast: Forecast) -> float:
 def reaches(
     forecast: Forecast, n: int, epsilon: float, half_width: float, replicates: int, seed: int
 ) -> bool:
-    """Whether half of the simulated half widths, and two standard errors more, are at most that wanted.
+    """Whether half of the simulated half widths, plus two standard errors, are at most the wanted one.
 
     Half widths of histograms are multiples of half a bin: without the margin, other replicates could have
-    another median. A fifth of the replicates decides where its share is four standard errors away.
+    another median. A fifth of the replicates decides if its share is four standard errors away.
     """
     least = 0.5 + 1.0 / math.sqrt(replicates)
     share = 0.0

@@ -27,8 +27,8 @@ REPLICATES = 512  # of a sweep of the file
 class Design:
     """Components of one collection by table of a study file, and the users who answer.
 
-    ``reports``: of each user in all collections together. ``of_pilot``: settings that are functions of a
-    pilot, if the law is a pilot's. ``taus``: levels for which it serves, if not the problem's own.
+    ``reports``: reports of each user in all collections together. ``of_pilot``: settings that are functions
+    of a pilot, if there is one. ``taus``: levels for which it serves, if not the problem's own.
     """
 
     parts: Mapping[str, Settings] = field(repr=False)  # with the values of a pilot
@@ -83,7 +83,7 @@ class Design:
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> None:
-    """Write new files, or ``force`` also over existing ones; none if one of them exists."""
+    """Write all files, or none if one of them exists. ``force`` replaces existing files."""
     for file in texts:
         if os.path.lexists(file) and not force:
             raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")

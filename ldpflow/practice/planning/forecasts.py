@@ -287,7 +287,7 @@ class SgdForecast(Forecast):
         return self.steps_of(n)[0]
 
     def algorithm(self, users: int) -> LdpSgd | MinibatchSgd:
-        """Steps of a path of this number of users, in which all its quantiles have theirs."""
+        """Algorithm of a path of this number of users, with steps for each of its quantiles."""
         t, size = self.target, self.steps_of(users)[1]
         if isinstance(t.source, OwnSteps):
             return t.source.algorithm(t.together if self.dimension > 1 else (t.tau,), users)

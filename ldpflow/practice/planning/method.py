@@ -8,8 +8,8 @@ The bias of regression on the transcript (TR) is predicted without simulation. T
 (ldpflow.results.arrival) gives mean and variance of the iterates along the run, and so the expected sums that
 TR fits. If a polynomial of its degree does not fit the mean gradient, the root of the expected fit is not
 theta*. The distance, in TR's standard errors, is the bias. The digits that the fit loses are known too. With
-too few digits left it is undefined. The expected length is that of the fit's score set without TR's factor
-K/(K - 4): the factor makes up for a slope that is too large by 4/K in samples, and the expected one is not.
+too few digits left the bias is undefined. The expected length is that of the fit's score set without TR's
+factor K/(K - 4), which corrects for a slope in samples that is too large by 4/K. The expected slope is not.
 """
 
 from __future__ import annotations

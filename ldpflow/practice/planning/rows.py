@@ -1,9 +1,9 @@
 """Rows of a plan: predicted lengths and arrival, the method to use, users and budgets for a goal, and advice.
 
-An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2}
-(Dette and Graw, Theorem 3.1). The oracle's interval has it, and others approach it as n grows. It leaves out
-bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length is predicted for
-a path that does not arrive.
+An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2} (Dette
+and Graw, Theorem 3.1). The oracle's interval has it, and intervals by BB and BM approach it as n grows. It
+leaves out bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length is
+predicted for a path that does not arrive.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sources of a plan: a study, a pilot's column, or public bounds of the data.
 
 Without a study c and theta0 follow from the law for every tau and n. The verdict of a pilot is the 95%
-quantile, from good to bad, of those under resampled pilots. It is at best ``doubtful`` if fewer than 50
-values lie beyond the quantile. The verdict of bounds is that of the worst law of a family.
+quantile, from good to bad, of the verdicts under resampled pilots. It is at best ``doubtful`` if fewer than
+50 values lie beyond the quantile. The verdict of bounds is that of the worst law of a family.
 """
 
 from __future__ import annotations
@@ -429,8 +429,8 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
 class WorstLaw(NamedTuple):
     """Method, number of laws tried, and the law that is worst for it.
 
-    ``size``: the larger of the relaxation times that the method needs over those of the run, and its bias
-    over the largest allowed. At most 1: it covers in all laws. ``bias`` is in its standard errors.
+    ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
+    bias over the largest allowed. If it is at most 1, the method covers in all laws. ``bias`` is in its SE.
     """
 
     method: str
@@ -483,7 +483,7 @@ class Guess(OwnSteps):
         return design(self.law, tau, n)._replace(theta0=theta0)
 
     def laws(self) -> dict[str, tuple[Law, bool]]:
-        """A normal law and skewed ones that start at a bound; whether it is the upper one, by a mirror."""
+        """A normal law and skewed ones that start at a bound. True: the upper bound, by mirroring."""
         width = self.upper - self.lower
         skewed = {
             "exponential": Law("exponential", self.lower, width / 8),
@@ -529,7 +529,7 @@ class Guess(OwnSteps):
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
-        """Worst law for TR. If TR does not cover in it, that for TR3, unless it is worse still."""
+        """Worst law for TR. If TR does not cover in it: worst law for TR3, unless TR3 fares worse still."""
         first = self.worst_for(case, "TR")
         if first.size <= 1.0:
             return first

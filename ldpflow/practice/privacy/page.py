@@ -45,7 +45,7 @@ def amplify(epsilon: float, rate: float) -> float:
 
 
 def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, rate: float) -> float | None:
-    """Epsilon at delta for one of N people; ``epsilon_at``: that of the sample, None if none is proved."""
+    """Epsilon at delta for one of N people. ``epsilon_at``: epsilon of the sample, None if none is proved."""
     if delta >= rate:  # a record is in the sample with probability rate only
         return 0.0
     epsilon = epsilon_at(delta / rate)
@@ -67,9 +67,9 @@ class CollectionDesign:
     response_rate : float in (0, 1]
         Share of the invited who respond. By itself it promises nothing.
     secret_sample : bool
-        Whether the observer knows nothing that tells responders apart, as the page's conditions on the order
-        of the reports, on who responded and on how often say. SGD sees reports in the order of its steps: a
-        shuffler must make it. Only then is a guarantee about one of the invited better than a responder's.
+        Whether the observer cannot tell who responded. The page states the conditions on the order of the
+        reports, on who responded and on how often. SGD sees reports in the order of its steps, so a shuffler
+        must make this order. Only a secret sample gives one of the invited more than a responder's guarantee.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional

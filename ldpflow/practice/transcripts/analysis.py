@@ -1,10 +1,10 @@
 """Intervals from a transcript: read, check, fold or count chunk by chunk, and ask the interval methods.
 
-Of a path, or of a protocol without one. A report of ``thresholds``, ``hrr`` and ``haar`` is a bit, and
-``question`` says what it answers; of ``grr`` it is a bin; of ``oue`` a text of k bits; of ``tree`` a text of
-4^l bits at level ``question`` = l; of ``rounds`` a bit at threshold ``question`` (from 0) of ``round``
-(from 1). The thresholds of a round follow from the rounds before, so that a lost, doubled or edited row there
-shows in a column ``theta``. Counts and fold become the record of a simulator.
+The transcript is of a path, or of a protocol without one. A report of ``thresholds``, ``hrr`` and ``haar`` is
+a bit, and ``question`` says what it answers; of ``grr`` it is a bin; of ``oue`` a text of k bits; of ``tree``
+a text of 4^l bits at level ``question`` = l; of ``rounds`` a bit at threshold ``question`` (from 0) of
+``round`` (from 1). The thresholds of a round follow from the rounds before, so that a lost, doubled or edited
+row there shows in a column ``theta``. Counts and fold become the record of a simulator.
 """
 
 from __future__ import annotations
@@ -101,18 +101,18 @@ def analyse(
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
-        are read in chunks. Several are one collection: the parts of a path in their order, of ``rounds``
-        round by round, and otherwise in any order.
+        are read in chunks. Several are one collection: parts of a path come in their order, files of
+        ``rounds`` round by round, others in any order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
-        0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the number of reports that
-        there must be, a list ``method`` the rows that are wanted, and one table ``method`` the interval to
-        report. A protocol has a table ``protocol`` instead of mechanism and algorithm.
+        0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the required number of
+        reports, a list ``method`` the rows that are wanted, and one table ``method`` the interval to report.
+        A protocol has a table ``protocol`` instead of mechanism and algorithm.
     chunk : int
         Rows at a time; no result depends on it.
     n : int, optional
-        Number of reports that there must be, instead of the settings'.
+        Required number of reports, in place of the settings' number.
     adversarial_share : float in [0, 0.5)
         Share of the users who may send any report that the mechanism or protocol can make, in place of their
         own. Intervals are widened by the most that this can shift them (docs/analyse.md has the conditions).
@@ -471,7 +471,7 @@ class RoundsReader(CountsReader):
         return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
 
     def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        """As of the base class; undefined limits remain so."""
+        """As the base class; undefined limits stay undefined."""
         if row["lower"] is None:
             return math.nan, math.nan, False
         x = fold_rounds(self.protocol, self.taus[0], self.counts)[1]
@@ -647,7 +647,7 @@ class PathReader(ReportReader):
         return record, [] if odd is None else odd.oddities()
 
     def row_error(self, chunk: Chunk) -> RowError | None:
-        """Error of the first row with something wrong but its theta."""
+        """Error of the first row in which anything but theta is wrong."""
         found = []
         if self.answers is not None:
             largest = len(self.answers) - 1
@@ -690,7 +690,7 @@ class PathReader(ReportReader):
         )
 
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
-        """Widen all rows for adversarial users, who move the mean of A_i to between share times its ends.
+        """Widen all rows for adversarial users, who move the mean of A_i by at most share times its range.
 
         A regression has limits of its own. Another method's limits move as much as those of the recommended
         regression, whose slope turns the shift of the mean into one of theta.

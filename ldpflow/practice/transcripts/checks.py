@@ -1,15 +1,15 @@
 """Checks of a transcript: the error names the first row that cannot be right, and its fault.
 
 Of a row, in this order: reports in the mechanism's range; round; epsilon; step; theta. A row's theta must
-follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the value that stands for the
-report. That finds a lost, doubled, moved or edited row at once, and files that were sorted or joined. One
-pass; it ends at the first fault.
+follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the
+report gives. So a lost, doubled, moved or edited row is found at once, and so are files that were sorted or
+joined. The pass ends at the first fault.
 
 Reports that do not look like the mechanism's are no fault: they raise the flag ``odd_reports``. For any
 values of the users, a report of randomised response is 1 with probability in [1 - p, p] given all before it,
 a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p], and a report with additive
 noise varies at least as much as the noise. A share five standard deviations outside, or a run of equal
-reports that is as improbable, means that the devices have another mechanism or that reports were made up.
+reports that is as improbable, suggests that the devices have another mechanism or that reports were made up.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class AnswerCounts:
 
 @dataclass
 class Moments:
-    """Reports with additive noise of known variance, in the square of the report's unit, by coordinate."""
+    """Moments, by coordinate, of reports with additive noise of known ``variance``."""
 
     variance: float
     rows: int = 0

@@ -49,7 +49,9 @@ OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
 """Settings of a study's problem that describe the users' values: messages do not show them."""
 
-EXPLICIT = frozenset("tau taus law location scale epsilon mu gamma c theta0 rounds degree limits".split())
+EXPLICIT = frozenset(
+    "tau taus law location scale epsilon mu clip gamma c theta0 rounds degree limits".split()
+)
 """Settings that a file has even if they are at their default."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
@@ -266,7 +268,7 @@ def read_vector(field: str, value: object) -> tuple[float, ...] | None:
 
 
 def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Kind, levels of quantiles, scale, and width of the noise on the values, as of a collection."""
+    """Fields of a collection: kind, levels of quantiles, scale, and width of the noise on the values."""
     table = {name: value for name, value in table.items() if value is not None}
     kind = table.pop("kind", "quantile")
     known = (*PROBLEMS, "other")
@@ -343,7 +345,7 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
 
 
 def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
-    """The algorithm, and theta0 and the final theta if they are given, as of a collection."""
+    """Fields of a collection: the algorithm, and theta0 and the final theta if they are given."""
     own = dict(table)
     final = read_vector("algorithm.final_theta", own.pop("final_theta", None))
     start = read_vector("algorithm.theta0", own.pop("theta0", None))

@@ -226,7 +226,7 @@ class Fold:
         """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
 
         Without thetas they follow from the steps. Without steps, eta is c i^-gamma. ``last``: no row follows.
-        Returns the first row, from 0, and its coordinate whose theta does not follow: :attr:`last` would.
+        Returns row (from 0) and coordinate of the first theta that does not follow (:attr:`last` would).
         """
         asked = np.empty((0, self.d)) if thetas is None else thetas
         etas = np.empty(0) if steps is None else steps
@@ -240,9 +240,9 @@ class Fold:
         return None if wrong < 0 else divmod(wrong, self.d)
 
     def finish(self, final: Floats | None, bare: bool) -> tuple[int, int] | None:
-        """Record the last theta, after the last chunk; as of :meth:`add` for ``final``, theta_n.
+        """Record the last theta after the last chunk. Checks ``final``, theta_n, as :meth:`add` checks a row.
 
-        ``bare``: no row had a theta. Then errors of rounding have added up, and that of the reports is kept.
+        ``bare``: no row had a theta. Then rounding errors add up, and the theta from the reports is kept.
         """
         if not bare or final is None:
             return self.add(np.empty((0, self.d)), final, None, last=True)

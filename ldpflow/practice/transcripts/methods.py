@@ -85,10 +85,10 @@ class Methods:
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
     def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
-        """The methods, with the residual variance of the fit if that of A is not known.
+        """The methods, with the residual variance of the fit if the variance of A is not known.
 
-        ``variance = "known"`` is that of the gradient of quantiles plus that of randomised response. It is
-        not available for other mechanisms and problems.
+        The known variance (``variance = "known"``) is that of the gradient of a quantile plus that of
+        randomised response. Other mechanisms and problems have none.
         """
         if not knows_variance(self.source):
             methods = [
@@ -98,7 +98,7 @@ class Methods:
         return list(dict.fromkeys(methods))
 
     def defaults(self) -> list[IntervalMethod]:
-        """Every interval method that a transcript is enough for, with its recommended settings.
+        """Every interval method that needs no more than a transcript, with its recommended settings.
 
         A method without default settings is not among them.
         """
@@ -173,7 +173,7 @@ def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
 def by_quantile(method: IntervalMethod) -> IntervalMethod:
     """The regression of each of several quantiles by itself.
 
-    The known variance of a report that names a cell is joint over them, so the residual one is taken.
+    If a report names a cell, its known variance is joint over the quantiles, so the residual one is taken.
     """
     known = {"variance": "residual"} if takes_known(method) else {}
     return method.model_copy(update={"separate": True, **known})

@@ -195,7 +195,6 @@ def as_texts(values: pa.Array, first: int) -> pa.Array:
 
 
 def as_names(values: pa.Array, first: int) -> pa.Array:
-    """Users."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if not is_text(kind) and not is_number(kind):
         raise InputError("columns.user", str(values.type), "a column of texts or numbers")
@@ -436,7 +435,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Joined:
-    """Transcripts of one collection, read one after the other; their rows are numbered through."""
+    """Transcripts of one collection, read one after the other, with consecutive row numbers."""
 
     parts: tuple[Transcript, ...]
 

@@ -1,9 +1,9 @@
 """Result of an analysed transcript: rows, flags, verdicts, words and JSON.
 
-There is no truth to compare with. Instead the average, which inherits the bias of the start and of the
-curvature, is compared with the root of the degree 3 fit, which does not: z = (average - root)/se. With
-K >= 25 relaxation times and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost
-never happens by chance, and |z| <= 1 does not exclude a bias of about one standard error.
+There is no truth to compare with. Instead z = (average - root)/se compares the average with the root of the
+degree 3 fit. Start and curvature bias the average, and bias the root far less. With K >= 25 relaxation times
+and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost never happens by chance, and
+|z| <= 1 does not exclude a bias of about one standard error.
 """
 
 from __future__ import annotations
@@ -404,7 +404,7 @@ class Analysis:
         return f"{self.place_words(j)}report {method_label(row)}: {interval_words(row, self.unit)}"
 
     def honest_limits(self) -> list[str]:
-        """Limits without adversarial users, by coordinate; none if no user was taken for one."""
+        """Limits without adversarial users, by coordinate; none if no share of them was given."""
         limits = []
         for j in range(len(self.verdicts)):
             rows = [self.reported(j), *(row for row in self.asked if row["coordinate"] == j)]
@@ -440,7 +440,7 @@ class Analysis:
 
 
 def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, int]]:
-    """Those of :data:`SHOWN` that the rows have: a protocol without a path has no more than limits."""
+    """Columns of :data:`SHOWN` that the rows have. A protocol without a path has no more than limits."""
     found = SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3]
     titles = [f"{title} ({unit})" if unit and name in IN_UNITS else title for title, name, _ in found]
     return [(title, name, digits) for title, (_, name, digits) in zip(titles, found, strict=True)]

@@ -2,7 +2,7 @@
 
 Streams, gradient, randomiser and recursion are those of a sweep, run in one lane with every row kept. So
 theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
-Of a protocol without a path the counts are those of the sweep.
+For a protocol without a path, the reports have the counts of the sweep.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
 
 
 Transcript = Iterator[pa.Table | dict[str, Any]]
-"""Tables of rows, the first one perhaps without any, and last the settings."""
+"""Tables of rows (the first may be empty), then the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
@@ -204,7 +204,7 @@ def write_transcript(
 ) -> int:
     """Write the transcript of a replicate, Parquet or CSV by the file's name, and return its rows.
 
-    It is there in full or not at all. Settings of a CSV file go into FILE.toml. ``wishes``: what `analyse`
+    After an error there is no file. Settings of a CSV file go into FILE.toml. ``wishes``: what `analyse`
     computes by default.
     """
     import pyarrow.csv
