@@ -51,6 +51,10 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
         "There the estimates do not yet follow the theory.",
     ]
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
+    rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
+    assert (
+        findings(dataclasses.replace(many, rows=rows)).sentences == found.sentences[:2]
+    )  # not of no intervals
     rows = [row | {"main_cause": "left" if at % 2 else "none"} for at, row in enumerate(many.rows)]
     assert "mostly no single" not in findings(dataclasses.replace(many, rows=rows)).sentences[1]
 

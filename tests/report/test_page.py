@@ -119,6 +119,20 @@ def test_a_page_that_is_interrupted_reads_itself_no_more(
     assert "<body>" in (tmp_path / "copy" / "report.html").read_text()
 
 
+def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(
+    run: Path, results: Results, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "summary.parquet").unlink()
+    assert Results.load(copy, from_parts=True).table.equals(results.table)
+    part = next((copy / "replicates").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=part.name):
+        found = Results.load(copy, from_parts=True)
+    assert part.name in report_html(found, live=True)
+
+
 def test_without_an_oracle_no_length_is_said_to_be_over_it(results: Results) -> None:
     for lost, relative in (({}, True), ({"length_relative": None}, False)):
         found = replace(results, rows=[row | lost for row in results.rows])
