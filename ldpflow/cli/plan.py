@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, lines_text, most_rows, number, plain, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
@@ -31,8 +33,8 @@ DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
 ORACLE = (
-    "Lengths are those of the oracle, which knows the true variance. Intervals that estimate it differ: "
-    "BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+    "Lengths and SE are those of the oracle, which knows the true variance. Intervals that estimate it "
+    "differ: BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
 )
 
 
@@ -118,6 +120,15 @@ def plan_sheet(
     )
 
 
+def is_long(sheet: Sheet) -> bool:
+    """Whether a plan is shown as a line for each verdict and the worst rows."""
+    console, rows = Console(), len(sheet.rows)
+    lines = rows + lines_text(sheet.notes).count("\n") if console.is_terminal else 0
+    return rows > most_rows() or (rows > FEW and lines > WINDOWS * console.height)
+
+
+WINDOWS, FEW = 2, 10
+"""Windows that a plan may fill before it is shortened, and rows that are never too many."""
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
 FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
@@ -455,12 +466,18 @@ def plan(
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
-    brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
-    sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
+    make_sheet = partial(plan_sheet, found, wanted, given["difference"], response_rate)
+    sheet = make_sheet(brief=False)
+    brief = form is Format.table and not given["verbose"] and is_long(sheet)
+    if brief:
+        sheet = make_sheet(brief=True)
     if target_mcse is not None:
         sheet = replace(sheet, notes=[*sheet.notes, *replicate_lines(found.rows, target_mcse)])
-    if not (given["check"] and numbers_alone):
-        replace(sheet, heading=[*sources, *sheet.heading]).show(form, every=False)
+    sheet = replace(sheet, heading=[*sources, *sheet.heading])
+    if brief:
+        sheet.show_worst()
+    elif not (given["check"] and numbers_alone):
+        sheet.show(form)
     write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))

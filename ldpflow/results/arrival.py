@@ -305,8 +305,8 @@ class Arrival:
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units. With fewer, no steps let an interval around the
-    average cover, to first order. 0 at a mode.
+    (k |f'| / (4 bias G^2))^2 S, to first order in the steps, free of c, gamma and units; 0 at a mode. An
+    interval around the average may cover with fewer: a bias of .2 SE costs a 95% interval half a point.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)

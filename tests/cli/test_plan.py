@@ -74,6 +74,8 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
     assert sum(int(re.search(r"  (\d+)  ", line)[1]) for line in groups) == 42
     assert "--verbose prints what to change in single rows" in shown.out
     assert "n per group for 0.1" in ldpflow(*many, "--difference", ".1").out.partition(" of 42 rows")[0]
+    fewer = ldpflow(*many[:6], "1e3", "1e4", "1e5", "2e5", "--half-width", ".1")  # two windows of sentences
+    assert " of 24 rows, the worst" in fewer.out and fewer.out.count("\n") <= 24
     every = ldpflow(*many, "--verbose")
     assert every.out.count(" for an average: ") > 20 and "the worst" not in every.out
 

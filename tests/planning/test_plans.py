@@ -54,10 +54,10 @@ def test_the_trials_case_is_refused_with_advice():
     (text,) = plan.cautions
     for words in (
         "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times of the 25 that it needs",
-        "10.60 SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it would",
+        "10.60 oracle SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it",
         "better steps and start for TR, in the unit of the data: c = 23 (60 relaxation times; anything in 12",
         "theta0 = 54; with them use TR 0.91 at length 2.6; an interval around an average would cover 0.87 "
-        "(0.37 SE of bias). Below n = 4.0e5 no interval",
+        "(0.37 oracle SE of bias). Below n = 4.0e5 no steps give an average 25 relaxation times",
     ):
         assert words in text
 
@@ -103,7 +103,7 @@ def test_steps_for_tr_come_with_a_length_that_is_reached_and_the_coverage_of_an_
         (text,) = lf.plan(study).cautions
         assert "better steps and start for TR" in text and "c = 2.6 (" in text
         assert f"use TR 0.91 at length {expected:.2g};" in text
-        assert "would cover 0.60, less than now (0.00 SE of bias and a spread of 1.94 SE)" in text
+        assert "cover 0.60, less than now (0.00 oracle SE of bias and a spread of 1.94 oracle SE)" in text
 
 
 def test_no_length_before_arrival_at_the_n_found():
@@ -312,7 +312,7 @@ def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
     ((_, line),) = arrival_cautions(study)
-    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 SE" in line
+    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 oracle SE" in line
     assert line.count("n = ") == 1
     ((_, line),) = arrival_cautions(study.replace(n=[10**4, 10**5]))
     assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line

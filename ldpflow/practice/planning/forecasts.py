@@ -398,7 +398,8 @@ class SgdForecast(Forecast):
         if arrival.refused:
             cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
             k, bias = arrival.relaxation_times, abs(arrival.bias)
-            found.append(f"{words} for an average ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias")
+            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias"
+            found.append(f"{words} for an average ({cause}): {size}")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
         found = [f"{text}; {method} is no average and keeps none of that bias" for text in found]

@@ -323,10 +323,10 @@ def sentences(row: PlanRow) -> list[str]:
         if not own and arrival.verdict == "not_arrived":
             quantile = row.case.law.quantile(row.case.tau)
             start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
-        spread = f", a spread of {arrival.sd_ratio:.2f} SE" if arrival.sd_ratio > NEAR else ""
+        spread = f", a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
         found.append(
             f"{head}: {words} for an average: "
-            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} SE of bias"
+            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} oracle SE of bias"
             f"{start}{spread}, an interval around it would cover {covers}; "
             f"{advice(row, arrival, row.case)}"
         )
@@ -345,8 +345,10 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     fewest = row.source.feasible(case)
     if row.n >= fewest:
         return f"{better}."
-    average = f"no interval around an average (BB, BM, SN) can cover {row.level:.0%}"
-    return f"{better}. Below n = {upwards(fewest)} {average}."
+    return (
+        f"{better}. Below n = {upwards(fewest)} no steps give an average 25 relaxation times with at most "
+        "0.1 oracle SE of bias from their size (to first order); SN's longer interval may cover all the same."
+    )
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
@@ -361,8 +363,8 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
-    with_it, off = found[0], f"{abs(found[0].bias):.2f} SE of bias"
-    off += f" and a spread of {with_it.sd_ratio:.2f} SE" if with_it.sd_ratio > NEAR else ""
+    with_it, off = found[0], f"{abs(found[0].bias):.2f} oracle SE of bias"
+    off += f" and a spread of {with_it.sd_ratio:.2f} oracle SE" if with_it.sd_ratio > NEAR else ""
     if methods[0] is None:
         return (
             f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
@@ -438,10 +440,10 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
             n, worst = lost[-1]
             words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
-            spread = f", spread {worst.sd_ratio:.2f} SE" if worst.sd_ratio > NEAR else ""
+            spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
             line = (
                 f"{describe_simulator(simulator)}: {words} at n = {at} "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} SE{spread}, "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}, "
                 f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
