@@ -229,7 +229,7 @@ def worst_text(row: Row) -> str:
 
 
 def bias_text(row: Row) -> str:
-    return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
+    return "-" if row["bias_start"] is None else f"{row['bias_start'] + (row['bias_steps'] or 0.0):+.2f} SE"
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:
