@@ -72,3 +72,7 @@ def component_classes() -> dict[str, Any]:
         found[base] = getattr(loaded, base)
         found |= {kind.__name__: kind for kind in getattr(loaded, registry).values()}
     return found
+
+
+if "IPython" in modules:
+    import_module("ldpflow.run")  # a notebook then shows Arrow tables, those made before a run too
