@@ -28,6 +28,7 @@ EXPORTS = {
     "ldpflow.study": ("Study", "bundled_studies"),
     "ldpflow.study.plugins": ("load_plugin", "register"),
     "ldpflow.components.intervals.interval": ("Intervals", "PathIntervalMethod"),
+    "ldpflow.components.intervals.record": ("PathRecord",),
     "ldpflow.components.algorithms.algorithm": ("DecayingSteps",),
     "ldpflow.components.problems.standard_laws": ("DataLaw",),
     "ldpflow.components.problems.quantile": ("MixturePart",),
