@@ -44,7 +44,8 @@ def refused(call, field, *said):
 
 
 def test_settings_are_given_by_name():
-    refused(lambda: lf.Quantile(0.5), "problem", "0.5", "settings by name, as in Quantile(tau=0.5)")
+    rule = "every setting by its name, as in LdpSgd(theta0=..., gamma=..., c=...)"
+    refused(lambda: lf.LdpSgd(0.6), "algorithm", "0.6", rule)
     refused(lambda: lf.Oracle(1, 2), "method", "no settings")
 
 
@@ -53,6 +54,8 @@ def test_settings_are_given_by_name():
     [
         (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
         (lambda: lf.LdpSgd(gama=0.6), "algorithm.gama", "Did you mean 'gamma'?"),
+        (lambda: lf.SelfNormalization(beta=2), "method.beta", "There is none."),
+        (lambda: lf.RandomizedResponse(epsilon=[]), "mechanism.epsilon", "expected at least one value"),
         (lambda: lf.Quantile(law="nromal"), "problem.law", "Did you mean 'normal'?"),
         (lambda: lf.Quantile(law="gamma"), "problem", "shape must be given"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
