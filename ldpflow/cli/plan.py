@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,9 +88,14 @@ def plan_sheet(
             count_column("oracle's n", "n_needed", "arrival_needed"),
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
         ]
+    ranges = {f"n for {wanted}": "n_with_method"} if methods else {}
     if difference is not None:
         name = f"n per group for {short(difference)}"
         columns.append(count_column(name, "n_per_group", "arrival_per_group"))
+        ranges[name] = "n_per_group"
+    ranges = ranges or {"half width": "half_width"}
+    if response_rate is not None:
+        ranges["invitations"] = "invitations"
     notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
     told = [name for name in names if name not in ("n", "level")]
     of_rows = [text for text in found.cautions if OF_A_ROW.search(text)] if brief else []
@@ -108,7 +113,7 @@ def plan_sheet(
         FIRST_TO_GO if brief else (),
         heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
         notes=notes,
-        methods=list(verdict_lines(rows, f"n for {wanted}" if methods else None)) if brief else [],
+        methods=list(verdict_lines(rows, ranges)) if brief else [],
         rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
         command="the same with --verbose",
     )
@@ -127,15 +132,15 @@ FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracl
 """Columns that a narrow window leaves out where the worst rows are shown."""
 
 
-def verdict_lines(rows: Sequence[Row], wanted: str | None) -> Iterator[Row]:
-    """A line for each verdict on arrival: rows, methods, and ranges of predicted numbers."""
-    last = ("half width", "half_width") if wanted is None else (wanted, "n_with_method")
+def verdict_lines(rows: Sequence[Row], ranges: Mapping[str, str]) -> Iterator[Row]:
+    """A line for each verdict on arrival: rows, methods, and ranges of columns by their headings."""
     for verdict in sorted({row["arrival"] for row in rows}, key=str):
         own = [row for row in rows if row["arrival"] == verdict]
         line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
         line |= {"method": count_text(row["recommended"] or "none" for row in own)}
-        covers, numbers = ([row[name] for row in own] for name in ("coverage_predicted", last[1]))
-        yield line | {"covers": span(covers), last[0]: span(numbers)}
+        for title, name in {"covers": "coverage_predicted", **ranges}.items():
+            line[title] = span(row[name] for row in own)
+        yield line
 
 
 def count_text(names: Iterable[str]) -> str:
@@ -221,7 +226,7 @@ def worst_text(row: Row) -> str:
 
 
 def bias_text(row: Row) -> str:
-    return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
+    return "-" if row["bias_start"] is None else f"{row['bias_start'] + (row['bias_steps'] or 0.0):+.2f} SE"
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:

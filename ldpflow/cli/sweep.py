@@ -245,9 +245,8 @@ def print_plan(paths: Sequence[Planned]) -> None:
             for first, last, cells in path.ranges[:3]
         ]
         ranges += ["..."] if len(path.ranges) > 3 else []
-        settings = f" ({path.settings})" if path.settings else ""
         missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_note(f"  {path.path}{settings}: {path.reused:,} reused{missing}")
+        print_wrapped(f"  {path.settings or path.path}: {path.reused:,} reused{missing}")
     if len(paths) > PLAN_LINES:
         more = len(paths) - PLAN_LINES
         print_note(f"  and {more:,} more path{'s' * (more > 1)}")
@@ -264,7 +263,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
         names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        last = f"{'; '.join(names)}. Next: ldpflow report {out}".removeprefix(". ")
+        meaning = f" ({'; '.join(names)})" if names else ""  # last: a low window cuts the line
+        last = f"Next: ldpflow report {out}{meaning}"
         notes = [*sheet.notes, *stored_notes(run.store), last]
         replace(sheet, notes=notes).show(every=False)
     else:
@@ -275,7 +275,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
     others = count_others(study, table) if study.method else 0
     of_others = f" ({others:,} of the cells are not of this study)" if others else ""
-    typer.echo(f"{count_replicates(table, wanted)}{of_others}; {computed}; rows in {run.out}")
+    counted = count_replicates(table, wanted)
+    print_wrapped(f"{counted}{of_others}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def count_others(study: Study, summary: pa.Table) -> int:
