@@ -83,7 +83,8 @@ def findings(results: Results) -> Findings:
                 failing = [row for row in groups[name] if judge(row) == FAILS] if state == HOLDS else []
                 words = where(results.names, results.varying(), groups[name], members[name], failing)
                 found.setdefault(words, {})[name] = members[name]
-        texts, others = [], []
+        texts: list[str] = []
+        others: list[str] = []
         for at, (words, alike) in enumerate(found.items()):
             if at >= MOST_NAMED and (state == HOLDS or praised.isdisjoint(alike)):
                 others += alike
