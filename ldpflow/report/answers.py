@@ -83,7 +83,8 @@ def findings(results: Results) -> Findings:
                 failing = [row for row in groups[name] if judge(row) == FAILS] if state == HOLDS else []
                 words = where(results.names, results.varying(), groups[name], members[name], failing)
                 found.setdefault(words, {})[name] = members[name]
-        texts, others = [], []
+        texts: list[str] = []
+        others: list[str] = []
         for at, (words, alike) in enumerate(found.items()):
             if at >= MOST_NAMED and (state == HOLDS or praised.isdisjoint(alike)):
                 others += alike
@@ -93,7 +94,11 @@ def findings(results: Results) -> Findings:
             cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
             clause = f"{join(name_series([*alike]))} {words}"
             texts.append(clause if state == HOLDS else f"{clause} ({main_cause(results, chosen)})")
-        names = join(name_series(others)) if state == FAILS else f"{len(others)} other method{'s' * (len(others) > 1)}"
+        names = (
+            join(name_series(others))
+            if state == FAILS
+            else f"{len(others)} other method{'s' * (len(others) > 1)}"
+        )
         return texts + [f"{names} in some settings"] * bool(others)
 
     held, failed = clauses(HOLDS), clauses(FAILS)

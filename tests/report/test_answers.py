@@ -59,9 +59,8 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
     ]
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
     rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
-    assert (
-        findings(dataclasses.replace(many, rows=rows)).sentences == found.sentences[:2]
-    )  # not of no intervals
+    without = findings(explained(many, rows, "too short"))  # an oracle that has no intervals
+    assert without.sentences == found.sentences[:2]
     for cause, words in (("small effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
         assert f"where n = 100 ({words})" in findings(explained(many, many.rows, cause)).sentences[1]
 
@@ -118,7 +117,9 @@ def place_of(words: str, rows: list[Row]) -> tuple[list[Row], int]:
     assert found is not None
     words, failing = found[1], int(found[2] or 0)
     others = words.startswith("in all ")
-    region = re.sub(r"^(in all \d+ settings but|in \d+ of \d+ settings(: all)?( with)?|at|where|in .*) ?", "", words)
+    region = re.sub(
+        r"^(in all \d+ settings but|in \d+ of \d+ settings(: all)?( with)?|at|where|in .*) ?", "", words
+    )
     region = region.removesuffix(", and others").replace(", ", " and ")
     for sign, name in SIGNS.items():
         region = region.replace(sign, name)
