@@ -46,7 +46,7 @@ def test_the_cells_of_the_page_are_tables_and_a_figure(made):
     assert rows.groupby(["epsilon", "law", "tau", "n", "method"])["hit"].mean().shape == (32,)
     keys = ["epsilon", "law", "method"]
     shares = run.summary().to_pandas().groupby(keys)["coverage_failures_as_misses"].mean()
-    assert names["table"].set_index(keys)["coverage"].sub(shares).abs().max() < 1e-12
+    assert names["table"].set_index(keys)["coverage_failures_as_misses"].sub(shares).abs().max() < 1e-12
     assert "<svg" in (folder / "own.svg").read_text()
 
 

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,14 +120,12 @@ def plan_sheet(
 
 
 def is_long(sheet: Sheet) -> bool:
-    """Whether a plan is shown as a line for each verdict and the worst rows."""
+    """Whether to show only a line for each verdict and the worst rows: the whole takes over two windows."""
     console, rows = Console(), len(sheet.rows)
     lines = rows + lines_text(sheet.notes).count("\n") if console.is_terminal else 0
-    return rows > most_rows() or (rows > FEW and lines > WINDOWS * console.height)
+    return rows > most_rows() or (rows > 10 and lines > 2 * console.height)
 
 
-WINDOWS, FEW = 2, 10
-"""Windows that a plan may fill before it is shortened, and rows that are never too many."""
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
 FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
@@ -466,14 +463,10 @@ def plan(
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
-    make_sheet = partial(plan_sheet, found, wanted, given["difference"], response_rate)
-    sheet = make_sheet(brief=False)
-    brief = form is Format.table and not given["verbose"] and is_long(sheet)
-    if brief:
-        sheet = make_sheet(brief=True)
-    if target_mcse is not None:
-        sheet = replace(sheet, notes=[*sheet.notes, *replicate_lines(found.rows, target_mcse)])
-    sheet = replace(sheet, heading=[*sources, *sheet.heading])
+    sheets = [plan_sheet(found, wanted, given["difference"], response_rate, brief) for brief in (False, True)]
+    brief = form is Format.table and not given["verbose"] and is_long(sheets[0])
+    sheet, more = sheets[brief], [] if target_mcse is None else replicate_lines(found.rows, target_mcse)
+    sheet = replace(sheet, heading=[*sources, *sheet.heading], notes=[*sheet.notes, *more])
     if brief:
         sheet.show_worst()
     elif not (given["check"] and numbers_alone):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 import sys
@@ -199,11 +198,9 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
-    precision, replicates, about = Precision.of(options), study.replicates, ""
-    if precision is not None:
-        replicates = math.ceil(precision.expected(study.level))
-        about = "about " if precision.target_length is None else "at least "
-    plans = study.plans()
+    precision, plans = Precision.of(options), study.plans()
+    replicates = study.replicates if precision is None else precision.expected(study.level)
+    about = "" if precision is None else "about " if precision.target_length is None else "at least "
     cores = cores_of(options.engine, options.num_cpus)
     prediction = predict(plans, replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
@@ -217,16 +214,13 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
     )
     least = max(map(least_replicates, study.level), default=0) if study.method else 0
-    if precision is not None:
-        why = "" if precision.target_length is None else " or whose lengths vary much"
-        typer.echo(
-            "until the target a path takes these replicates if intervals cover as their level says; one that "
-            f"covers less{why} takes more, up to {precision.max_replicates:,}"
-        )
+    if precision is not None and precision.target_length is None:
+        most = f"(a lower coverage takes more, up to {precision.max_replicates:,})"
+        typer.echo(f"these replicates reach the target if intervals cover as their level says {most}")
     if replicates < least:
         typer.echo(
             f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {about}{replicates:,}, only one that covers more"
+            f"replicates on; with {replicates:,}, only one that covers more"
         )
 
 

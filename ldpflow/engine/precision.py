@@ -88,20 +88,17 @@ class Precision:
             found = max(found, error / self.target_length)
         return found
 
-    def expected(self, levels: Iterable[float]) -> float:
+    def expected(self, levels: Iterable[float]) -> int:
         """Replicates of a path if its coverages are the levels; of mean lengths nothing is expected."""
-        wanted = float(self.min_replicates)
+        wanted = 0.0
         if self.target_mcse is not None:
-            level = min(levels)
-            wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
-        return min(wanted, self.max_replicates)
+            wanted = max(level * (1 - level) for level in levels) / self.target_mcse**2
+        return min(max(self.min_replicates, math.ceil(wanted)), self.max_replicates)
 
     def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
         """Largest ratio of an MCSE to its target, and steps that a path probably still needs."""
-        if have == 0:
-            largest = math.inf
-            wanted = self.expected(cell.level for cell in plan.cells)
-        else:
+        largest, wanted = math.inf, float(self.expected(cell.level for cell in plan.cells))
+        if have > 0:
             distances = [self.distance(cell) for cell in cells]
             largest = max(distances)
             counts = [int(cell.replicate[-1]) + 1 for cell in cells]

@@ -404,8 +404,7 @@ class SgdForecast(Forecast):
             return [*found, f"{words}, and no interval is recommended for such a path"]
         own = own_fit(self.case(self.users(n), epsilon), method).bias
         found = [
-            f"{text}; {method} is no average: its own bias is predicted as {own:+.2f} oracle SE"
-            for text in found
+            f"{text}; {method} is no average: its own bias is predicted as {own:+.2f} SE" for text in found
         ]
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]

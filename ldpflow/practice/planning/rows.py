@@ -354,10 +354,8 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     fewest = row.source.feasible(case)
     if row.n >= fewest:
         return f"{better}."
-    return (
-        f"{better}. Below n = {upwards(fewest)} no steps give an average 25 relaxation times with at most "
-        "0.1 oracle SE of bias from their size (to first order); SN's longer interval may cover all the same."
-    )
+    needs = "no steps give an average 25 relaxation times with at most 0.1 oracle SE of bias from their size"
+    return f"{better}. Below n = {upwards(fewest)} {needs} (to first order); SN's interval may still cover."
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
