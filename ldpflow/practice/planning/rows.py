@@ -195,7 +195,7 @@ def source_rows(source: OwnSteps, axes: Mapping[str, Sequence[Any]]) -> list[Pla
         settings = {
             "quantile": float(inverse(source.transform, case.law.quantile(tau))),
             "sparsity": source.sparsity(case),
-            **source.columns(),
+            **source.columns(tau),
             "tau": tau,
             "epsilon": epsilon,
             "c": case.c,
