@@ -23,9 +23,6 @@ from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import CollectionFacts, toml_text
 
-BATCH = 512
-DECIDED = 0.9
-
 
 def enough_replicates(level: float) -> int:
     """Replicates of a sweep of the file, a multiple of 512.
@@ -33,8 +30,8 @@ def enough_replicates(level: float) -> int:
     If coverage is ``level``, a 95% interval from R replicates is above ``level`` less the tolerance with
     probability about .9 (.89 at level .9) where sqrt(level (1 - level)/R) (z_.975 + z_.9) is the tolerance.
     """
-    z = constants.normal_quantile(0.975) + constants.normal_quantile(DECIDED)
-    return BATCH * math.ceil(level * (1.0 - level) * (z / TOLERANCE) ** 2 / BATCH)
+    z = constants.normal_quantile(0.975) + constants.normal_quantile(0.9)
+    return 512 * math.ceil(level * (1.0 - level) * (z / TOLERANCE) ** 2 / 512)
 
 
 @dataclass(frozen=True)
