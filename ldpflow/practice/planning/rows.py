@@ -472,9 +472,8 @@ def coarse(row: PlanRow) -> list[str]:
 
 
 def describe_simulator(simulator: Simulator[Any, Any], case: Approach | None = None) -> str:
-    """Settings of a path; of several quantiles those of ``case``, of one of them."""
     columns = simulator.columns()
-    if case is not None and simulator.dimension > 1:
+    if case is not None and simulator.dimension > 1:  # one of several quantiles
         columns = {**columns, "tau": case.tau, "c": case.c, "theta0": case.theta0}
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)
