@@ -11,11 +11,17 @@ every call gives other reports. The pilot is a sample of the same made-up popula
 from __future__ import annotations
 
 import argparse
+import sys
+import tomllib
 from pathlib import Path
 
 from client import Device
 from collection import Collection
 from load_test import add_users, population, values_of
+
+from ldpflow.errors import InputError
+
+COLUMN = "session_s"
 
 
 def main() -> None:
@@ -27,17 +33,27 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.pilot is not None:
         lines = [f"{value:.0f}\n" for value in population(arguments.pilot, seed=7)]
-        arguments.files[0].write_text("session_s\n" + "".join(lines), encoding="utf-8")
+        arguments.files[0].write_text(f"{COLUMN}\n" + "".join(lines), encoding="utf-8")
         return
+    if len(arguments.files) != 2:
+        parser.error("give two files: the design and the reports")
     design, reports = arguments.files
-    collection = Collection(":memory:", design)
+    try:
+        collection = Collection(":memory:", design)
+    except InputError as error:
+        parser.exit(2, f"{error}\n")
+    column = tomllib.loads(design.read_text(encoding="utf-8")).get("problem", {}).get("column", COLUMN)
+    if arguments.values is None and column != COLUMN:
+        text = f"the users have made-up session lengths, and the design is about {column!r}"
+        print(f"warning: {text}: --values FILE.csv --column {column} names values", file=sys.stderr)
     for value in values_of(arguments):
         if not any(collection.state.room):
             break
         asked = collection.question()
         report = Device(value, largest_budget=8.0).report(asked["function"], asked["parameters"])
         collection.add([(asked["ticket"], asked["mac"], report)])
-    print(f"{reports}: {collection.export(reports):,} reports")
+    planned = collection.design.n
+    print(f"{reports}: {collection.export(reports):,} reports; the design plans {planned:,} users")
     collection.close()
 
 

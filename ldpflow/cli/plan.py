@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 HIDDEN = (
-    "path", "quantile", "sparsity", "pilot", "pilot_values", "users", "answers_each", "epsilon_per_user",
+    "path", "quantile", "sparsity", "pilot", "pilot_values", "pilot_quantile", "users", "answers_each",
+    "epsilon_per_user",
 )  # fmt: skip
 DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
@@ -50,7 +51,10 @@ def source_lines(found: Plan) -> Iterator[str]:
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
             head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
-        line = f"{head}, {row['tau']:g}-quantile {row['quantile']:,.4g}"
+        quantile, sample = (text_of(row[name], ",.4g") for name in ("quantile", "pilot_quantile"))
+        line = f"{head}, {row['tau']:g}-quantile {quantile}"
+        if sample not in ("-", quantile):
+            line += f" under the plan's smooth law ({sample} in the sample)"
         if "sparsity" in row:
             ends = f"({law}: {row['sparsity_low']:,.4g} .. {row['sparsity_high']:,.4g})"
             line += f", scale 1/f = {row['sparsity']:,.4g} {ends}"
@@ -432,6 +436,7 @@ def plan(
     Flags marked * replace the study's values and may be repeated.
     """
     from ldpflow.practice.planning import plan as make_plan
+    from ldpflow.practice.planning.designs import check_new
     from ldpflow.study.entry import parse_number
 
     widths = given["half_width"] or []
@@ -443,6 +448,7 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
+    check_new(given["output"] or "", given["force"])  # before minutes of simulation
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}

@@ -348,9 +348,8 @@ def predicted_biases(
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
     """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
     case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
-    users = math.nan
-    if case is not None:
-        users, row = feasible_n(case.law, case.tau, case.noise), {**row, "theta0": case.theta0}
+    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
+    row = row if case is None else {**row, "theta0": case.theta0}
     if scale is None:
         return PredictedBias(arrival, row, users)
     error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))

@@ -120,12 +120,9 @@ def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
     if target is None:
         return None
     tau, law = target
-    records, gamma, factors = (
-        algorithm.records_per_step(),
-        algorithm.step_exponent(),
-        algorithm.step_factors(),
-    )
-    c = algorithm.step_constant() * (factors[coordinate] if factors else 1.0)
+    records, c, gamma = algorithm.records_per_step(), algorithm.step_constant(), algorithm.step_exponent()
+    if factors := algorithm.step_factors():
+        c *= factors[coordinate]
     covariance = algorithm.step_covariance(simulator.problem, simulator.randomiser)
     noise = records * covariance[coordinate][coordinate] - tau * (1.0 - tau)
     theta0 = algorithm.start(simulator.dimension)[coordinate]

@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+import ldpflow as lf
 from ldpflow import client
 from ldpflow.documents import parse_toml
 from ldpflow.practice.transcripts.analysis import analyse
@@ -75,6 +76,25 @@ def test_values_of_a_file(module, tmp_path, monkeypatch):
     for column, words in (("t", "no column t, but name, s"), ("name", "own.csv, name")):
         with pytest.raises(SystemExit, match=words):
             simulate("--column", column)
+
+
+def test_a_design_of_another_column_or_none(module, tmp_path, monkeypatch, capsys):
+    """Made-up session lengths are said to be about another column; bad files are one message."""
+
+    def simulate(*files):
+        monkeypatch.setattr(sys, "argv", ["simulate.py", *map(str, files), "--users", "50"])
+        module("simulate").main()
+
+    own, pilot = tmp_path / "own.toml", {"wait_min": [float(i) for i in range(200)]}
+    lf.plan(pilot=pilot, tau=0.5, epsilon=1, n=1500).write_design(own)
+    simulate(own, tmp_path / "reports.csv")
+    printed = capsys.readouterr()
+    assert "about 'wait_min': --values FILE.csv --column wait_min" in printed.err
+    assert "50 reports; the design plans 1,500 users" in printed.out
+    for files, words in (([tmp_path / "none.toml", "r.csv"], "none.toml"), ([own], "two files")):
+        with pytest.raises(SystemExit) as stopped:
+            simulate(*files)
+        assert stopped.value.code == 2 and words in capsys.readouterr().err
 
 
 def take_part(collection, device, value):

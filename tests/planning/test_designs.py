@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import ldpflow as lf
+from ldpflow.cli import main
 from ldpflow.cli.plan import comparison_sheet, protocol_sheet
 from ldpflow.components.intervals.counts import Inversion
 from ldpflow.components.problems import column_law as column_law_module
@@ -24,9 +26,11 @@ from ldpflow.practice.planning.compare import (
     shuffled_budget,
     worst_row,
 )
+from ldpflow.practice.planning.designs import enough_replicates
 from ldpflow.practice.planning.sources import Guess, Pilot
 from ldpflow.practice.transcripts.methods import regressions
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED
+from ldpflow.results.arena import FAILS, HOLDS, TOLERANCE, UNDECIDED
+from ldpflow.results.measures import wilson
 from ldpflow.study import Study
 
 SALARIES = str(Path(__file__).parents[2] / "examples" / "salary" / "salary_counts.csv")
@@ -111,6 +115,8 @@ def test_rows(plan):
     shift = rows["cells", 0.5]["quantile"] - column_law(column()).quantile(level)
     assert rows["cells", 0.5]["liars_shift"] == pytest.approx(shift, rel=0.2)  # or the other direction's
     assert {row["pilot_values"] for row in plan.rows} == {2000}
+    samples = {(row["tau"], row["pilot_quantile"]) for row in plan.rows}
+    assert samples == {(tau, np.quantile(column(), tau)) for tau in TAUS}
     ratios = [row["half_width"] / row["half_width_bound"] for row in plan.rows]
     assert 1.0 < min(ratios) and max(ratios) < 10.0  # in the unit of the data on every scale
     assert min(row["coverage"] for row in plan.rows) > 0.85
@@ -222,6 +228,14 @@ def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_pat
 # --- the file ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("level", "least"), [(0.5, 0.89), (0.8, 0.89), (0.9, 0.885), (0.95, 0.885)])
+def test_a_sweep_of_a_design_decides_about_its_level(level, least):
+    """Exact binomial probability of `holds` where coverage is the level; 512 replicates give .3 at .9."""
+    count = enough_replicates(level)
+    first = next(k for k in range(count + 1) if wilson(k, count)[0] > level - TOLERANCE)
+    assert least < binom.sf(first - 1, count, level) < 0.95
+
+
 @pytest.mark.parametrize("name", [*SINGLE, "cells", "haar", "tree", "grr", "oue_mass", "tree_log"])
 def test_design_files_are_studies(plan, tmp_path, pilot, name):
     files = plan.write_design(tmp_path / "design.toml", protocol=name, unit="s")
@@ -232,6 +246,7 @@ def test_design_files_are_studies(plan, tmp_path, pilot, name):
         study = Study.load(file)
         assert Study.from_toml(study.to_toml()) == study and study.collection.unit == "s"
         table = tomllib.loads(file.read_text())
+        assert table["replicates"] == 2560
         assert table["problem"]["file"] == str(pilot) and "law_table" not in table["problem"]
         assert len(table["problem"]["sha256"]) == 64 and len(study.method) == len(study.n) == 1
         simulators = study.simulators()
@@ -295,6 +310,15 @@ def test_an_existing_file_stays(plan, tmp_path):
     assert "kept" not in (tmp_path / "design-0.75.toml").read_text()
     with pytest.raises(InputError, match="protocol"):
         plan.write_design(file, protocol="cell")
+
+
+def test_a_file_that_exists_is_refused_before_the_simulation(pilot, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("ldpflow.practice.planning.plan", None)
+    file = tmp_path / "design.toml"
+    file.write_text("kept")
+    options = ["--pilot", str(pilot), "--tau", "0.5", "--epsilon", "1", "--n", "9000", "--compare"]
+    assert main(["plan", *options, "-o", str(file)]) == 2
+    assert "It exists" in capsys.readouterr().err and file.read_text() == "kept"
 
 
 def test_a_public_file_has_no_fact_of_the_pilot_but_steps_and_start(plan, tmp_path):

@@ -16,6 +16,7 @@ from ldpflow.practice.transcripts.writing import stored_transcript, transcript_o
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from ldpflow.study.reading import CollectionFacts
 from tests.transcripts.conftest import field_of
 
 QUANTILE = {
@@ -176,6 +177,16 @@ def test_fewer_users_are_the_first_ones(case, tmp_path):
     short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
     size = path.algorithm.records_per_step()
     assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
+
+
+def test_a_transcript_has_the_unit_of_its_study(tmp_path):
+    study = study_of(QUANTILE, [{"kind": "BM"}]).with_fields(
+        collection=CollectionFacts(unit="s"), replicates=1
+    )
+    run_study(study, tmp_path / "run", engine="serial")
+    stored_transcript(tmp_path / "run", None, 0, tmp_path / "reports.csv")
+    found = analyse(tmp_path / "reports.csv", read_settings(tmp_path / "reports.csv.toml"))
+    assert found.unit == "s"
 
 
 def test_a_bound_and_a_budget_at_their_default_are_written():

@@ -160,8 +160,8 @@ def compare_designs(
     -------
     list of (dict, Forecast)
         Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
-        are those of its interval. Its keys are on the page of plans (docs/pilot_to_plan.md), and ``pilot``
-        and ``pilot_values``.
+        are those of its interval. Its keys are on the page of plans (docs/pilot_to_plan.md), and ``pilot``,
+        ``pilot_values`` and ``pilot_quantile``, that of the values themselves.
     """
     if len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "each level once")
@@ -402,7 +402,7 @@ def predict_row(
         "messages": forecast.messages(),
         "quantile": t.truth,
         "atoms": bool(t.source.near_atoms(t.tau)) or grid_shift > 1.0,
-        **t.source.columns(),
+        **t.source.columns(t.tau),
         "interval": forecast.interval(n, epsilon),
         "bins": forecast.bins(n, epsilon),
         "rounds": forecast.rounds(n),

@@ -7,6 +7,7 @@ its law is ``unknown``, so that it cannot be simulated.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,22 @@ from typing import Any
 
 from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
+from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
+from ldpflow.results.arena import TOLERANCE
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import CollectionFacts, toml_text
 
-REPLICATES = 512  # of a sweep of the file
+
+def enough_replicates(level: float) -> int:
+    """Replicates of a sweep of the file, a multiple of 512.
+
+    If coverage is ``level``, a 95% interval from R replicates is above ``level`` less the tolerance with
+    probability about .9 (.89 at level .9) where sqrt(level (1 - level)/R) (z_.975 + z_.9) is the tolerance.
+    """
+    z = constants.normal_quantile(0.975) + constants.normal_quantile(0.9)
+    return 512 * math.ceil(level * (1.0 - level) * (z / TOLERANCE) ** 2 / 512)
 
 
 @dataclass(frozen=True)
@@ -71,7 +82,7 @@ class Design:
         method = tables.pop("method")
         settings = {
             "seed": 1,
-            "replicates": REPLICATES,
+            "replicates": enough_replicates(self.level),
             **tables,
             "grid": {"n": self.n, "level": self.level},
             "method": [method],
@@ -82,11 +93,15 @@ class Design:
         return "".join(f"# {line}\n" for line in comments) + toml_text(settings)
 
 
+def check_new(file: str | Path, force: bool) -> None:
+    if os.path.lexists(file) and not force:
+        raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")
+
+
 def write_files(texts: Mapping[Path, str], force: bool) -> None:
     """Write all files, or none if one of them exists. ``force`` replaces existing files."""
     for file in texts:
-        if os.path.lexists(file) and not force:
-            raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")
+        check_new(file, force)
     for file, text in texts.items():
         try:
             with open(file, "w" if force else "x", encoding="utf-8") as target:

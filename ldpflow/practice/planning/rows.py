@@ -121,7 +121,6 @@ class PlanRow:
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
-        followed = None if self.case is None else found  # other problems: by start alone
         units = self.simulator.units
         multiple = None if length is None or units is None else length / units.scale
         return {
@@ -139,8 +138,8 @@ class PlanRow:
             **({} if units is None else {"length_in_units": multiple}),
             **{name: getattr(self, name) for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
-            "bias_start": getattr(found, "bias_start", None),
-            **{name: getattr(followed, name, None) for name in ("bias_steps", "sd_ratio")},
+            **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
+            **(dict.fromkeys(("bias_steps", "sd_ratio")) if self.case is None else {}),  # not predicted
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
@@ -195,7 +194,7 @@ def source_rows(source: OwnSteps, axes: Mapping[str, Sequence[Any]]) -> list[Pla
         settings = {
             "quantile": float(inverse(source.transform, case.law.quantile(tau))),
             "sparsity": source.sparsity(case),
-            **source.columns(),
+            **source.columns(tau),
             "tau": tau,
             "epsilon": epsilon,
             "c": case.c,
@@ -296,16 +295,11 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
     return list(dict.fromkeys([*found, *(line for row in rows for line in coarse(row))]))
 
 
-START_ALONE = "what the size of the steps does to an average is not predicted (--check simulates it)"
-
-
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
     tau, own = row.settings.get("tau"), isinstance(row.source, OwnSteps)
-    path = describe_simulator(row.simulator, row.case)
-    if own:
-        path = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}"
-    head = f"{path}, n {row.n:,}"
+    given = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}" if own else None
+    head = f"{given or describe_simulator(row.simulator, row.case)}, n {row.n:,}"
     if row.undeclared is not None:
         return [
             f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma: no length and no "
@@ -318,8 +312,9 @@ def sentences(row: PlanRow) -> list[str]:
     if row.case is None:  # a vector, whose slowest direction decides
         remedy = "take a larger n, larger steps (c), or a start nearer to theta*"
         words = f"{words}: {k:,.1f} relaxation times of the 25 that it needs"
-        kind = row.simulator.parts()["problem"].kind
-        partly = f"{kind}: bias, coverage and arrival are of the start alone: {START_ALONE}"
+        partly = (
+            f"{row.settings['problem']}: bias, coverage and arrival are of the start alone, not of the steps"
+        )
         return [f"{head}: {words}: {remedy}", partly] if row.refused else [partly]
     found = []
     if row.verdict != "arrived":
@@ -440,11 +435,9 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
         lost: list[tuple[int, int, Arrival]] = []  # n, coordinate of the largest bias, its arrival
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = [
-                (n, k, a)
-                for k, a in enumerate(found or ())
-                if a.refused and (biased or a.verdict != "steps_too_large")
-            ]
+            refused = [(n, k, arrival) for k, arrival in enumerate(found or ()) if arrival.refused]
+            if not biased:
+                refused = [each for each in refused if each[-1].verdict != "steps_too_large"]
             if refused:
                 lost.append(max(refused, key=lambda each: abs(each[-1].bias)))
         if lost:
@@ -459,9 +452,9 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
             lines.append((words, line))
-        places = range(simulator.dimension)
-        rows = [PlanRow(simulator, {}, counts[-1], max(study.level), place) for place in places]
-        lines += [("values too coarse", line) for row in rows for line in coarse(row)]
+        for place in range(simulator.dimension):
+            row = PlanRow(simulator, {}, counts[-1], max(study.level), place)
+            lines += [("values too coarse", line) for line in coarse(row)]
     return lines
 
 
@@ -479,9 +472,8 @@ def coarse(row: PlanRow) -> list[str]:
 
 
 def describe_simulator(simulator: Simulator[Any, Any], case: Approach | None = None) -> str:
-    """Settings of a path; of several quantiles those of ``case``, of one of them."""
     columns = simulator.columns()
-    if case is not None and simulator.dimension > 1:
+    if case is not None and simulator.dimension > 1:  # one of several quantiles
         columns = {**columns, "tau": case.tau, "c": case.c, "theta0": case.theta0}
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

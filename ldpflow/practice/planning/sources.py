@@ -125,8 +125,8 @@ class Source:
         """Law from which the counts of a histogram are drawn."""
         return law
 
-    def columns(self) -> dict[str, Any]:
-        return {"pilot": None, "pilot_values": None}
+    def columns(self, tau: float) -> dict[str, Any]:
+        return {"pilot": None, "pilot_values": None, "pilot_quantile": None}
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
         """Interval method to use on a path."""
@@ -238,8 +238,9 @@ class Pilot(OwnSteps):
     def name(self) -> str:
         return f"column {self.read.name!r}" + (f" of {self.source}" if isinstance(self.source, str) else "")
 
-    def columns(self) -> dict[str, Any]:
-        return {"pilot": self.name, "pilot_values": len(self.values)}
+    def columns(self, tau: float) -> dict[str, Any]:
+        sample = float(np.quantile(self.read.values, tau))
+        return {"pilot": self.name, "pilot_values": len(self.values), "pilot_quantile": sample}
 
     def problem(self, tau: float) -> Quantile:
         check_level(self.read, self.jitter, tau, atoms=self.compared and bool(self.near_atoms(tau)))

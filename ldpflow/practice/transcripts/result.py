@@ -38,7 +38,8 @@ CLEAR, DOUBTFUL = 1.0, 2.0
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
-    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression",
+    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression: "
+    "report TR, no interval around the average",
     "not_arrived": "not arrived: the average still carries the start",
     "steps_too_large": "steps too large: they bias the average",
     "unknown": "unknown: the regression has no root",

@@ -268,4 +268,6 @@ def stored_transcript(
     wishes: dict[str, Any] = {"level": tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)}
     if methods:
         wishes["method"] = [method.model_dump(exclude_none=True) for method in methods]
+    if study.collection is not None:
+        wishes["collection"] = study.collection.model_dump(exclude_defaults=True)
     return write_transcript(plan.simulator, study.seed, replicate, users, file, wishes)
