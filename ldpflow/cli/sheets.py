@@ -404,7 +404,7 @@ def explanation_sheet(
 
     def first_to_go(shown: Sequence[Row]) -> list[str]:
         """Effects that no main cause of these rows names go first."""
-        named = {by_class.get(str(row["cause_class"])) for row in shown}
+        named = {by_class.get(str(row.get("cause_class"))) for row in shown}
         order = [TITLES["dependence"], "shape", TITLES["variability"], "bias", "rest", "length"]
         return [*sorted(order, key=named.__contains__), MISSES[0]]
 
