@@ -283,6 +283,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
 COMPARISON_HEADINGS = {
     "coverage difference": "coverage_difference",
     "length ratio": "length_ratio",
+    "length pairs": "length_pairs",
     "only this": "only_this",
     "only vs": "only_baseline",
 }

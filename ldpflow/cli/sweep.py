@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sys
@@ -194,15 +195,20 @@ def print_caution(text: str) -> None:
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.cli.tables import span
+    from ldpflow.engine.precision import Precision
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
+    precision, replicates, about = Precision.of(options), study.replicates, ""
+    if precision is not None:
+        replicates = math.ceil(precision.expected(study.level))
+        about = "about " if precision.target_length is None else "at least "
     plans = study.plans()
     cores = cores_of(options.engine, options.num_cpus)
-    prediction = predict(plans, study.replicates, cores, options.engine)
+    prediction = predict(plans, replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
     typer.echo(
-        f"{study.name}: {len(plans)} paths, {cells} cells, {study.replicates:,} replicates; "
+        f"{study.name}: {len(plans)} paths, {cells} cells, {about}{replicates:,} replicates; "
         f"{prediction.steps:.3g} steps\n"
         f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
@@ -211,10 +217,16 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
     )
     least = max(map(least_replicates, study.level), default=0) if study.method else 0
-    if study.replicates < least and not options.until_precise:
+    if precision is not None:
+        why = "" if precision.target_length is None else " or whose lengths vary much"
+        typer.echo(
+            "until the target a path takes these replicates if intervals cover as their level says; one that "
+            f"covers less{why} takes more, up to {precision.max_replicates:,}"
+        )
+    if replicates < least:
         typer.echo(
             f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {study.replicates:,}, only one that covers more"
+            f"replicates on; with {about}{replicates:,}, only one that covers more"
         )
 
 

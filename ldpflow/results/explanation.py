@@ -101,12 +101,13 @@ def with_note(table: pa.Table) -> pa.Table:
     named = sum(len(row["clear_effects"].split(", ")) for row in rows if row["clear_effects"])
     errors = [row[f"{name}_effect_mcse"] or 0.0 for row in rows for name in EFFECTS[:-1]]
     looked = sum(error > TINY for error in errors)
-    note = (
-        f"Main causes of {len(rows):,} cells: {count_causes(rows)}. Each effect is judged by itself: "
-        f"{named:,} of {looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would "
-        f"name about {round(BY_CHANCE * looked):,}."
-    )
-    return table.replace_schema_metadata({"note": note if looked else ""})
+    notes = [f"Main causes of {len(rows):,} cells: {count_causes(rows)}."] if len(rows) > 1 else []
+    if looked:
+        notes.append(
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
+            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        )
+    return table.replace_schema_metadata({"note": " ".join(notes)})
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -346,8 +347,10 @@ def predicted_biases(
 
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
     """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
-    case, scale = approach(path, row["n"]), path.parts()["problem"].own_scale()
-    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
+    case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
+    users = math.nan
+    if case is not None:
+        users, row = feasible_n(case.law, case.tau, case.noise), {**row, "theta0": case.theta0}
     if scale is None:
         return PredictedBias(arrival, row, users)
     error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))

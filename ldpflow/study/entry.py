@@ -65,7 +65,7 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
     try:
         if value is None:
             raise TypeError
-        value = adapter(cls, name).validate_python(value, strict=True)
+        (value,) = adapter(cls, name).validate_python((value,), strict=True)
     except (ValidationError, TypeError):
         raise setting_error(cls, name, raw, where) from None
     # -0.0 equals 0.0 but would make another path key.

@@ -316,3 +316,14 @@ def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, sa
 def test_a_dry_run_says_how_many_replicates_show_that_a_method_holds_its_level(ldpflow, replicates, said):
     shown = ldpflow("sweep", "quickstart", "--dry-run", "--replicates", replicates)
     assert shown.code == 0 and ("from 1,015 replicates on; with 1,014" in shown.out) == said
+
+
+def test_a_dry_run_to_a_target_has_the_bounds_and_about_the_replicates_of_the_sweep(ldpflow):
+    """With .9(1 - .9)/.01^2 replicates a coverage of .9 has an MCSE of .01."""
+    command = ("sweep", "quickstart", "--n", "1e3", "--epsilon", "1", "--method", "SN", "--dry-run")
+    shown = ldpflow(*command, "--target-mcse", "0.01")
+    assert "1 cells, about 900 replicates" in shown.out and "up to 100,000" in shown.out
+    assert "from 1,015 replicates on; with about 900" in shown.out
+    assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
+    refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")
+    assert refused.code == 2 and "--max-replicates: 100" in refused.err

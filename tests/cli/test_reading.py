@@ -271,7 +271,10 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     [
         ("summary", "coverage,length,emp. SE,bias", "coverage,length_mean,empirical_se,bias"),
         ("explain", "length,bias,rest,main cause", "length_effect,bias_effect,rest_effect,cause"),
-        ("compare", "coverage difference,length ratio,pairs", "coverage_difference,length_ratio,pairs"),
+        (
+            "compare", "coverage difference,length ratio,length pairs",
+            "coverage_difference,length_ratio,length_pairs",
+        ),
     ],
 )  # fmt: skip
 def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
