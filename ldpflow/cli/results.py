@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from inspect import signature
 from itertools import chain
@@ -24,11 +25,12 @@ from ldpflow.cli.flags import (
     set_parameters,
 )
 from ldpflow.cli.sweep import sweep
-from ldpflow.errors import InputError, plain_text, require_extra
+from ldpflow.errors import InputError, LdpflowError, plain_text, require_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.results.published import MissingCell
 
@@ -110,6 +112,10 @@ def summary(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
+    wide: Annotated[
+        str | None,
+        flag("A column for each value of it, as of method: coverages, or the one of --columns.", "SETTING"),
+    ] = None,
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
@@ -123,7 +129,7 @@ def summary(
     --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
+    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet, wide_sheet
     from ldpflow.results.arena import best_rows, with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
@@ -132,8 +138,9 @@ def summary(
     opened = open_run(run)
     table = opened.summary()
     if table.num_rows == 0 and opened.trajectories().num_rows:
-        if best:
-            raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
+        for name, value in {"best": best, "wide": wide}.items():
+            if value:
+                raise InputError(name, value, "a run with intervals", "It has trajectories alone.")
         table = opened.trajectories(where, split_names(sort))
         print_table(table, form, columns, {}, lambda: trajectory_sheet(table))
         return
@@ -154,9 +161,35 @@ def summary(
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        return replace(sheet, notes=[*sheet.notes, *kept, *stored_notes(opened.store)])
+        return finish(sheet)
 
+    def finish(sheet: Sheet) -> Sheet:
+        notes = [*sheet.notes, *kept, *stored_notes(opened.store)]
+        return replace(sheet, heading=[*unfinished(opened), *sheet.heading], notes=notes)
+
+    if wide is not None:
+        chosen = columns_of(table.column_names, "columns", columns, SUMMARY_HEADINGS)
+        if len(chosen) > 1:
+            raise InputError("columns", chosen, "one column beside `wide`")
+        finish(wide_sheet(table, wide, sort is not None, *chosen, *(split_names(columns) or ()))).show(form)
+        return
     print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
+
+
+def unfinished(run: ldpflow.run.Run) -> list[str]:
+    """A line above the summary of a run whose last sweep ended before its study was complete."""
+    from ldpflow.results.design import run_design
+
+    with suppress(LdpflowError):
+        last = (run.provenance or [{"ended": True}])[-1]
+        if last.get("ended") is None or last.get("stopped") or last.get("failed_batches"):
+            missing = run_design(run.store, run.summary(), run.trajectories(), run.provenance).missing
+            if missing is not None:
+                have, of = missing
+                words = f"{have:,} of {of:,} cells have rows" if have < of else "replicates are missing"
+                again = f"`ldpflow sweep STUDY --out {shlex.quote(run.out)}` continues"
+                return [f"Not finished: {words}; {again}."]
+    return []
 
 
 BEST_OF_MANY = (

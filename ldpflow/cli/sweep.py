@@ -246,7 +246,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
         ]
         ranges += ["..."] if len(path.ranges) > 3 else []
         missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_wrapped(f"  {path.settings or path.path}: {path.reused:,} reused{missing}")
+        print_wrapped("  " + ": ".join(filter(None, [path.settings, f"{path.reused:,} reused{missing}"])))
     if len(paths) > PLAN_LINES:
         more = len(paths) - PLAN_LINES
         print_note(f"  and {more:,} more path{'s' * (more > 1)}")

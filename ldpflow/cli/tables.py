@@ -285,7 +285,7 @@ def finite(value: object) -> object:
 
 
 def plain(name: str) -> Shown:
-    return name, lambda row: short(row[name])
+    return name, lambda row: short(row.get(name))
 
 
 def setting(name: str) -> Shown:
@@ -323,4 +323,4 @@ def number(title: str, name: str, digits: int) -> Shown:
 
 
 def estimate(title: str, name: str, error: str) -> Shown:
-    return title, lambda row: with_error(row[name], row[error])
+    return title, lambda row: with_error(row.get(name), row.get(error))

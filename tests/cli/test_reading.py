@@ -170,6 +170,28 @@ def test_a_long_table_is_no_taller_than_its_window(ldpflow, run_directory, monke
 FORMATS = ("csv", "json", "md", "latex")
 
 
+def test_a_wide_table_has_a_column_for_each_method_and_its_settings(ldpflow, run_directory, monkeypatch):
+    rows = json.loads(ldpflow("summary", run_directory, "--format", "json").out)
+    wide = json.loads(ldpflow("summary", run_directory, "--wide", "method", "--format", "json").out)
+    labels = ["BB beta=0.65", "BB beta=0.75", "BB beta=0.85", "BM", "SN", "TR"]
+    assert [*wide[0]] == ["epsilon", *(label + end for label in labels for end in ("", "_mcse"))]
+    cells = {(row["epsilon"], row["method"], row["beta"]): row for row in rows}
+    for row in wide:
+        for method, beta in (("BB", 0.65), ("BB", 0.85), ("TR", None)):
+            cell = cells[row["epsilon"], method, beta]
+            name = method if beta is None else f"{method} beta={beta}"
+            found = row[name], row[f"{name}_mcse"]
+            assert found == tuple(cell[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse"))
+    words = ("--wide", "epsilon", "--columns", "length", "--where", "method == 'BB'")
+    head, _, *lines = ldpflow("summary", run_directory, *words, "--format", "md").out.splitlines()[:5]
+    assert head == "| beta | epsilon=1 | epsilon=2 |" and all(line.count(" ± ") == 2 for line in lines)
+    assert "length, by epsilon" in ldpflow("summary", run_directory, *words).out
+    refusals = ((("--wide", "n"), "epsilon, method, beta"), ((*words[:3], "length,bias"), "one column"))
+    for wrong, said in refusals:
+        refused = ldpflow("summary", run_directory, *wrong)
+        assert refused.code == 2 and said in refused.err
+
+
 def test_power(ldpflow, run_directory):
     assert "power" not in ldpflow("summary", run_directory).out
     shown = ldpflow("summary", run_directory, "--null", "10")

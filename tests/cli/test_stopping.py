@@ -100,6 +100,9 @@ def test_limits(ldpflow, tmp_path, flags, monkeypatch):
     summary = RunStore(run).read_summary()
     assert summary is not None
     assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"
+    shown = ldpflow("summary", run)
+    said = f"Not finished: 1 of 2 cells have rows; `ldpflow sweep STUDY --out {run}` continues."
+    assert " ".join(shown.out.split()).startswith(said)
 
 
 def test_growing_is_said_and_a_changed_study_refused(ldpflow, tmp_path):
@@ -109,6 +112,8 @@ def test_growing_is_said_and_a_changed_study_refused(ldpflow, tmp_path):
     grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80", "--out", run)
     assert "70 reused, 90 to compute" in grown.err
     assert "replicates 0 to 69 of 1 cells, replicates 70 to 79 of 2 cells" in grown.err
+    assert not re.search("p[0-9a-f]{16}", grown.err), "a key says nothing"
+    assert "Not finished" not in ldpflow("summary", run).out
     for change, name in ((["--seed", "1"], "seed"), (["--gamma", ".7"], "algorithm.gamma")):
         refused = ldpflow("sweep", *flags, *change, "--out", run)
         assert refused.code == 2
