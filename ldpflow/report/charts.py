@@ -498,6 +498,8 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
 
 def log_marks(low: float, high: float) -> list[float]:
     """At least four ticks of a logarithmic axis: powers of ten with steps between, or multiples of one."""
+    if high < 1.001 * low:  # one value: its rounding errors are no scale
+        return [float(f"{low:.3g}")]
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
         marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]

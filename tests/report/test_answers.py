@@ -353,6 +353,7 @@ def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Result
     chart.spec.width = 60
     wrap_titles(chart.spec)
     assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
+    assert log_marks(1 - 1e-12, 1 + 1e-12) == [1.0]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
         marks = log_marks(low, high)
         assert len(marks) >= 4 and 0.99 * low <= marks[0] < marks[-1] <= 1.01 * high
