@@ -28,6 +28,7 @@ EXPORTS = {
     "ldpflow.study": ("Study", "bundled_studies"),
     "ldpflow.study.plugins": ("load_plugin", "register"),
     "ldpflow.components.intervals.interval": ("Intervals", "PathIntervalMethod"),
+    "ldpflow.components.intervals.record": ("PathRecord",),
     "ldpflow.components.algorithms.algorithm": ("DecayingSteps",),
     "ldpflow.components.problems.standard_laws": ("DataLaw",),
     "ldpflow.components.problems.quantile": ("MixturePart",),
@@ -72,3 +73,7 @@ def component_classes() -> dict[str, Any]:
         found[base] = getattr(loaded, base)
         found |= {kind.__name__: kind for kind in getattr(loaded, registry).values()}
     return found
+
+
+if "IPython" in modules:
+    import_module("ldpflow.run")  # a notebook then shows Arrow tables, those made before a run too

@@ -16,6 +16,7 @@ from ldpflow.components.algorithms import Algorithm as Algorithm
 from ldpflow.components.algorithms.algorithm import DecayingSteps as DecayingSteps
 from ldpflow.components.intervals import IntervalMethod as IntervalMethod
 from ldpflow.components.intervals.interval import Intervals as Intervals, PathIntervalMethod as PathIntervalMethod
+from ldpflow.components.intervals.record import PathRecord as PathRecord
 from ldpflow.components.mechanisms import Mechanism as Mechanism
 from ldpflow.components.problems import Problem as Problem
 from ldpflow.components.problems.problem import Units as Units

@@ -226,7 +226,7 @@ def with_error(value: float | None, error: float | None) -> str:
     if not 0 <= decimals <= 9:
         return f"{round_text(value, 4)} ± {round_text(error, 2)}"
     shown = f"{error:.{decimals}f}" if decimals < 6 else round_text(error, 2)
-    return f"{value:.{decimals}f} ± {shown}"
+    return f"{value:z.{decimals}f} ± {shown}"
 
 
 def distinguishing_columns(

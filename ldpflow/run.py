@@ -15,6 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from ldpflow.columns import round_text, with_error
 from ldpflow.errors import InputError, require_extra
 from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ldpflow.cli.tables import Shown
     from ldpflow.engine.check import Finding
     from ldpflow.engine.loop import RunResult
+    from ldpflow.report.charts import ChartType
     from ldpflow.report.results import Results
     from ldpflow.results.published import Comparison
     from ldpflow.store.run_store import RunStore
@@ -37,6 +39,9 @@ MOST_NAMES = 1000
 
 MOST_RUNS = 6
 """Most runs that a hint names."""
+
+FEW_COLUMNS = 10
+"""Most columns of a table that a notebook shows all: they were asked for."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -316,8 +321,9 @@ class Run:
         where : str, optional
             A condition on the columns of the comparison.
         short : bool
-            Only the settings that differ between rows, ``vs``, the difference of coverages, the ratio of
-            lengths, the number of pairs, and the shares of replicates without an interval.
+            Only the settings that differ between rows, ``vs`` with the setting's name (``epsilon=0.5``), the
+            difference of coverages, the ratio of lengths, the number of pairs, and the shares of replicates
+            without an interval.
 
         Returns
         -------
@@ -326,12 +332,16 @@ class Run:
             the ratio of mean lengths with that of the delta method, and pair counts.
         """
         from ldpflow.results.arena import short_rows
-        from ldpflow.results.comparison import SHORT, stored_comparisons
+        from ldpflow.results.comparison import SHORT, TABLES, stored_comparisons
         from ldpflow.results.where import select_rows
 
         with self.store.named_errors():
             table = select_rows(stored_comparisons(self.store, by, baseline), where)
-        return short_rows(table, SHORT, "vs") if short else table
+        if not short:
+            return table
+        table = short_rows(table, SHORT, "vs")
+        values = [value if by in TABLES else f"{by}={value}" for value in table["vs"].to_pylist()]
+        return table.set_column(table.column_names.index("vs"), "vs", [values])
 
     def explain(self, where: str | None = None, sort: Names = None, short: bool = False) -> pa.Table:
         """Explain why coverage differs from nominal, as a sum of effects.
@@ -357,7 +367,7 @@ class Run:
             expected by chance.
         """
         from ldpflow.results.arena import short_rows
-        from ldpflow.results.explanation import COLUMNS, SHORT, explain
+        from ldpflow.results.explanation import COLUMNS, SHORT, explain, with_note
         from ldpflow.results.where import select_rows
 
         summary = self.summary()
@@ -370,6 +380,7 @@ class Run:
         for name in (name for name in summary.column_names if name not in names):
             table = table.append_column(name, summary[name])
         table = select_rows(table, where if late else None, sort).select(names)
+        table = with_note(table) if late else table
         return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:
@@ -397,7 +408,7 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
-    ) -> Any:
+    ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
         Parameters
@@ -552,19 +563,44 @@ for name, method in list(vars(Run).items()):
 
 
 def table_html(table: pa.Table) -> str:
-    """The first rows of an Arrow table for notebooks. Columns with one value stand above them."""
-    from ldpflow.cli.tables import MOST_ROWS, plain
+    """The first rows of an Arrow table for notebooks. Of many columns, those with one value stand above."""
+    from ldpflow.cli.tables import MOST_ROWS
 
     rows = table.slice(0, MOST_ROWS).to_pylist()
-    columns = list(map(plain, dict.fromkeys(table.column_names)))
+    columns = [column_of(name, table.column_names) for name in dict.fromkeys(table.column_names)]
     texts = {name: {text(row) for row in rows} for name, text in columns}
     shared = [f"{name} = {min(found)}" for name, found in texts.items() if len(found) == 1 and found != {"-"}]
     varying = [column for column in columns if len(texts[column[0]]) > 1]
     head = [f"Rows: {table.num_rows:,}, columns: {table.num_columns}"]
     head[0] += f". The first {len(rows)} rows:" if len(rows) < table.num_rows else ""
+    if len(columns) <= FEW_COLUMNS:
+        return html_of(head, (columns, rows))
     if len(rows) > 1 and shared and varying:
         return html_of([*head, f"In these rows: {'; '.join(shared)}."], (varying, rows))
     return html_of(head, ([column for column in columns if texts[column[0]] != {"-"}], rows))
+
+
+def column_of(name: str, names: Sequence[str]) -> Shown:
+    """Column for notebooks: a value with an MCSE, and the MCSE, to the second digit of the MCSE."""
+    from ldpflow.cli.tables import plain
+
+    error = f"{name.removesuffix('_mean')}_mcse"
+    if name.endswith("_mcse"):
+        return name, lambda row: round_text(row[name], 2)
+    if error not in names:
+        return plain(name)
+
+    def text(row: dict[str, Any]) -> str:
+        value, mcse = row[name], row[error]
+        rounding = value is not None and abs(value) < (1e-9 * (mcse or 0.0) or 1e-12)
+        return with_error(0.0 if rounding else value, mcse).partition(" ")[0]
+
+    return name, text
+
+
+def comparison_html(found: Comparison) -> str:
+    """Verdict and numbers of a comparison with published tables, for notebooks."""
+    return html_of([repr(found)]) + table_html(found.as_table())
 
 
 def notebook_shell() -> Any:
@@ -577,6 +613,7 @@ def show_tables() -> None:
     """Let a notebook show Arrow tables as tables: they have no HTML of their own."""
     if shell := notebook_shell():
         html = shell.display_formatter.formatters["text/html"]
+        html.for_type_by_name("ldpflow.results.published", "Comparison", comparison_html)
         html.for_type_by_name("pyarrow.lib", "Table", table_html)
 
 

@@ -61,7 +61,7 @@ def closest(name: object, names: Iterable[str], similarity: float = 0.6) -> str:
 def nearest(name: object, names: Iterable[str]) -> str:
     """Hint with the closest name, or with all names if none is close."""
     known = sorted(names)
-    return closest(name, known) or f"There is: {', '.join(known)}."
+    return closest(name, known) or (f"There is: {', '.join(known)}." if known else "There is none.")
 
 
 def constraints(metadata: Iterable[object]) -> dict[str, Any]:
@@ -401,8 +401,8 @@ class Settings(InputModel):
 
 def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
     names = [name for name in cls.model_fields if name != "kind"]
-    settings = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=False))
-    allowed = f"settings by name, as in {cls.__name__}({settings})" if names else "no settings"
+    shown = ", ".join(f"{name}=..." for name in names[:3])
+    allowed = f"every setting by its name, as in {cls.__name__}({shown})" if names else "no settings"
     group = getattr(cls, "group", "") or cls.__name__
     return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
 
@@ -459,12 +459,12 @@ def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputErro
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of one value of a field."""
+    """Validator of a value of a field, in a tuple: a model by itself would refuse the config."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
         annotation = Annotated[(annotation, *field.metadata)]
-    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+    return TypeAdapter(tuple[annotation], config=ConfigDict(allow_inf_nan=False))
 
 
 def check_axis(cls: type[Settings], name: str, value: Any) -> None:
@@ -472,12 +472,14 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
     if name not in cls.model_fields:
         raise unknown_setting(cls, name, value)
     items = plain_values(value) if isinstance(value, list) else [value]
+    if not items:
+        raise InputError(f"{cls.group or cls.__name__}.{name}", value, "at least one value")
     name = cls.name_of_setting(name, items)
     if form_of(cls, name)[1] and not any(isinstance(item, (list, tuple)) for item in items):
         items = [items]  # one vector
     for item in items:
         try:
-            adapter(cls, name).validate_python(setting_value(cls, name, item))
+            adapter(cls, name).validate_python((setting_value(cls, name, item),))
         except ValidationError:
             raise setting_error(cls, name, item) from None
 

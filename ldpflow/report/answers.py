@@ -83,7 +83,8 @@ def findings(results: Results) -> Findings:
                 failing = [row for row in groups[name] if judge(row) == FAILS] if state == HOLDS else []
                 words = where(results.names, results.varying(), groups[name], members[name], failing)
                 found.setdefault(words, {})[name] = members[name]
-        texts, others = [], []
+        texts: list[str] = []
+        others: list[str] = []
         for at, (words, alike) in enumerate(found.items()):
             if at >= MOST_NAMED and (state == HOLDS or praised.isdisjoint(alike)):
                 others += alike
@@ -103,7 +104,8 @@ def findings(results: Results) -> Findings:
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
-    oracle = [row for row in results.rows if row["method"] == "oracle"]
+    # Without intervals it does not know the variance, and says nothing about the estimates.
+    oracle = [r for r in results.rows if r["method"] == "oracle" and r["failures"] < r["replicates"]]
     if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
         place = where(results.names, results.varying(), oracle, failing)
         text = "Even the oracle, which has the true asymptotic variance, fails"
@@ -232,6 +234,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "safest": everywhere,
         "name": series[everywhere.label] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
+        "relative": any(row.get("length_relative") is not None for row in results.rows),
         "most": f"{100 * MOST:g}",
     }
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import altair as alt
 import numpy as np
@@ -32,6 +32,9 @@ import vl_convert
 from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.results import Row
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType as ChartType
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
@@ -138,7 +141,7 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     return chart
 
 
-def draw_offline(chart: Any) -> Any:
+def draw_offline(chart: ChartType) -> ChartType:
     """Let a notebook draw the chart as SVG, without a network, unless the user has chosen a renderer."""
     # Of this chart, not of the user's others. A partial is copied and pickled with its chart.
     object.__setattr__(chart, "_repr_mimebundle_", partial(offline_bundle, chart))

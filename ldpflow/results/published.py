@@ -140,7 +140,7 @@ class MissingCell(Place):
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Result of :func:`compare`, with the rows in the order of publication.
 
@@ -153,6 +153,10 @@ class Comparison:
     rows: list[PublishedRow] = field(default_factory=list)
     missing: list[MissingCell] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.rows):,} numbers compared, {len(self.missing):,} cells not"
+        return f"Comparison with {self.name}: {self.verdict} ({counts})"
 
     @property
     def passed(self) -> bool:

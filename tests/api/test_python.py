@@ -29,7 +29,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.report.pictures import FIGURES
-from ldpflow.run import show_tables
+from ldpflow.run import comparison_html, show_tables, table_html
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -227,6 +227,8 @@ def test_what_a_run_offers(run, tmp_path):
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
     assert few.num_rows == compared.num_rows / 2
+    budgets = run.compare("epsilon", short=True)
+    assert {*budgets["vs"].to_pylist()} == {"epsilon=0.5"} and {*few["vs"].to_pylist()} == {"oracle"}
     assert len(run.explain()["explanation"]) == run.summary().num_rows
     for row in run.explain(short=True).to_pylist():
         effects = [value or 0.0 for name, value in row.items() if name.endswith("_effect")]
@@ -243,7 +245,11 @@ def test_what_a_run_offers(run, tmp_path):
     assert chosen.num_rows == states.count(state) and chosen.schema == run.summary().schema
     few = run.explain(f"cause == {cause!r} and level_state == '{state}' and n > 0")
     assert few.num_rows >= 1 and {*few["cause"].to_pylist()} == {cause}
-    assert not run.verify("dette-graw").passed  # the study has no published cell
+    verified = run.verify("dette-graw")  # the study has no published cell
+    assert not verified.passed and repr(verified).startswith(
+        "Comparison with dette-graw: nothing to compare (0 "
+    )
+    assert comparison_html(verified).startswith(f"<p>{verified!r}</p><p>Rows: 0, columns: ")
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)
     assert run.check().passed and "all is well" in repr(run.check())
@@ -352,9 +358,33 @@ def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypa
     assert page.startswith("<p>Rows: 1,280, columns: ") and page.count("<tr>") == 1 + 30
     assert "problem = quantile" in page.partition("<table>")[0] and "<td>lower</td>" in page
     assert table_html(run.rows(columns=["method"], method="SN")).count("<td>SN</td>") == 30
+    asked = table_html(run.rows(columns=["epsilon", "tau", "method", "covered"], where="n == 500"))
+    assert asked.count("<tr>") == 1 + 30 and "<td>epsilon</td><td>tau</td><td>method</td>" in asked
     assert table_html(run.trajectories()).count("<tr>") == 1
     one = table_html(run.summary("n == 500 and tau == 0.5 and epsilon == 0.5 and method == 'SN'"))
     assert one.startswith("<p>Rows: 1, columns: ") and one.count("<tr>") == 2 and "<td>-</td>" not in one
+
+
+def test_a_notebook_rounds_a_value_by_its_error():
+    values = {"bias": [-1.1e-16, 0.12345, None], "bias_mcse": [0.03, 0.0312, None], "truth": [0.123456] * 3}
+    values |= {"length_mean": [-1.1e-16, 1.23456, 5.0], "length_mcse": [0.0, 0.0, 0.012345]}
+    found = re.findall("<td>(.*?)</td>", table_html(pa.table(values)))
+    assert found[5:] == [
+        *("0.000", "0.03", "0.123456", "0", "0"), *("0.123", "0.031", "0.123456", "1.235", "0"),
+        *("-", "-", "0.123456", "5.000", "0.012"),
+    ]  # fmt: skip
+
+
+def test_a_notebook_shows_tables_from_the_import_on():
+    code = (
+        "import sys; from types import SimpleNamespace as Of; from unittest.mock import Mock; html = Mock();"
+        "shell = Of(kernel=1, display_formatter=Of(formatters={'text/html': html}));"
+        "sys.modules['IPython'] = Of(get_ipython=lambda: shell); import ldpflow;"
+        "assert html.for_type_by_name.call_args.args[:2] == ('pyarrow.lib', 'Table');"
+        "assert not {'pyarrow', 'numpy'} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0
 
 
 def test_a_warning_names_the_line_of_the_user(tmp_path):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ldpflow as lf
+from ldpflow.settings import InputModel
 
 BASE = {
     "problem": lf.Quantile(tau=0.5),
@@ -43,7 +44,8 @@ def refused(call, field, *said):
 
 
 def test_settings_are_given_by_name():
-    refused(lambda: lf.Quantile(0.5), "problem", "0.5", "settings by name, as in Quantile(tau=0.5)")
+    rule = "every setting by its name, as in LdpSgd(theta0=..., gamma=..., c=...)"
+    refused(lambda: lf.LdpSgd(0.6), "algorithm", "0.6", rule)
     refused(lambda: lf.Oracle(1, 2), "method", "no settings")
 
 
@@ -52,6 +54,8 @@ def test_settings_are_given_by_name():
     [
         (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
         (lambda: lf.LdpSgd(gama=0.6), "algorithm.gama", "Did you mean 'gamma'?"),
+        (lambda: lf.SelfNormalization(beta=2), "method.beta", "There is none."),
+        (lambda: lf.RandomizedResponse(epsilon=[]), "mechanism.epsilon", "expected at least one value"),
         (lambda: lf.Quantile(law="nromal"), "problem.law", "Did you mean 'normal'?"),
         (lambda: lf.Quantile(law="gamma"), "problem", "shape must be given"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
@@ -97,6 +101,19 @@ def test_arrays_are_axes_in_every_setting():
         assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
         assert study(n=n, methods=lf.BlockBootstrap(B=n)) == many
     assert lf.LdpSgd(theta0=[[1.0, 2.0], (3.0, 4.0)]).values["theta0"] == [[1.0, 2.0], (3.0, 4.0)]
+
+
+class Part(InputModel):
+    a: float = 1.0
+
+
+class WithPart(lf.LdpSgd):
+    part: Part = Part()
+
+
+def test_a_table_that_is_a_setting_may_stand_beside_lists():
+    assert WithPart(part={"a": 2.0}, gamma=[0.6, 0.7]).values["part"] == {"a": 2.0}
+    refused(lambda: WithPart(part=[Part(), {"b": 2.0}]), "algorithm.part")
 
 
 def test_an_array_is_one_vector_and_a_matrix_an_axis():

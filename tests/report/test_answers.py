@@ -58,6 +58,9 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
         "There the estimates do not yet follow the theory.",
     ]
     assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
+    rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
+    without = findings(explained(many, rows, "too short"))  # an oracle that has no intervals
+    assert without.sentences == found.sentences[:2]
     for cause, words in (("small effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
         assert f"where n = 100 ({words})" in findings(explained(many, many.rows, cause)).sentences[1]
 
