@@ -292,9 +292,8 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         if not named:
             layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
         # A single value of x has no line.
-        layers.append(
-            layer(base.mark_tick(orient="horizontal", thickness=1.5, color=GREY, clip=True), "shared")
-        )
+        tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
+        layers.append(layer(tick, "shared"))
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50

@@ -384,7 +384,7 @@ def constants(results: Results) -> str:
 
 def along_a_path(name: str, curves: Curves) -> Figure:
     caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
-    caption += CAPTIONS["trajectory"]["theory"] if name in ("distance", "excess-loss") else ""
+    caption += f" {CAPTIONS['trajectory']['theory']}" if name in ("distance", "excess-loss") else ""
     return Figure(partial(trajectory, name=name), curves.heading, caption, CAPTIONS["trajectory"]["marks"])
 
 

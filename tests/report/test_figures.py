@@ -365,6 +365,12 @@ def test_values_at_equal_distances_are_categories(results: Results) -> None:
     assert [mark["type"] for mark in shared] == ["line", "tick"] and shared[1]["orient"] == "horizontal"
 
 
+def test_sentences_of_captions_have_spaces_between() -> None:
+    assert not [
+        text for text in (figure.caption for figure in FIGURES.values()) if re.search(r"\.[A-Z]", text)
+    ]
+
+
 def test_zip_plots_have_titles_and_round_ticks(results: Results) -> None:
     one = dataclasses.replace(results, rows=results.rows[-1:])
     spec = FIGURES["zip"].chart(one).to_dict()
