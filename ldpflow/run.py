@@ -461,7 +461,7 @@ class Run:
         from ldpflow.report.charts import draw_offline, entitle, resize
 
         chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where), width, height))
+        return draw_offline(resize(entitle(chart, title, where, width), width, height))
 
     def report(
         self,

@@ -94,11 +94,9 @@ def findings(results: Results) -> Findings:
             cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
             clause = f"{join(name_series([*alike]))} {words}"
             texts.append(clause if state == HOLDS else f"{clause} ({main_cause(results, chosen)})")
-        names = (
-            join(name_series(others))
-            if state == FAILS
-            else f"{len(others)} other method{'s' * (len(others) > 1)}"
-        )
+        names = join(name_series(others))
+        if state == HOLDS:
+            names = f"{len(others)} other method{'s' * (len(others) > 1)}"
         return texts + [f"{names} in some settings"] * bool(others)
 
     held, failed = clauses(HOLDS), clauses(FAILS)

@@ -99,10 +99,10 @@ def style_chart(
     ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
-    lines = wrap(left_out, MOST_LETTERS)
-    below: dict[str, Any] = {"subtitle": lines, "subtitleFontSize": 11} if lines else {}
     return chart.properties(
-        title=alt.TitleParams(title, anchor="start", fontSize=14, fontWeight=600, offset=8, **below),
+        title=alt.TitleParams(
+            title, anchor="start", fontSize=14, fontWeight=600, offset=8, subtitleFontSize=11
+        ),
         description=" ".join(filter(None, (description, left_out))),
         usermeta={"margin": margin} | ({"left_out": left_out} if left_out else {}),
     ).configure(
@@ -127,16 +127,17 @@ def style_chart(
     )
 
 
-def entitle(chart: Any, title: str | None, where: str | None) -> Any:
-    """The chart with another title, and the condition on its rows below the title."""
+def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
+    """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
     if title is not None:
         chart.title.text = title
-    if where is not None:
-        note = f"Rows with {where}"
-        lines = chart.title.subtitle if "left_out" in chart.usermeta else []
-        chart.title.subtitle = [*lines, *wrap(note, 50)]
-        chart.title.subtitleFontSize = 11
-        chart.description += f" {note}."
+    condition = f"Rows with {where}" if where is not None else ""
+    chart.description += f" {condition}." * bool(condition)
+    letters = MOST_LETTERS
+    if (pixels := parse_length("width", width)) is not None:
+        letters = min(letters, max(int(pixels / LETTER), 12))
+    notes = (chart.usermeta.get("left_out", ""), chart.usermeta.get("marks", ""), condition)
+    chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
     return chart
 
 
@@ -288,9 +289,11 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
-        theory = base.mark_line(strokeWidth=1.5, clip=True, **RULE)
-        tick = base.mark_tick(thickness=1.5, color=GREY, clip=True)
-        layers.append(layer(tick if named else theory, "shared"))
+        if not named:
+            layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
+        # A single value of x has no line.
+        tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
+        layers.append(layer(tick, "shared"))
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
@@ -451,9 +454,15 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         for point in points:
             aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
             point["place"] = axis.index(point["x"]) + 0.6 * aside
+        # Categories: labels between lines that separate them, which stand at halves.
+        separates: Any = alt.condition("datum.value % 1 != 0", alt.value(1), alt.value(0))
         marks: dict[str, Any] = {
-            "values": list(range(len(axis))),
-            "labelExpr": f"{json.dumps([short(value) for value in axis])}[datum.value]",
+            "values": [half / 2 for half in range(2 * len(axis) - 1)],
+            "labelExpr": f"{json.dumps([short(value) for value in axis])}[datum.value] || ''",
+            "gridOpacity": separates,
+            "tickOpacity": separates,
+            "tickSize": 8,
+            "gridColor": "#b4b9c0",
         }
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
@@ -469,7 +478,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
         scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
         name = "x"
-    look = alt.Axis(grid=False, labelOverlap="parity", labelFlush=False, **marks)
+    look = alt.Axis(grid=name == "place", labelOverlap="parity", labelFlush=False, **marks)
     return alt.X(f"{name}:Q", title=layout.x, scale=scale, axis=look)
 
 
@@ -491,6 +500,8 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
 
 def log_marks(low: float, high: float) -> list[float]:
     """At least four ticks of a logarithmic axis: powers of ten with steps between, or multiples of one."""
+    if high < 1.001 * low:  # one value: its rounding errors are no scale
+        return [float(f"{low:.3g}")]
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
         marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]

@@ -118,7 +118,7 @@ function fit(spec, width) {
       const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
       const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
       const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
-      if (axis?.values) axis.values = field === "place" ? [...new Set(at)] : axis.values.filter((x) => present.has(x));
+      if (axis?.values) axis.values = field === "place" ? [...new Set(at)].flatMap((x) => [x - 0.5, x]) : axis.values.filter((x) => present.has(x));
       scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
     } else if (channel === "y" && heights.length) {
       const ends = [Math.min(...heights), Math.max(...heights)];
@@ -134,7 +134,7 @@ function fit(spec, width) {
     const columns = distinct("column").size;
     const lines = facet.row ? Math.max(...facet.row.sort.map((text) => text.split(", ").length)) : 0;
     const space = Math.floor((width - margin - 13 * lines - 20 * columns) / columns);
-    if (space >= (discrete ? 60 : 110)) {
+    if (space >= (discrete && width >= 560 ? 60 : 110)) {
       fitted.spec.width = Math.min(space, discrete ? 300 : 420);
       return fitted;
     }

@@ -69,7 +69,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         findings=findings(results).sentences,
         lead=lead(results),
         picker=picker(results),
-        progress=progress(results) if live or results.running else "",
+        progress=progress(results, live),
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
         glance=glance(results, settings),
@@ -402,15 +402,28 @@ def command_of(session: dict[str, Any]) -> str:
     return f"ldpflow {str(session.get('command', '')).partition(' ')[2]}"
 
 
-def progress(results: Results) -> str:
-    """Progress of a run: the replicates of all paths of its study, started or not."""
+def progress(results: Results, live: bool) -> str:
+    """Replicates of all paths, started or not; nothing for a finished run, unless a page follows it."""
     from ldpflow.engine.run import count_finished
 
-    state = "Running, or interrupted" if results.running else "Finished"
+    last = results.sessions[-1] if results.sessions else {}
+    state, further = "Finished", ""
+    if results.running:
+        state = "Running, or interrupted"
+    elif last.get("interrupted") or last.get("failed_batches"):
+        state = "Not finished"
+    elif not live:
+        return ""
+    if state != "Finished" and not live:
+        command = command_of(last)
+        again = command if command.startswith("ldpflow sweep ") else "the same call as before"
+        further = (
+            f" To continue it, if it does not run: {again}" if results.running else f" To continue: {again}"
+        )
     study = stored_study(results.store)
     if study is None:
-        return f"{state}."
+        return f"{state}.{further}"
     found = count_finished(study, results.table, results.trajectories)
     done, wanted = found["done_replicates"], found["wanted_replicates"]
     paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
-    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}."
+    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}.{further}"

@@ -48,7 +48,7 @@ from ldpflow.report.figures import (
     risk,
     trajectory,
 )
-from ldpflow.report.results import Results, Row
+from ldpflow.report.results import Results, Row, distinct
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
@@ -142,12 +142,9 @@ def zip_plot(results: Results) -> Any:
     bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
     and only there, is what a good method looks like.
     """
-    y = alt.Y(
-        "rank:Q",
-        title="rank of |error| / half length (%)",
-        scale=alt.Scale(domain=[0, 100]),
-        axis=alt.Axis(values=[0, 50, 80, 90, 100], grid=False),
-    )
+    heading = "rank of |error| / half length (%)"
+    ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=LABEL)
+    y = alt.Y("rank:Q", title=heading, scale=alt.Scale(domain=[0, 100]), axis=ticks)
     colour = alt.Color(
         "kind:N",
         scale=named_scale(MISSES),
@@ -163,13 +160,15 @@ def zip_plot(results: Results) -> Any:
         cells, others = [*cells, *((judge(row), row) for row in others)], []
     for reason, row in cells:
         lines = intervals(results, row)
-        settings = results.names.settings(row, results.varying()) or "the only cell"
+        settings = results.names.settings(row, results.varying())
         if not lines:
-            absent.append(f"No zip plot of {row['series']} at {settings}: no replicate has an interval.")
+            at = f"{row['series']} at {settings}" if settings else row["series"]
+            absent.append(f"No zip plot of {at}: no replicate has an interval.")
             continue
         most = max(most, len(lines))
         lost = f" ({row[COVERAGE]:.3f} with failures as misses)" if row["failures"] else ""
-        name = f"{row['series']}: {reason}\n{settings}\ncoverage {row['coverage']:.3f}{lost}"
+        lines_of_name = (f"{row['series']}: {reason}", settings, f"coverage {row['coverage']:.3f}{lost}")
+        name = "\n".join(filter(None, lines_of_name))
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
         points += [line | fixed for line in lines]
     if others:
@@ -181,7 +180,7 @@ def zip_plot(results: Results) -> Any:
     layers = [
         base.mark_rule(strokeWidth=1.1).encode(x=x, x2="upper:Q", y=y, color=colour),
         base.mark_rule(color=GREY, strokeWidth=1).encode(x=alt.XDatum(0)),
-        base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", title=None)),
+        base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", title=heading)),
     ]
     names = [name.replace("\n", ", ") for _, name in sorted({point["row"] for point in points})]
     text = (
@@ -354,6 +353,8 @@ class Figure(NamedTuple):
     draw: Callable[..., Any]
     heading: str
     caption: str
+    marks: str = "Bars: 95% Monte Carlo intervals."
+    """What the marks of a figure in a file of its own are."""
 
     def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
         """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors."""
@@ -364,13 +365,27 @@ class Figure(NamedTuple):
         for field, value in names.items():
             if value and "asked" not in takes:
                 raise InputError(field, value, f"nothing for the figure: {self.heading}")
-        return self.draw(results, **given)
+        chart = self.draw(results, **given)
+        chart.usermeta["marks"] = f"{constants(results)}. {self.marks}"
+        return chart
+
+
+def constants(results: Results) -> str:
+    """The number of replicates, and what a reader asks for first of the settings that do not vary."""
+    rows = [*results.rows, *results.followed]
+    found = []
+    for name in ("level", "epsilon", "mu", "law", "tau", "n"):
+        values = {row[name] for row in rows if name in row}
+        found += [results.names.value(name, value) for value in values if len(values) == 1 and value]
+    counts = distinct(rows, "replicates")
+    found.append(f"{' to '.join(dict.fromkeys(f'{end:,}' for end in (counts[0], counts[-1])))} replicates")
+    return ", ".join(found).replace(" = ", "\u00a0=\u00a0")  # no line ends within
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
     caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
-    caption += CAPTIONS["trajectory"]["theory"] if name in ("distance", "excess-loss") else ""
-    return Figure(partial(trajectory, name=name), curves.heading, caption)
+    caption += f" {CAPTIONS['trajectory']['theory']}" if name in ("distance", "excess-loss") else ""
+    return Figure(partial(trajectory, name=name), curves.heading, caption, CAPTIONS["trajectory"]["marks"])
 
 
 DRAWN: dict[str, Callable[..., Any]] = {

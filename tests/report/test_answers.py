@@ -117,9 +117,8 @@ def place_of(words: str, rows: list[Row]) -> tuple[list[Row], int]:
     assert found is not None
     words, failing = found[1], int(found[2] or 0)
     others = words.startswith("in all ")
-    region = re.sub(
-        r"^(in all \d+ settings but|in \d+ of \d+ settings(: all)?( with)?|at|where|in .*) ?", "", words
-    )
+    counts = r"in \d+ of \d+ settings(: all)?( with)?"
+    region = re.sub(rf"^(in all \d+ settings but|{counts}|at|where|in .*) ?", "", words)
     region = region.removesuffix(", and others").replace(", ", " and ")
     for sign, name in SIGNS.items():
         region = region.replace(sign, name)
@@ -332,7 +331,13 @@ def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chart = lf.open_run(run).plot("coverage", where="epsilon==1 and tau==0.5", title="Ours")
-    assert chart.title.text == "Ours" and chart.title.subtitle == ["Rows with epsilon==1 and tau==0.5"]
+    first, *_, last = chart.title.subtitle
+    assert chart.title.text == "Ours" and last == "Rows with epsilon==1 and tau==0.5"
+    # A file says what holds for all of it, and what its marks are.
+    assert first.replace("\u00a0", " ").startswith(
+        "level = 0.9, ε = 1, law = normal, τ = 0.5, 64 replicates. "
+    )
+    assert "Grey band: where 95% of such coverages lie" in " ".join(chart.title.subtitle)
     left_out = lf.open_run(run).plot("coverage", "beta", where="epsilon==1").title.subtitle
     assert left_out[0].startswith("Left out: ") and left_out[-1] == "Rows with epsilon==1"
     file = tmp_path / "a.png"
@@ -351,6 +356,7 @@ def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Result
     chart.spec.width = 60
     wrap_titles(chart.spec)
     assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
+    assert log_marks(1 - 1e-12, 1 + 1e-12) == [1.0]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
         marks = log_marks(low, high)
         assert len(marks) >= 4 and 0.99 * low <= marks[0] < marks[-1] <= 1.01 * high

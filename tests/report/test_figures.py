@@ -353,3 +353,27 @@ def test_lengths_of_zero_are_left_out_of_logarithmic_axes(results: Results, figu
     vars(all_zero)["contrasts"] = {key: row | {"paired_length_ratio": 0.0} for key, row in contrasts.items()}
     with pytest.raises(InputError, match="^figure: "):
         FIGURES[figure].chart(all_zero)
+
+
+def test_values_at_equal_distances_are_categories(results: Results) -> None:
+    """Labels stand between lines at halves, and a single n shows the oracle's length by a dash."""
+    spec = FIGURES["coverage"].chart(results).to_dict()
+    (axis,) = {json.dumps(x["axis"]) for x in (e["encoding"].get("x") for e in spec["spec"]["layer"]) if x}
+    assert json.loads(axis)["values"] == [0, 0.5, 1] and '["100", "1000"]' in json.loads(axis)["labelExpr"]
+    layers = FIGURES["length"].chart(results).to_dict()["spec"]["layer"]
+    shared = [layer["mark"] for layer in layers if layer["encoding"]["y"].get("field") == "shared"]
+    assert [mark["type"] for mark in shared] == ["line", "tick"] and shared[1]["orient"] == "horizontal"
+
+
+def test_sentences_of_captions_have_spaces_between() -> None:
+    assert not [
+        text for text in (figure.caption for figure in FIGURES.values()) if re.search(r"\.[A-Z]", text)
+    ]
+
+
+def test_zip_plots_have_titles_and_round_ticks(results: Results) -> None:
+    one = dataclasses.replace(results, rows=results.rows[-1:])
+    spec = FIGURES["zip"].chart(one).to_dict()
+    heights = [layer["encoding"]["y"] for layer in spec["spec"]["layer"] if "y" in layer["encoding"]]
+    assert {y["title"] for y in heights} == {"rank of |error| / half length (%)"}
+    assert heights[0]["axis"]["labelExpr"] and "the only cell" not in json.dumps(spec)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.report import page
 from ldpflow.report.answers import choices, glance
-from ldpflow.report.page import report_html
+from ldpflow.report.page import progress, report_html
 from ldpflow.report.pictures import choice
 from ldpflow.report.results import Results
 from ldpflow.results import published
@@ -158,3 +159,13 @@ def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None
     (row,) = (row for row in glance(results, settings) if row["series"] == "oracle")
     assert row["recommended"] == "0"
     assert "Which interval?" in section
+
+
+def test_a_run_that_is_not_finished_says_so_first(results: Results) -> None:
+    assert progress(results, live=False) == ""
+    command = "/bin/ldpflow sweep small.toml --max-time 6s"
+    stopped = dataclasses.replace(results, sessions=[{"command": command, "ended": "x", "interrupted": True}])
+    text = progress(stopped, live=False)
+    assert text.startswith("Not finished: ") and text.endswith("ldpflow sweep small.toml --max-time 6s")
+    page = report_html(stopped)
+    assert page.index('class="progress"') < page.index('class="finding')
