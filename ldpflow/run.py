@@ -367,7 +367,7 @@ class Run:
             expected by chance.
         """
         from ldpflow.results.arena import short_rows
-        from ldpflow.results.explanation import COLUMNS, SHORT, explain
+        from ldpflow.results.explanation import COLUMNS, SHORT, explain, with_note
         from ldpflow.results.where import select_rows
 
         summary = self.summary()
@@ -380,6 +380,7 @@ class Run:
         for name in (name for name in summary.column_names if name not in names):
             table = table.append_column(name, summary[name])
         table = select_rows(table, where if late else None, sort).select(names)
+        table = with_note(table) if late else table
         return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:

@@ -459,12 +459,12 @@ def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputErro
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of one value of a field."""
+    """Validator of a value of a field, in a tuple: a model by itself would refuse the config."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
         annotation = Annotated[(annotation, *field.metadata)]
-    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+    return TypeAdapter(tuple[annotation], config=ConfigDict(allow_inf_nan=False))
 
 
 def check_axis(cls: type[Settings], name: str, value: Any) -> None:
@@ -479,7 +479,7 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
         items = [items]  # one vector
     for item in items:
         try:
-            adapter(cls, name).validate_python(setting_value(cls, name, item))
+            adapter(cls, name).validate_python((setting_value(cls, name, item),))
         except ValidationError:
             raise setting_error(cls, name, item) from None
 

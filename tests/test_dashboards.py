@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpflow.cli import main
+from ldpflow.store.schema import FINISHED
 
 pytestmark = pytest.mark.thorough
 
@@ -90,3 +91,5 @@ def test_the_columns_that_the_script_of_r_names_are_there(made):
     paths, rows = (found.split(", ") for found in re.findall(r"select\(([^)]*)\)", text))
     assert set(paths) <= set(run.store.read_paths().column_names)
     assert set(rows) <= set(run.rows().column_names)
+    (kept,) = re.findall(r"status %in% c\(([^)]*)\)", text)
+    assert re.findall(r"\w+", kept) == [*FINISHED], "the rows of the summary's bias and coverage"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from ldpflow.cli.flags import flag
+from ldpflow.cli.flags import flag, print_wrapped
 from ldpflow.errors import InputError
 
 TITLES = {
@@ -22,23 +23,27 @@ TITLES = {
 def catalogue(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="WHAT", help="studies, methods, another group, or a kind such as BB."),
+        typer.Argument(metavar="WHAT", help="studies, methods, another group, a kind (BB) or a study."),
     ] = None,
 ) -> None:
     """List problems, mechanisms, algorithms, interval methods and bundled studies, or WHAT of them.
 
     The list names the file or package of each component that a plug-in defines.
     """
-    from ldpflow.settings import nearest
+    from ldpflow.settings import closest
     from ldpflow.study import allowed, bundled_studies
+    from ldpflow.study.entry import GROUPS, name_hint
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
     what = "TR" if what == "TR3" else what  # as plans name TR of degree 3
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
-    known = ["studies", *TITLES, *(f"{group}s" for group in TITLES), *kinds]
-    if what not in (None, *known):
-        raise InputError("what", what, "studies, a group or a kind", nearest(what, known))
+    studies = bundled_studies()
+    known = ["studies", *studies, *TITLES, *(f"{group}s" for group in TITLES), *kinds]
+    if what is not None and what not in known:
+        hint = next(filter(None, (name_hint(group, what) for group in GROUPS)), "") or closest(what, known)
+        allowed_names = "studies, a group, a kind or a bundled study"
+        raise InputError("what", what, allowed_names, hint or "ldpflow list prints all of them.")
     for group, title in TITLES.items():
         whole = what in (None, group, f"{group}s")
         registry = {kind: cls for kind, cls in REGISTRIES[group].items() if whole or kind == what}
@@ -49,18 +54,18 @@ def catalogue(
             source = origin(cls)
             suffix = "" if source == "ldpflow" else f"   (from {source})"
             summary = (cls.__doc__ or "").strip().partition("\n")[0].replace("``", "")
-            typer.echo(f"  {kind}: {summary}{suffix}")
+            print_wrapped(f"  {kind}: {summary}{suffix}", sys.stdout)
             for name, field in cls.model_fields.items():
                 if name != "kind":
                     default = "optional" if field.default is None else f"{field.default!r}"
-                    typer.echo(f"      {name} = {default}   ({allowed(cls, name)})")
+                    print_wrapped(f"      {name} = {default}   ({allowed(cls, name)})", sys.stdout)
         typer.echo("")
-    if what not in (None, "studies"):
-        return
-    typer.secho("Bundled studies", bold=True)
-    for name, file in bundled_studies().items():
+    shown = {name: file for name, file in studies.items() if what in (None, "studies", name)}
+    if shown:
+        typer.secho("Bundled studies", bold=True)
+    for name, file in shown.items():
         comment = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-        typer.echo(f"  {name}: {comment}")
+        print_wrapped(f"  {name}: {comment}", sys.stdout)
 
 
 def new(

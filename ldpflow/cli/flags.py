@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import wraps
-from textwrap import wrap
-from typing import Annotated, Any
+from textwrap import TextWrapper
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand
 
-from ldpflow.errors import InputError, LdpflowError, MissingExtra
+from ldpflow.errors import InputError, LdpflowError, MissingExtra, plain_text
 
 METHODS = "(every interval method)"
 """Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
@@ -30,6 +30,9 @@ FORMER_NAMES = {
     "plan": {"--users": "--n"},
 }
 """Further names of flags by command: accepted, not shown."""
+
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Wrong flag, value or argument of a command line."""
 
 LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width", "--edges")}
 """Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
@@ -130,7 +133,15 @@ class FlagCommand(TyperCommand):
             if current[-2:-1] and current[-2] in lists and re.match(r"[.\d]", arg):
                 current.append(current[-2])  # a further value of the flag before
             current.append(former.get(flag, flag) + equals + value)
-        return super().parse_args(ctx, current)
+        try:
+            return super().parse_args(ctx, current)
+        except USAGE_ERROR as error:
+            text = error.format_message().replace("Value error, ", "").rstrip(".")
+            hint = f"See ldpflow {self.name} --help."
+            if self.name == "sweep" and re.search(r"extra argument\S* \([\d.]", text):
+                hint = several_values("--epsilon", ["0.5", "1"])
+            print_wrapped(f"ldpflow: {plain_text(text)}. {hint}")
+            raise typer.Exit(2) from None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         # A paragraph per line, which a terminal of any width wraps by itself.
@@ -172,6 +183,10 @@ def absent_run(error: InputError, context: typer.Context) -> InputError | None:
     return None
 
 
+def several_values(flag: str, values: Iterable[str]) -> str:
+    return f"For several values repeat the flag: {' '.join(f'{flag} {value}' for value in values)}."
+
+
 def name_flags(error: InputError, context: typer.Context) -> InputError:
     """Name the fields of an error as the flags and arguments of the command that was run."""
     flags: dict[str, str] = {}
@@ -190,8 +205,8 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
     def flag_of(field: str) -> str:
         group, _, last = field.rpartition(".")
         setting = group if last == "kind" else last
-        if field == "out" and "run" in flags:
-            return flags["run"]
+        if field == "out" and "out" not in given:
+            return flags.get("run", "run directory")
         return flags[setting] if setting in given else flags.get(field, field)
 
     field = error.field
@@ -201,6 +216,9 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
         for text in (error.allowed, error.hint)
     )
+    repeated = {flag for one in parameters if getattr(one, "multiple", False) for flag in one.opts}
+    if field in repeated and isinstance(error.value, str) and "," in error.value:
+        hint = several_values(field, error.value.split(","))
     return InputError(field, error.value, allowed, hint)
 
 
@@ -234,23 +252,28 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
+def parse_settings(texts: Sequence[str] | None) -> dict[str, str | list[str]]:
     """Values of ``--set NAME=VALUE,VALUE`` by name."""
-    found = {}
+    found: dict[str, str | list[str]] = {}
     for text in texts or ():
         name, _, values = text.partition("=")
         if not name or not values:
             raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE")
-        found[name.strip()] = [value.strip() for value in values.split(",")]
+        several = [value.strip() for value in values.split(",")]
+        found[name.strip()] = several if len(several) > 1 else several[0]
     return found
 
 
-def print_wrapped(text: str) -> None:
-    """Print a text on standard error; a terminal breaks its lines between words."""
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        broken = (
-            wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n")
+def print_wrapped(text: str, file: TextIO | None = None) -> None:
+    """Print a text, by default on standard error; a terminal breaks its lines between words."""
+    file = file or sys.stderr
+    if file.isatty():
+        broken = TextWrapper(
+            shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
         )
-        text = "\n".join("\n".join(lines) for lines in broken)
-    print(text, file=sys.stderr)
+        lines = []
+        for line in text.split("\n"):
+            broken.subsequent_indent = " " * (len(line) - len(line.lstrip()))
+            lines.append(broken.fill(line))
+        text = "\n".join(lines)
+    print(text, file=file)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, lines_text, most_rows, number, plain, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
@@ -31,8 +33,8 @@ DESIGN = ("c", "gamma", "theta0")
 FIRST_MEASURE = "standard_error"
 
 ORACLE = (
-    "Lengths are those of the oracle, which knows the true variance. Intervals that estimate it differ: "
-    "BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
+    "Lengths and SE are those of the oracle, which knows the true variance. Intervals that estimate it "
+    "differ: BB and BM are mostly shorter and cover less, SN and TR are longer (--check simulates them)."
 )
 
 
@@ -87,9 +89,14 @@ def plan_sheet(
             count_column("oracle's n", "n_needed", "arrival_needed"),
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
         ]
+    ranges = {f"n for {wanted}": "n_with_method"} if methods else {}
     if difference is not None:
         name = f"n per group for {short(difference)}"
         columns.append(count_column(name, "n_per_group", "arrival_per_group"))
+        ranges[name] = "n_per_group"
+    ranges = ranges or {"half width": "half_width"}
+    if response_rate is not None:
+        ranges["invitations"] = "invitations"
     notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
     told = [name for name in names if name not in ("n", "level")]
     of_rows = [text for text in found.cautions if OF_A_ROW.search(text)] if brief else []
@@ -107,27 +114,36 @@ def plan_sheet(
         FIRST_TO_GO if brief else (),
         heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
         notes=notes,
-        methods=list(verdict_lines(rows, f"n for {wanted}" if methods else None)) if brief else [],
+        methods=list(verdict_lines(rows, ranges)) if brief else [],
         rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
         command="the same with --verbose",
     )
 
 
+def is_long(sheet: Sheet) -> bool:
+    """Whether a plan is shown as a line for each verdict and the worst rows."""
+    console, rows = Console(), len(sheet.rows)
+    lines = rows + lines_text(sheet.notes).count("\n") if console.is_terminal else 0
+    return rows > most_rows() or (rows > FEW and lines > WINDOWS * console.height)
+
+
+WINDOWS, FEW = 2, 10
+"""Windows that a plan may fill before it is shortened, and rows that are never too many."""
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
 FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
 """Columns that a narrow window leaves out where the worst rows are shown."""
 
 
-def verdict_lines(rows: Sequence[Row], wanted: str | None) -> Iterator[Row]:
-    """A line for each verdict on arrival: rows, methods, and ranges of predicted numbers."""
-    last = ("half width", "half_width") if wanted is None else (wanted, "n_with_method")
+def verdict_lines(rows: Sequence[Row], ranges: Mapping[str, str]) -> Iterator[Row]:
+    """A line for each verdict on arrival: rows, methods, and ranges of columns by their headings."""
     for verdict in sorted({row["arrival"] for row in rows}, key=str):
         own = [row for row in rows if row["arrival"] == verdict]
         line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
         line |= {"method": count_text(row["recommended"] or "none" for row in own)}
-        covers, numbers = ([row[name] for row in own] for name in ("coverage_predicted", last[1]))
-        yield line | {"covers": span(covers), last[0]: span(numbers)}
+        for title, name in {"covers": "coverage_predicted", **ranges}.items():
+            line[title] = span(row[name] for row in own)
+        yield line
 
 
 def count_text(names: Iterable[str]) -> str:
@@ -213,7 +229,7 @@ def worst_text(row: Row) -> str:
 
 
 def bias_text(row: Row) -> str:
-    return "-" if row["bias_start"] is None else f"{row['bias_start'] + row['bias_steps']:+.2f} SE"
+    return "-" if row["bias_start"] is None else f"{row['bias_start'] + (row['bias_steps'] or 0.0):+.2f} SE"
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:
@@ -450,12 +466,18 @@ def plan(
         return
     goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
     wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
-    brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
-    sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
+    make_sheet = partial(plan_sheet, found, wanted, given["difference"], response_rate)
+    sheet = make_sheet(brief=False)
+    brief = form is Format.table and not given["verbose"] and is_long(sheet)
+    if brief:
+        sheet = make_sheet(brief=True)
     if target_mcse is not None:
         sheet = replace(sheet, notes=[*sheet.notes, *replicate_lines(found.rows, target_mcse)])
-    if not (given["check"] and numbers_alone):
-        replace(sheet, heading=[*sources, *sheet.heading]).show(form, every=False)
+    sheet = replace(sheet, heading=[*sources, *sheet.heading])
+    if brief:
+        sheet.show_worst()
+    elif not (given["check"] and numbers_alone):
+        sheet.show(form)
     write_design(found, given, units)
     if not given["check"]:
         raise typer.Exit(int(found.refused))

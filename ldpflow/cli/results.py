@@ -275,7 +275,8 @@ def verify(
     named and counts as a failure.
 
     z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
-    numbers.
+    numbers. With fewer than 500 replicates, or an SE of 0, the SE of a coverage is at least sqrt(printed
+    (1 - printed)/replicates).
     """
     from ldpflow.cli.tables import Sheet, number, plain
     from ldpflow.run import open_run

@@ -155,7 +155,9 @@ def by_method(rows: Iterable[Row], settings: Sequence[str]) -> Iterator[tuple[Ro
     groups: dict[str, list[Row]] = {}
     for row in rows:
         fields = getattr(INTERVAL_METHODS.get(row["method"]), "model_fields", {})
-        values = [f"{name}={short(row[name])}" for name in settings if name in fields]
+        values = [
+            f"{name}={short(row[name])}" for name in settings if name in fields and row[name] is not None
+        ]
         groups.setdefault(" ".join([row["method"], *values]), []).append(row)
     for text, own in groups.items():
         yield {"method": text, "cells": len(own)}, own
@@ -244,6 +246,7 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
 COMPARISON_HEADINGS = {
     "coverage difference": "coverage_difference",
     "length ratio": "length_ratio",
+    "length pairs": "length_pairs",
     "only this": "only_this",
     "only vs": "only_baseline",
 }
@@ -257,14 +260,20 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     settings += ["vs"] if len(baselines) > 1 else []
     name = "" if by in TABLES else f"{by}="
     heading = [f"Differences from {name}{baselines[0]}, and ratios to it:"] if len(baselines) == 1 else []
-    undefined: Shown = ("undefined, vs", lambda r: f"{r['undefined']:.1%}, {r['undefined_baseline']:.1%}")
-    some_undefined = any(row["undefined"] or row["undefined_baseline"] for row in rows)
+    shares = ("undefined", "undefined_baseline")
+    some_undefined = any(row[name] for row in rows for name in shares)
+
+    def undefined(row: Row) -> str:
+        """Shares of both cells; a column in which all are 0 is not shown."""
+        return ", ".join(f"{row[name]:.1%}" for name in shares) if any(map(row.get, shares)) else "none"
+
+    plain_pairs: Shown = ("length\npairs", lambda row: str(row["length_pairs"]))
     difference, error = "coverage_difference", "coverage_difference_mcse"
     notes = []
     if paired := [row["pairs"] for row in rows if row["paired"]]:
         notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
     if some_undefined:
-        most = max(row[name] for row in rows for name in ("undefined", "undefined_baseline"))
+        most = max(row[name] for row in rows for name in shares)
         notes.append(
             f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
             "coverages, left out of the length ratio."
@@ -281,7 +290,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         [
             estimate("coverage\ndifference", difference, error),
             estimate("length ratio", "length_ratio", "length_ratio_mcse"),
-            *([undefined, ("length\npairs", lambda row: str(row["length_pairs"]))] if some_undefined else []),
+            *([("undefined, vs", undefined), plain_pairs] if some_undefined else []),
             ("only this", lambda row: str(row["only_this"])),
             ("only vs", lambda row: str(row["only_baseline"])),
             ("pairs", lambda row: str(row["pairs"]) if row["paired"] else "unpaired"),
@@ -311,7 +320,7 @@ def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
     """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
-    from ldpflow.results.decomposition import SINGLE  # loads SciPy
+    from ldpflow.results.decomposition import CLASSES, MAIN, SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
@@ -321,14 +330,14 @@ def explanation_sheet(
     parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
     terms = [(TITLES.get(part, part), part + TERM) for part in parts]
     misses = [MISSES] if any(map(changes_coverage, rows)) else []
-    shares = [("level", "level"), *terms, ("coverage", "coverage")]
+    level = [("level", "level")] if "level" in settings else []
+    shares = [*level, *terms, ("coverage", "coverage")]
 
     def amount(row: Row, name: str) -> str:
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        shown = errors or (name == "coverage" and not misses)
-        return f"{text} ± {error:.3f}" if shown and error is not None else text
+        return f"{text} ± {error:.3f}" if (errors or name == "coverage") and error is not None else text
 
     def mcse_of(name: str) -> str:
         return f"{name.replace(TERM, '_effect')}_mcse"
@@ -344,23 +353,33 @@ def explanation_sheet(
             title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
         }
 
+    levels = {row["level"] for row in rows}
     reading = []
+    if parts:
+        start = "level" if level or len(levels) > 1 else f"level {max(levels):g}"
+        of = " of the finished replicates" if misses else ""
+        reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = coverage{of}.")
     if any(part + TERM not in row for row in rows for part in parts):
-        reading.append("A dash: within two MCSE, and part of the rest.")
-    if misses:
-        reading.append("The sum ends at the coverage of the finished replicates.")
-    if parts and not errors:
-        most = f"coverage up to {largest(['coverage'])}, effects {largest(n for _, n in terms)}"
-        reading.append(f"MCSEs: {most} (--format md has each).")
-    # Of a coverage that is not shown no rest is needed.
-    order = ["level", TITLES["dependence"], "shape", TITLES["variability"], "bias"]
-    order += [*(["coverage"] if misses else []), "rest", "length", MISSES[0]]
+        reading.append("A dash: within two MCSE, in the rest.")
+    if any(row["cause"] == MAIN["none"] and row["clear_effects"] for row in rows):
+        reading.append(f"'{MAIN['none']}' judges their sum: effects that cancel are not 0.")
+    by_class = {words: TITLES.get(part, part) for part, words in CLASSES.items()}
+    by_class |= dict.fromkeys(("too short", "too long"), "length")
+
+    def first_to_go(shown: Sequence[Row]) -> list[str]:
+        """Effects that no main cause of these rows names go first."""
+        named = {by_class.get(str(row.get("cause_class"))) for row in shown}
+        order = [TITLES["dependence"], "shape", TITLES["variability"], "bias", "rest", "length"]
+        return [*sorted(order, key=named.__contains__), MISSES[0]]
 
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
     if whole and "variability" in parts:
         reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
+    if parts and not errors:
+        most = largest(name for _, name in terms)
+        reading.append(f"MCSEs of effects: up to {most} (--format md has each).")
 
     return Sheet(
         rows,
@@ -370,12 +389,12 @@ def explanation_sheet(
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        order,
+        first_to_go,
         constants,
         reading=" ".join(reading),
         amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Of each method the means over the cells whose effects are known, those within noise too"
+        legend="Lines of methods: means, of effects within noise too"
         f"{'; with failures as misses over all cells' if misses else ''}.",
         rank=None if ordered else shortfall,
         command=command,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sys
@@ -194,15 +195,20 @@ def print_caution(text: str) -> None:
 
 def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.cli.tables import span
+    from ldpflow.engine.precision import Precision
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
+    precision, replicates, about = Precision.of(options), study.replicates, ""
+    if precision is not None:
+        replicates = math.ceil(precision.expected(study.level))
+        about = "about " if precision.target_length is None else "at least "
     plans = study.plans()
     cores = cores_of(options.engine, options.num_cpus)
-    prediction = predict(plans, study.replicates, cores, options.engine)
+    prediction = predict(plans, replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
     typer.echo(
-        f"{study.name}: {len(plans)} paths, {cells} cells, {study.replicates:,} replicates; "
+        f"{study.name}: {len(plans)} paths, {cells} cells, {about}{replicates:,} replicates; "
         f"{prediction.steps:.3g} steps\n"
         f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
@@ -211,10 +217,16 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
     )
     least = max(map(least_replicates, study.level), default=0) if study.method else 0
-    if study.replicates < least and not options.until_precise:
+    if precision is not None:
+        why = "" if precision.target_length is None else " or whose lengths vary much"
+        typer.echo(
+            "until the target a path takes these replicates if intervals cover as their level says; one that "
+            f"covers less{why} takes more, up to {precision.max_replicates:,}"
+        )
+    if replicates < least:
         typer.echo(
             f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {study.replicates:,}, only one that covers more"
+            f"replicates on; with {about}{replicates:,}, only one that covers more"
         )
 
 
@@ -239,9 +251,8 @@ def print_plan(paths: Sequence[Planned]) -> None:
             for first, last, cells in path.ranges[:3]
         ]
         ranges += ["..."] if len(path.ranges) > 3 else []
-        settings = f" ({path.settings})" if path.settings else ""
         missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_note(f"  {path.path}{settings}: {path.reused:,} reused{missing}")
+        print_wrapped(f"  {path.settings or path.path}: {path.reused:,} reused{missing}")
     if len(paths) > PLAN_LINES:
         more = len(paths) - PLAN_LINES
         print_note(f"  and {more:,} more path{'s' * (more > 1)}")
@@ -259,10 +270,9 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
         kinds = dict.fromkeys(entry.kind for entry in study.method)
         names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        notes = [*sheet.notes, *stored_notes(run.store)]
-        if table.num_rows:
-            last = f"{'; '.join(names)}. Next: ldpflow report {out}{plugin_flags(study.components())}"
-            notes.append(last.removeprefix(". "))
+        meaning = f" ({'; '.join(names)})" if names else ""  # last: a low window cuts the line
+        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}{meaning}"
+        notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
@@ -272,7 +282,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
     others = count_others(study, table) if study.method else 0
     of_others = f" ({others:,} of the cells are not of this study)" if others else ""
-    typer.echo(f"{count_replicates(table, wanted)}{of_others}; {computed}; rows in {run.out}")
+    counted = count_replicates(table, wanted)
+    print_wrapped(f"{counted}{of_others}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def count_others(study: Study, summary: pa.Table) -> int:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -32,8 +32,9 @@ Shown = tuple[str, Callable[[Any], str]]
 GAP = 2  # characters between columns
 MOST_ROWS = 30
 """Rows of a table that is printed whole without --all, if the window has as many lines."""
-WORST, LEAST_WORST = 10, 3
-"""Rows of a longer table that are printed; the smaller number in a window of few lines."""
+WORST, ENOUGH, LEAST_WORST = 10, 6, 3
+"""Rows of a longer table that are printed: the most, and the fewest in a window of few lines. Lines below the
+table are shortened to have enough rows, and fewer are printed only under the shortest lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
 
@@ -45,8 +46,9 @@ class Sheet:
     settings: Sequence[Shown]
     """Columns that are whole in a window of any width."""
     results: Sequence[Shown] = ()
-    first_to_go: Sequence[str] = ()
-    """Results that a narrow window leaves out, in this order. What is still too wide continues below."""
+    first_to_go: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
+    """Results that a narrow window leaves out, in this order. What is still too wide continues below. A
+    function gives them for the rows that are shown."""
     constants: str = ""
     """Settings that all rows share, printed below the table, and then ``notes``."""
     notes: Sequence[str] = ()
@@ -60,7 +62,8 @@ class Sheet:
     command: str = ""
     """Prints all rows of a long table."""
     amounts: Sequence[str] = ()
-    """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one."""
+    """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one, which
+    is then called ``others``."""
     heading: Sequence[str] = ()
     """Lines above the table."""
     reading: str = ""
@@ -95,7 +98,7 @@ class Sheet:
             return []
         names = ", ".join(map(one_line, dict.fromkeys(titles)))
         added = {*titles} & {*self.amounts} and self.amounts[-1] not in titles
-        terms = "; the effects among them are part of the rest here" if added else ""
+        terms = "; others: rest and the effects among these" if added else ""
         return [f"(too narrow for {names}: see --format csv{terms})"]
 
     def below(self, legend: str = "") -> list[str]:
@@ -111,17 +114,21 @@ class Sheet:
 
     def method_lines(self) -> tuple[str, list[str]]:
         method, cells, *columns = map(plain, self.methods[0])
-        return self.fit([method, cells], columns, self.methods, [*self.first_to_go, columns[-1][0]])
+        return self.fit([method, cells], columns, self.methods, [columns[-1][0]])
 
     def show_worst(self) -> None:
         """Print the lines of the methods and the worst rows: as many as a window has lines for."""
         console, methods = Console(), self.method_lines()
         brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
-        for sheet, count in product((self, brief), range(WORST, LEAST_WORST - 1, -1)):
+        notes = [shorten(note, console.width, placeholder=" ...") for note in self.notes]
+        reading = shorten(self.reading, 2 * console.width - 4, placeholder=" ...")
+        cut = replace(self, constants="", legend="", reading=reading, notes=notes)
+        sizes = [(self, ENOUGH), (brief, ENOUGH), (cut, LEAST_WORST)]
+        for sheet, count in ((sheet, n) for sheet, least in sizes for n in range(WORST, least - 1, -1)):
             worst = sheet.worst_text(count, methods[1])
             parts = [lines_text(self.heading) + methods[0], worst]
-            # Two lines: the one that a sweep ends with, and the prompt.
-            fits = sum(part.count("\n") for part in parts) <= console.height - 2
+            # Three lines: those that a sweep ends with, and the prompt.
+            fits = sum(part.count("\n") for part in parts) <= console.height - 3
             if fits or not console.is_terminal:
                 break
         else:
@@ -131,7 +138,8 @@ class Sheet:
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
         told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
-        table, gone = self.fit(self.settings, told, rows, self.first_to_go)
+        settings = [(t, text) for t, text in self.settings if {text(row) for row in rows} != {"-"}]
+        table, gone = self.fit(settings, told, rows)
         left = self.left_out([*left, *gone])
         return lines_text([line]) + table + lines_text([*left, *self.below(self.legend)])
 
@@ -140,7 +148,7 @@ class Sheet:
         settings: Sequence[Shown],
         results: Sequence[Shown],
         rows: Sequence[Any],
-        first_to_go: Sequence[str] | None = None,
+        last_to_go: Sequence[str] = (),
         rule: bool = False,
     ) -> tuple[str, list[str]]:
         """Text of columns, as the window is wide, and the titles of those left out."""
@@ -154,14 +162,18 @@ class Sheet:
             return sum(width[title] + GAP for title, _ in (*settings, *columns)) - GAP <= limit
 
         kept, left = dict(results), []
-        for title in self.first_to_go if first_to_go is None else first_to_go:
+        order = self.first_to_go(rows) if callable(self.first_to_go) else self.first_to_go
+        for title in (*order, *last_to_go):
             if fits(kept.items()):
                 break
             if kept.pop(title, None) is not None:
                 left.append(title)
         terms = [text for title, text in results if title in left and title in self.amounts]
         if terms and self.amounts[-1] in kept:
-            kept[self.amounts[-1]] = partial(sum_text, terms=[*terms, kept[self.amounts[-1]]])
+            others = partial(sum_text, terms=[*terms, kept[self.amounts[-1]]])
+            renamed = {self.amounts[-1]: ("others", others)}
+            kept = dict(renamed.get(title, (title, text)) for title, text in kept.items())
+            width["others"] = width_of(rich_table([("others", others)], rows))
         parts: list[list[Shown]] = [[]]
         for column in kept.items():
             if parts[-1] and not fits([*parts[-1], column]):

@@ -15,7 +15,7 @@ with the estimate itself a run of luck both ends the sampling and stays in the r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -88,14 +88,19 @@ class Precision:
             found = max(found, error / self.target_length)
         return found
 
+    def expected(self, levels: Iterable[float]) -> float:
+        """Replicates of a path if its coverages are the levels; of mean lengths nothing is expected."""
+        wanted = float(self.min_replicates)
+        if self.target_mcse is not None:
+            level = min(levels)
+            wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
+        return min(wanted, self.max_replicates)
+
     def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
         """Largest ratio of an MCSE to its target, and steps that a path probably still needs."""
         if have == 0:
             largest = math.inf
-            wanted = float(self.min_replicates)
-            if self.target_mcse is not None:
-                level = min(cell.level for cell in plan.cells)
-                wanted = max(wanted, level * (1 - level) / self.target_mcse**2)
+            wanted = self.expected(cell.level for cell in plan.cells)
         else:
             distances = [self.distance(cell) for cell in cells]
             largest = max(distances)

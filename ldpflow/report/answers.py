@@ -35,17 +35,16 @@ from ldpflow.results.trajectories import last_rows
 MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
-MOST_NAMED = 3
-"""Most groups of methods that a sentence names."""
+MOST_NAMED = 4
+"""Most groups of methods of which a sentence says where they hold or fail, unless a method does both."""
 
 CAUSES = {
-    "bias": "biased estimates",
-    "length": "short intervals",
-    "variability": "lengths that vary",
-    "shape": "the shape of the estimates' distribution",
-    "undefined": "missing intervals",
+    "failed": "missing intervals",
+    "too short": "intervals too short",
+    "biased": "biased estimates",
+    "not normal": "estimates not normal",
 }
-"""Main causes of a low coverage in words."""
+"""Classes of main causes that need further words in a sentence."""
 
 
 class Findings(NamedTuple):
@@ -71,29 +70,45 @@ def findings(results: Results) -> Findings:
     levels = results.values("level")
     level = f"its level of {100 * levels[0]:g}%" if len(levels) == 1 else "its level"
 
+    praised: set[str] = set()
+
     def clauses(state: str) -> list[str]:
-        """Clauses on the methods that are in a state in most cells. Methods with equal words share one."""
+        """Clauses on the methods that are in a state in most cells. Methods with equal words share one.
+
+        Every method that fails is named, and with the place if it is praised elsewhere.
+        """
         found: dict[str, dict[str, list[Row]]] = {}
         members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
         for name in sorted(members, key=lambda name: -len(members[name]) / len(groups[name])):
             if members[name]:
-                words = where(results.names, results.varying(), groups[name], members[name])
+                failing = [row for row in groups[name] if judge(row) == FAILS] if state == HOLDS else []
+                words = where(results.names, results.varying(), groups[name], members[name], failing)
                 found.setdefault(words, {})[name] = members[name]
-        texts = []
-        for words, alike in list(found.items())[:MOST_NAMED]:
+        texts: list[str] = []
+        others: list[str] = []
+        for at, (words, alike) in enumerate(found.items()):
+            if at >= MOST_NAMED and (state == HOLDS or praised.isdisjoint(alike)):
+                others += alike
+                continue
+            praised.update(alike if state == HOLDS else ())
             chosen = [row for own in alike.values() for row in own]
             cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
             clause = f"{join(name_series([*alike]))} {words}"
-            texts.append(clause if state == HOLDS else f"{clause} ({main_cause(chosen)})")
-        others = sum(map(len, list(found.values())[MOST_NAMED:]))
-        return texts + [f"{others} other method{'s' * (others > 1)} in some settings"] * bool(others)
+            texts.append(clause if state == HOLDS else f"{clause} ({main_cause(results, chosen)})")
+        names = (
+            join(name_series(others))
+            if state == FAILS
+            else f"{len(others)} other method{'s' * (len(others) > 1)}"
+        )
+        return texts + [f"{names} in some settings"] * bool(others)
 
     held, failed = clauses(HOLDS), clauses(FAILS)
     first = f"Shown to hold {level}: {'; '.join(held)}."
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
-    oracle = [row for row in results.rows if row["method"] == "oracle"]
+    # Without intervals it does not know the variance, and says nothing about the estimates.
+    oracle = [r for r in results.rows if r["method"] == "oracle" and r["failures"] < r["replicates"]]
     if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
         place = where(results.names, results.varying(), oracle, failing)
         text = "Even the oracle, which has the true asymptotic variance, fails"
@@ -102,7 +117,7 @@ def findings(results: Results) -> Findings:
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
         if (enough := least(results)) > max(row["replicates"] for row in rows):
-            third += f" (about {enough:,} show that a level is held)"
+            third += f" (about {enough:,} replicates show that a level is held)"
         sentences.append(f"{third}.")
     if rows is not results.rows and (unknown := not_judged(results.rows)):
         sentences.append(unknown)
@@ -153,26 +168,16 @@ def name_series(names: Sequence[str]) -> list[str]:
 
 def join(names: Sequence[str]) -> str:
     """Names with commas between, the last after "and"."""
-    if len(names) > 4:
-        names = [*names[:3], f"{len(names) - 3} others"]
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def main_cause(rows: Sequence[Row]) -> str:
-    """The most frequent main cause of cells that fail, and in how many of them it is."""
-    causes = Counter("undefined" if fails_by_undefined(row) else str(row.get("main_cause")) for row in rows)
+def main_cause(results: Results, rows: Sequence[Row]) -> str:
+    """The most frequent main cause of cells, by the words of :func:`ldpflow.results.explanation.explain`."""
+    causes = Counter(results.explained[results.identity(row)]["cause_class"] for row in rows)
     cause, count = causes.most_common(1)[0]
-    if cause not in CAUSES or 2 * count <= len(rows):
-        return "no single cause" if count == len(rows) else "different causes"
-    return f"{'' if count == len(rows) else 'mostly '}{CAUSES[cause]}"
-
-
-def fails_by_undefined(row: Row) -> bool:
-    """Whether a cell that fails would not fail by its finished rows alone."""
-    finished = row["replicates"] - row["failures"]
-    if not finished or row["coverage"] is None:
-        return True
-    return judge({**row, "replicates": finished, COVERAGE: row["coverage"]}) != FAILS
+    if 2 * count <= len(rows):
+        return "different causes"
+    return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
 
 
 def least(results: Results) -> int:
@@ -234,6 +239,7 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
         "safest": everywhere,
         "name": series[everywhere.label] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
+        "relative": any(row.get("length_relative") is not None for row in results.rows),
         "most": f"{100 * MOST:g}",
     }
 

@@ -20,11 +20,17 @@ class Region(NamedTuple):
     cells: Cells
 
 
-def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Sequence[Row]) -> str:
+def where(
+    names: Names,
+    factors: Sequence[str],
+    rows: Sequence[Row],
+    chosen: Sequence[Row],
+    failing: Sequence[Row] = (),
+) -> str:
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
     It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them.
+    all of them, with the number of ``failing`` rows in it.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
@@ -44,10 +50,11 @@ def where(names: Names, factors: Sequence[str], rows: Sequence[Row], chosen: Seq
     found = [
         region for region in regions(names, factors, rows, inside.intersection) if region.cells >= inside
     ]
-    least = min(found, key=lambda region: len(region.cells), default=Region("", set()))
-    return f"in {len(inside):,} of {len(least.cells) or len(rows):,} settings" + (
-        f" with {least.words}" if least.words else ""
-    )
+    everywhere = Region("", set(range(len(rows))))
+    least = min(found, key=lambda region: len(region.cells), default=everywhere)
+    text = f"in {len(inside):,} of {len(least.cells):,} settings" + f" with {least.words}" * bool(least.words)
+    lost = sum(any(rows[at] is row for row in failing) for at in least.cells)
+    return text + f" (shown to fail in {lost:,} of the {len(least.cells):,})" * bool(lost)
 
 
 def regions(

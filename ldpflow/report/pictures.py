@@ -313,7 +313,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     across = alt.Scale(type="log", nice=False, padding=16)
     marks = log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
     ticks = alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True)
-    x = alt.X("length:Q", scale=across, title="mean length / oracle length", axis=ticks)
+    relative = any(row.get("length_relative") is not None for row in results.rows)
+    axis = "mean length / oracle length" if relative else "mean length"
+    x = alt.X("length:Q", scale=across, title=axis, axis=ticks)
     base = alt.Chart()
     bars = base.mark_rule(strokeWidth=1.2).encode(stroke=colour)
     tips = ["method:N", "kind:N", "coverage:Q", "length:Q"]

@@ -18,6 +18,8 @@ tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is w
 them. If noise throws iterates far into a tail, the predicted standard deviation is up to 20 times too
 small. Then coverage is small, both predicted and simulated.
 
+Each of several quantiles is followed by itself: what keeps their iterates in order is left out.
+
 For other problems only the bias of the start is predicted. For the linear R(theta) = G (theta - theta*) the
 mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of higher
 order in the steps. Along an eigenvector of G with eigenvalue lambda, the average keeps the share mean_i
@@ -305,8 +307,8 @@ class Arrival:
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    (k |f'| / (4 bias G^2))^2 S, free of c, gamma and units. With fewer, no steps let an interval around the
-    average cover, to first order. 0 at a mode.
+    (k |f'| / (4 bias G^2))^2 S, to first order in the steps, free of c, gamma and units; 0 at a mode. An
+    interval around the average may cover with fewer: a bias of .2 SE costs a 95% interval half a point.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
@@ -391,12 +393,17 @@ def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
     """Arrival of simulators after numbers of users, by coordinate of theta; None if nothing is predicted."""
-    paths = [approach(simulator, n) for simulator, n in wanted]
-    closed = iter(predict_arrivals([path for path in paths if path is not None]))
+    paths = [
+        []
+        if approach(simulator, n) is None
+        else [approach(simulator, n, k) for k in range(simulator.dimension)]
+        for simulator, n in wanted
+    ]
+    closed = iter(predict_arrivals([case for cases in paths for case in cases if case is not None]))
     found: list[tuple[Arrival, ...] | None] = []
-    for (simulator, n), path in zip(wanted, paths, strict=True):
-        if path is not None:
-            found.append((next(closed),))
+    for (simulator, n), cases in zip(wanted, paths, strict=True):
+        if cases:
+            found.append(tuple(next(closed) for _ in cases))
         else:
             linear = linear_approach(simulator, n)
             found.append(None if linear is None else tuple(linear_arrivals(linear)))

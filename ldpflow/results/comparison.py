@@ -74,12 +74,13 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
     paths = stored_paths(store.replicates, damaged="refuse")
     found = stored_cells(store, damaged="refuse")
     pairs = list(chain.from_iterable(zip(keys.to_pylist(), cells, strict=True) for keys, cells in found))
-    columns = comparison_columns(by, paths.values(), dict.fromkeys(name for key, _ in pairs for name in key))
+    cells = [{**paths[key["path"]].columns(), **key} for key, _ in pairs]
+    keys = dict.fromkeys(name for key, _ in pairs for name in key)
+    columns, varying = comparison_columns(by, paths.values(), keys, cells)
     compared = {*columns, "epsilon"} if by == "mechanism" else {*columns}
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
-    for key, cell in pairs:
+    for row, (key, cell) in zip(cells, pairs, strict=True):
         path = paths[key["path"]]
-        row = {**path.columns(), **key}
         differs = {name: row.get(name) for name in columns}
         own = chain.from_iterable(setting_names(path).values())
         left_out = compared | FOLLOWING.difference(own)
@@ -106,7 +107,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         hint = (by == "method" and name_hint("method", baseline)) or closest(baseline, names)
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
     if not rows:
-        hint = "A sweep of several values of it gives such cells. Other settings are n, level and epsilon."
+        others = ", ".join(name for name in varying if name != by)
+        hint = "A sweep of several values of it gives such cells."
+        hint += f" Cells of this run differ in {others}." if others else ""
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
@@ -130,20 +133,23 @@ CELL = ("path", "n", "method", "level", "coordinate")
 """Columns of a cell's key that are no settings of its interval method."""
 
 
-def comparison_columns(by: str, simulators: Iterable[Any], keys: Iterable[str]) -> tuple[str, ...]:
+def comparison_columns(
+    by: str, simulators: Iterable[Any], keys: Iterable[str], cells: Sequence[Row]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Columns that are compared, and what else the cells can be compared by: that in which they differ."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
             settings.setdefault(table, []).extend(names)
     settings["method"] = [name for name in keys if name not in CELL]
-    if by in TABLES:
-        return tuple(dict.fromkeys((by, *settings[by])))
     single = [*dict.fromkeys(chain.from_iterable(map(settings.__getitem__, TABLES))), "n", "level"]
-    if by not in single:
-        names = (*TABLES, *single)
+    names = (*TABLES, *single)
+    values = {name: {repr(cell[name]) for cell in cells if cell.get(name) is not None} for name in names}
+    varying = [name for name in names if len(values[name]) > 1]
+    if by not in names:
         hint = closest(by, names) or "Cells are compared on the same problem: others have other data."
-        raise InputError("by", by, f"one of {', '.join(names)}", hint)
-    return (by,)
+        raise InputError("by", by, f"one of {', '.join(varying) or 'no setting: all cells are equal'}", hint)
+    return tuple(dict.fromkeys((by, *settings[by]))) if by in TABLES else (by,), varying
 
 
 def matches(differs: Row, by: str, baseline: str) -> bool:

@@ -20,7 +20,7 @@ from ldpflow.components.problems.transform import inverse, slope
 from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
-from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, Decomposition, decompose
+from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
 from ldpflow.results.measures import has_exploded, one_dominates
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import approach, limit_law
@@ -61,14 +61,12 @@ def explain(
         if says_average(row["method"]) is False and not why_barred(row):
             centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
-    named = looked = 0
     for keys, cells in pieces or stored_cells(store, damaged=damaged):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
             if cell_identity(key, keys.column_names) not in wanted:
                 continue
             at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
-            named, looked = named + len(coverage.terms), looked + coverage.looked
             source = None if arrival is None else arrival.source()
             other = centres.get(tuple(row[name] for name in KEYS), ())
             lost = lost_words(coverage, row)
@@ -91,16 +89,25 @@ def explain(
                 "cause_class": "failed" if lost else coverage.cause_class() if coverage.parts else None,
                 "explanation": " ".join(filter(None, sentences)),
             }
-    causes = count_causes(row | more for row, more in zip(rows, found, strict=True))
-    note = (
-        f"Main causes of {len(rows):,} cells: {causes}. Each effect is judged by itself: {named:,} of "
-        f"{looked:,} are named, because they exceed two MCSE. If all were 0, chance alone would name about "
-        f"{round(BY_CHANCE * looked):,}."
-    )
     table = summary.select(summary.column_names[: summary.column_names.index("truth")])
     for name, kind in COLUMNS.items():
         table = table.append_column(name, pa.array([row.get(name) for row in found], kind))
-    return table.replace_schema_metadata({"note": note if looked else ""})
+    return with_note(table)
+
+
+def with_note(table: pa.Table) -> pa.Table:
+    """The table with a ``note`` of its own rows: what :func:`explain` counts, again after a selection."""
+    rows = table.to_pylist()
+    named = sum(len(row["clear_effects"].split(", ")) for row in rows if row["clear_effects"])
+    errors = [row[f"{name}_effect_mcse"] or 0.0 for row in rows for name in EFFECTS[:-1]]
+    looked = sum(error > TINY for error in errors)
+    notes = [f"Main causes of {len(rows):,} cells: {count_causes(rows)}."] if len(rows) > 1 else []
+    if looked:
+        notes.append(
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
+            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+        )
+    return table.replace_schema_metadata({"note": " ".join(notes)})
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -340,8 +347,10 @@ def predicted_biases(
 
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
     """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
-    case, scale = approach(path, row["n"]), path.parts()["problem"].own_scale()
-    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
+    case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
+    users = math.nan
+    if case is not None:
+        users, row = feasible_n(case.law, case.tau, case.noise), {**row, "theta0": case.theta0}
     if scale is None:
         return PredictedBias(arrival, row, users)
     error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))

@@ -112,18 +112,24 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
     return LimitLaw(in_unit_of_rows(simulator.problem, [variance]))
 
 
-def approach(simulator: Any, n: int) -> Approach | None:
-    """Path of n users of a quantile problem, or None for other problems."""
+def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
+    """Path of n users towards a quantile, one coordinate of theta by itself; None for other problems."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
-    algorithm, target = simulator.algorithm, simulator.problem.quantile_target()
+    algorithm, target = simulator.algorithm, simulator.problem.quantile_target(coordinate)
     if target is None:
         return None
     tau, law = target
-    records, c, gamma = algorithm.records_per_step(), algorithm.step_constant(), algorithm.step_exponent()
-    ((variance,),) = algorithm.step_covariance(simulator.problem, simulator.randomiser)
-    noise = records * variance - tau * (1.0 - tau)
-    return Approach(law, tau, noise, c, gamma, algorithm.theta0, simulator.steps(n), records)
+    records, gamma, factors = (
+        algorithm.records_per_step(),
+        algorithm.step_exponent(),
+        algorithm.step_factors(),
+    )
+    c = algorithm.step_constant() * (factors[coordinate] if factors else 1.0)
+    covariance = algorithm.step_covariance(simulator.problem, simulator.randomiser)
+    noise = records * covariance[coordinate][coordinate] - tau * (1.0 - tau)
+    theta0 = algorithm.start(simulator.dimension)[coordinate]
+    return Approach(law, tau, noise, c, gamma, theta0, simulator.steps(n), records)
 
 
 def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
@@ -134,8 +140,6 @@ def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
     law = limit_law(simulator)
     if law is None or not all(math.isfinite(value) for row in curvature for value in row):
         return None
-    if factors := algorithm.step_factors():  # of several quantiles, whose curvature is diagonal
-        curvature = [[f * value for value in row] for f, row in zip(factors, curvature, strict=True)]
     start, truth = algorithm.start(simulator.dimension), simulator.problem.truth()
     return LinearApproach(
         tuple(map(tuple, curvature)),

@@ -65,7 +65,7 @@ def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
     try:
         if value is None:
             raise TypeError
-        value = adapter(cls, name).validate_python(value, strict=True)
+        (value,) = adapter(cls, name).validate_python((value,), strict=True)
     except (ValidationError, TypeError):
         raise setting_error(cls, name, raw, where) from None
     # -0.0 equals 0.0 but would make another path key.
@@ -232,10 +232,17 @@ def unknown_kind(group: str, kind: object) -> InputError:
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 
 
+OTHER_NAMES = {
+    ("problem", "median"): "The median is 'quantile' with tau = 0.5.",
+    ("algorithm", "sgd"): "SGD on private answers of users is 'ldp_sgd'.",
+}
+"""Hints for names that people give to components, by group."""
+
+
 def name_hint(group: str, text: str) -> str:
     """Hint with the kind of the component that a text names in full, as "batch means" does; or ""."""
-    if (group, text.casefold()) == ("problem", "median"):
-        return "The median is 'quantile' with tau = 0.5."
+    if (group, text.casefold()) in OTHER_NAMES:
+        return OTHER_NAMES[group, text.casefold()]
     names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
     folded = "".join(filter(str.isalnum, text[:100])).casefold()
     close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ldpflow as lf
+from ldpflow.settings import InputModel
 
 BASE = {
     "problem": lf.Quantile(tau=0.5),
@@ -100,6 +101,19 @@ def test_arrays_are_axes_in_every_setting():
         assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
         assert study(n=n, methods=lf.BlockBootstrap(B=n)) == many
     assert lf.LdpSgd(theta0=[[1.0, 2.0], (3.0, 4.0)]).values["theta0"] == [[1.0, 2.0], (3.0, 4.0)]
+
+
+class Part(InputModel):
+    a: float = 1.0
+
+
+class WithPart(lf.LdpSgd):
+    part: Part = Part()
+
+
+def test_a_table_that_is_a_setting_may_stand_beside_lists():
+    assert WithPart(part={"a": 2.0}, gamma=[0.6, 0.7]).values["part"] == {"a": 2.0}
+    refused(lambda: WithPart(part=[Part(), {"b": 2.0}]), "algorithm.part")
 
 
 def test_an_array_is_one_vector_and_a_matrix_an_axis():

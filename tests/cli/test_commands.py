@@ -231,13 +231,21 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["replay", "x", "--path", "p0123456789abcdef", "--replicate", "-1"], "--replicate"),
         (["replay", "x"], "--replicate"),
         (["summary"], "RUN"),
+        (["summary", "x", "--format", "xlsx"], "ldpflow: Invalid value for '--format': 'xlsx' is not one of"),
+        (["sweep", "--epsilon", "0.5,1"], "For several values repeat the flag: --epsilon 0.5 --epsilon 1."),
+        (["sweep", "quickstart", "--epsilon", "0.5", "1"], "For several values repeat the flag: --epsilon"),
+        (["sweep", "--method", "SN,TR"], "repeat the flag: --method SN --method TR."),
+        (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
+        (["list", "quikstart"], "Did you mean 'quickstart'?"),
+        (["list", "BlockBootstrap"], "BlockBootstrap is 'BB'."),
+        (["list", "foozle"], "ldpflow list prints all of them."),
     ],
 )
 def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     shown = ldpflow(*arguments)
     assert shown.code == 2
     assert said in shown.err
-    assert "Traceback" not in shown.err
+    assert "Traceback" not in shown.err and ("╭" not in shown.err or arguments == ["sweeep"])
     assert "study" not in engine
 
 
@@ -308,3 +316,14 @@ def test_new_says_how_a_study_asks_for_the_component(ldpflow, tmp_path, kind, sa
 def test_a_dry_run_says_how_many_replicates_show_that_a_method_holds_its_level(ldpflow, replicates, said):
     shown = ldpflow("sweep", "quickstart", "--dry-run", "--replicates", replicates)
     assert shown.code == 0 and ("from 1,015 replicates on; with 1,014" in shown.out) == said
+
+
+def test_a_dry_run_to_a_target_has_the_bounds_and_about_the_replicates_of_the_sweep(ldpflow):
+    """With .9(1 - .9)/.01^2 replicates a coverage of .9 has an MCSE of .01."""
+    command = ("sweep", "quickstart", "--n", "1e3", "--epsilon", "1", "--method", "SN", "--dry-run")
+    shown = ldpflow(*command, "--target-mcse", "0.01")
+    assert "1 cells, about 900 replicates" in shown.out and "up to 100,000" in shown.out
+    assert "from 1,015 replicates on; with about 900" in shown.out
+    assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
+    refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")
+    assert refused.code == 2 and "--max-replicates: 100" in refused.err

@@ -32,18 +32,19 @@ def joined(text):
 def test_explain_is_a_table_whose_terms_add_up(ldpflow, run_directory):
     shown = ldpflow("explain", run_directory)
     assert shown.code == 0 and "main cause" in shown.out and "judged by itself" in joined(shown.out)
-    assert "MCSEs: coverage up to 0." in joined(shown.out)
+    assert "MCSEs of effects: up to 0." in joined(shown.out)
+    assert "Level 0.9 + effects + rest = coverage" in joined(shown.out) and "level=0.9" in shown.out
     written = ldpflow("explain", run_directory, "--format", "md").out.splitlines()
     head, _, *cells = (
         [word.strip() for word in line.split("|")[1:-1]] for line in written if line[:1] == "|"
     )
     causes = {}
     for row in (dict(zip(head, cell, strict=True)) for cell in cells):
-        names = head[head.index("level") : head.index("coverage") + 1]
-        assert all(" ± 0." in row[name] or row[name] == "-" for name in names[1:])
+        names = head[head.index("length") : head.index("coverage") + 1]
+        assert all(" ± 0." in row[name] or row[name] == "-" for name in names)
         texts = ("0" if row[name] == "-" else row[name].partition(" ±")[0] for name in names)
         *terms, coverage = map(Decimal, texts)
-        assert sum(terms) == coverage
+        assert sum(terms) + Decimal("0.9") == coverage
         causes[row["epsilon"], row["method"], row["beta"]] = row["main cause"]
     assert len(causes) == 12 and re.fullmatch(r"\d+% too short", causes["2", "BB", "0.65"])
 
@@ -70,11 +71,45 @@ def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN")
     assert shown.code == 0 and shown.out.startswith("Differences from SN, and ratios to it:")
     refused = ldpflow("compare", run_directory, "--by", "tau")
-    assert refused.code == 2 and "--by" in refused.err and "Traceback" not in refused.err
+    assert refused.code == 2 and "--by: 'tau' is not allowed; expected one of method, beta, epsilon." in (
+        refused.err
+    ), "what this run varies"
+    refused = ldpflow("compare", run_directory, "--by", "level")
+    assert "Cells of this run differ in method, beta, epsilon." in refused.err
     shown = joined(ldpflow("compare", run_directory, "--where", "method == 'SN'").out)
     assert "2 of 10 rows: those with method == 'SN'" in shown and "method=SN" in shown
     shown = joined(ldpflow("compare", run_directory, "--by", "beta", "--baseline", "0.75").out)
     assert "6 cells (BM, SN, TR) are not compared" in shown and "Differences from beta=0.75," in shown
+
+
+def in_window(monkeypatch, width, height):
+    for name, value in {"COLUMNS": width, "LINES": height, "TTY_COMPATIBLE": 1}.items():
+        monkeypatch.setenv(name, str(value))
+
+
+def test_a_window_of_80_columns_has_the_coverage_and_the_effects_that_causes_name(
+    ldpflow, run_directory, monkeypatch
+):
+    """The worst rows of a long table, and a level that all rows share is no column."""
+    monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 4)
+    monkeypatch.chdir(run_directory.parent)
+    in_window(monkeypatch, 80, 24)
+    lines = ldpflow("explain", "run").out.splitlines()
+    start = next(i for i, line in enumerate(lines) if "rows, the worst" in line)
+    worst = [line for line in lines[start:] if "%" in line]
+    assert len(lines) <= 21 and len(worst) >= 4
+    titles = joined(" ".join(lines[start + 1 : start + 3]))
+    assert "coverage" in titles and "level" not in titles and all(" ± 0." in line for line in worst)
+    for words, title in (("too short", "length"), ("lengths vary", "bility")):
+        assert title in titles or not any(words in line for line in worst)
+
+
+def test_the_main_causes_are_those_of_the_rows_that_meet_a_condition(ldpflow, run_directory):
+    rows = json.loads(ldpflow("explain", run_directory, "--format", "json").out)
+    words = "cause_class == 'too short'"
+    count = sum(row["cause_class"] == "too short" for row in rows)
+    shown = joined(ldpflow("explain", run_directory, "--where", words).out)
+    assert 0 < count < 12 and f"Main causes of {count} cells: BB: " in shown and "no gap" not in shown
 
 
 @pytest.mark.parametrize("command", ["summary", "explain", "compare"])
@@ -126,8 +161,7 @@ def test_a_long_table_is_no_taller_than_its_window(ldpflow, run_directory, monke
     monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 4)
     monkeypatch.chdir(run_directory.parent)
     for height in (28, 12):
-        for name, value in {"COLUMNS": 80, "LINES": height, "TTY_COMPATIBLE": 1}.items():
-            monkeypatch.setenv(name, str(value))
+        in_window(monkeypatch, 80, height)
         lines = ldpflow(command, "run").out.splitlines()
         assert (len(lines) <= height - 2) == (height == 28)
         assert ("TR" in lines[-1].split()[:1]) == (height == 12)
@@ -215,7 +249,10 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     [
         ("summary", "coverage,length,emp. SE,bias", "coverage,length_mean,empirical_se,bias"),
         ("explain", "length,bias,rest,main cause", "length_effect,bias_effect,rest_effect,cause"),
-        ("compare", "coverage difference,length ratio,pairs", "coverage_difference,length_ratio,pairs"),
+        (
+            "compare", "coverage difference,length ratio,length pairs",
+            "coverage_difference,length_ratio,length_pairs",
+        ),
     ],
 )  # fmt: skip
 def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
@@ -251,7 +288,8 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
 
     def last(*more):
         shown = ldpflow("sweep", *flags, *run, *more)
-        assert shown.code == 0 and "SN self normalization. Next: ldpflow report" in shown.out, shown.err
+        assert shown.code == 0 and "Next: ldpflow report" in shown.out, shown.err
+        assert "(SN self normalization)" in joined(shown.out)
         assert ("--out gives a run" in shown.err) == ("--level" in more)
         line = shown.out.splitlines()[-1]
         return line.partition("; rows in ")[0]

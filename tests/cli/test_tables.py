@@ -113,7 +113,7 @@ def test_a_setting_of_some_rows_alone_is_a_column_and_a_list_that_varies_no_cons
     assert not any("[1.0" in line for line in shown(rows, capsys))
 
 
-def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
+def test_effects_that_do_not_fit_and_the_rest_are_the_others(capsys, monkeypatch):
     row = {"level": "0.900", "length": "-0.253", "bias": "-", "shape": "+0.060", "rest": "+0.093"}
     row |= {"coverage": "0.800"}
     narrow = ["level", "shape", "bias", "length"]
@@ -122,8 +122,9 @@ def test_effects_that_do_not_fit_are_part_of_the_rest(capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width))
         sheet.show()
         out = capsys.readouterr().out
+        assert out.splitlines()[0].split()[-2:] == ["rest" if width == 80 else "others", "coverage"]
         assert out.splitlines()[2].split()[-2:] == [rest, "0.800"]
-        assert ("part of the rest" in " ".join(out.split())) == (width < 80)
+        assert ("others: rest and the effects among these" in " ".join(out.split())) == (width < 80)
 
 
 def test_the_line_of_a_method_has_the_means_of_all_effects():

@@ -98,6 +98,7 @@ def test_sgd_where_its_average_does_not_arrive(tails):
     sgd = tails["sgd"]
     assert sgd["interval"] == "TR" and 1.05 < sgd["half_width"] / sgd["half_width_bound"] < 1.4
     assert "steps too large for an average" in sgd["cautions"] and sgd["coverage"] > 0.6
+    assert "TR is no average: its own bias is predicted as +0.06 SE" in sgd["cautions"]
     assert sgd["n_needed"] > 35513 and sgd["interval_needed"] in ("TR", "TR3")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
+from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
 from ldpflow.practice.planning import rows
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits, own_fit
@@ -18,7 +19,8 @@ from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
 from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arrival import predict_arrivals
-from ldpflow.simulators.approach import approach
+from ldpflow.results.protocol_curves import cells_covariance
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.study import Study
 from ldpflow.sweeps import cautions
 from tests.oracles.column_law import example_column
@@ -54,12 +56,48 @@ def test_the_trials_case_is_refused_with_advice():
     (text,) = plan.cautions
     for words in (
         "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times of the 25 that it needs",
-        "10.60 SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it would",
+        "10.60 oracle SE of bias, mostly from the start (theta0 = 0, quantile 72.3), an interval around it",
         "better steps and start for TR, in the unit of the data: c = 23 (60 relaxation times; anything in 12",
         "theta0 = 54; with them use TR 0.91 at length 2.6; an interval around an average would cover 0.87 "
-        "(0.37 SE of bias). Below n = 4.0e5 no interval",
+        "(0.37 oracle SE of bias). Below n = 4.0e5 no steps give an average 25 relaxation times",
     ):
         assert words in text
+
+
+SEVERAL = changed(
+    problem={"kind": "quantiles", "taus": [0.5, 0.9], "law": "exponential", "scale": 30.0},
+    mechanism={"kind": "cells", "epsilon": 1.0},
+    algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [[10.0, 50.0]], "theta0": [[20.0, 50.0]]},
+    grid={"n": [100_000], "level": 0.9},
+    method=[{"kind": "BM"}],
+)
+
+
+def test_each_of_several_quantiles_is_followed_by_itself():
+    """With the noise of a report about all of them; a sweep with an average warns of the worst of them."""
+    study = Study.from_mapping(SEVERAL)
+    rows_found = lf.plan(study).rows
+    for k, (row, tau) in enumerate(zip(rows_found, (0.5, 0.9), strict=True)):
+        noise = cells_covariance([0.5, 0.9], 1.0)[k][k] - tau * (1 - tau)
+        law = Law("exponential", scale=30.0)
+        (own,) = predict_arrivals([Approach(law, tau, noise, (10, 50)[k], 0.51, (20, 50)[k], 100_000)])
+        assert row["bias_steps"] == pytest.approx(own.bias_steps) and row["arrival"] == own.verdict
+        assert row["coverage_predicted"] == pytest.approx(own.coverage(0.9))
+    assert rows_found[1]["arrival"] == "steps_too_large" and rows_found[1]["bias_steps"] > 0.5
+    assert (
+        "quantiles, exponential, tau 0.9, cells, epsilon 1, gamma 0.51, c 50" in lf.plan(study).cautions[-1]
+    )
+    ((words, line),) = arrival_cautions(study)
+    assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
+
+
+def test_a_plan_says_where_the_steps_part_of_the_bias_is_unknown():
+    """No number stands for the bias and spread of steps that a regression's plan does not predict."""
+    problem = {"kind": "linear_regression"}
+    mapping = changed(problem=problem, mechanism={"kind": "laplace", "epsilon": 1.0})
+    plan = lf.plan(Study.from_mapping(mapping), n=10_000)
+    assert {row[name] for row in plan.rows for name in ("bias_steps", "sd_ratio")} == {None}
+    assert any("are of the start alone" in text for text in plan.cautions)
 
 
 def test_the_advice_is_followed():
@@ -103,7 +141,7 @@ def test_steps_for_tr_come_with_a_length_that_is_reached_and_the_coverage_of_an_
         (text,) = lf.plan(study).cautions
         assert "better steps and start for TR" in text and "c = 2.6 (" in text
         assert f"use TR 0.91 at length {expected:.2g};" in text
-        assert "would cover 0.60, less than now (0.00 SE of bias and a spread of 1.94 SE)" in text
+        assert "cover 0.60, less than now (0.00 oracle SE of bias and a spread of 1.94 oracle SE)" in text
 
 
 def test_no_length_before_arrival_at_the_n_found():
@@ -312,7 +350,7 @@ def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
     ((_, line),) = arrival_cautions(study)
-    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 SE" in line
+    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 oracle SE" in line
     assert line.count("n = ") == 1
     ((_, line),) = arrival_cautions(study.replace(n=[10**4, 10**5]))
     assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
-from ldpflow.components.problems.tables import read_column
+from ldpflow.components.problems.tables import UserTable, read_column
 
 
 def written(tmp_path, content, name="data"):
@@ -120,6 +120,13 @@ def test_faults(tmp_path, name):
     assert caught.value.field == f"problem.{field}"
     assert words in str(caught.value)
     assert "secret" not in str(caught.value) and "9007199254740993" not in str(caught.value)
+
+
+def test_texts_are_read_ten_thousand_at_a_time(tmp_path):
+    """One long text may be that of all records: more of them would take gigabytes."""
+    table = pa.table({"a": ["x"] * 30_000})
+    for source in (UserTable(written(tmp_path, {"a": table["a"]})), UserTable(None, table)):
+        assert {len(batch) for batch in source.batches(["a"])} == {10_000}
 
 
 def test_files_that_are_none(tmp_path):

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,6 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.report import page
 from ldpflow.report.answers import choices, glance
 from ldpflow.report.page import report_html
+from ldpflow.report.pictures import choice
 from ldpflow.report.results import Results
 from ldpflow.results import published
 from ldpflow.results.arena import UNDECIDED, settings_of
@@ -115,6 +117,28 @@ def test_a_page_that_is_interrupted_reads_itself_no_more(
     with pytest.raises(KeyboardInterrupt):
         page.follow(str(tmp_path / "copy"), None, lambda place, text: None)
     assert "<body>" in (tmp_path / "copy" / "report.html").read_text()
+
+
+def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(
+    run: Path, results: Results, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "summary.parquet").unlink()
+    assert Results.load(copy, from_parts=True).table.equals(results.table)
+    part = next((copy / "replicates").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match=part.name):
+        found = Results.load(copy, from_parts=True)
+    assert part.name in report_html(found, live=True)
+
+
+def test_without_an_oracle_no_length_is_said_to_be_over_it(results: Results) -> None:
+    for lost, relative in (({}, True), ({"length_relative": None}, False)):
+        found = replace(results, rows=[row | lost for row in results.rows])
+        said = choices(found, settings_of(found.rows))
+        assert said is not None and said["relative"] == relative
+        assert ("mean length / oracle length" in choice(found).to_json()) == relative
 
 
 def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None:

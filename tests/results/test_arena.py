@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
@@ -88,6 +89,21 @@ def test_fewest_replicates_that_can_show_a_level():
         count = least_replicates(level)
         low, before = (wilson(level * r, r)[0] for r in (count, count - 1))
         assert low >= level - TOLERANCE > before
+
+
+def chance_to_hold(coverage, level, replicates):
+    """Exact probability that a method of this coverage is shown to hold its level."""
+    fewest = next(hits for hits in range(replicates + 1) if wilson(hits, replicates)[0] >= level - TOLERANCE)
+    return float(stats.binom.sf(fewest - 1, replicates, coverage))
+
+
+def test_error_rate_of_the_rule_in_a_cell():
+    """The numbers of docs/reading-results.md, which looked at every tenth number of replicates to 10,000."""
+    for level in (0.8, 0.9, 0.95):
+        errors = [chance_to_hold(level - TOLERANCE, level, count) for count in range(200, 1200, 40)]
+        assert 0.01 < min(errors) and max(errors) <= 0.027
+    assert chance_to_hold(0.9, 0.9, 1000) == pytest.approx(0.48, abs=0.005)
+    assert chance_to_hold(0.9, 0.9, 2000) == pytest.approx(0.81, abs=0.005)
 
 
 def test_few_replicates_reward_no_method():

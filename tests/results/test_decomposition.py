@@ -243,13 +243,16 @@ def test_failures_that_cost_most_are_the_main_cause(main, effect, coverage, miss
 
 
 def test_explain_says_how_many_effects_chance_would_name(runs):
-    _, texts, table = runs["many"]
+    store, texts, table = runs["many"]
     note = table.schema.metadata[b"note"].decode()
     named, looked, chance = map(int, re.findall(r"(\d+) of (\d+) are named.* about (\d+)\.", note)[0])
     terms = sum(len(re.findall(TERM, text)) for _, text in texts)
     rests = sum("within 2 MCSE" in text for _, text in texts)
     assert 0 < named == terms - rests < looked and chance == round(BY_CHANCE * looked)
     assert note.startswith(f"Main causes of {table.num_rows} cells: {count_causes(table.to_pylist())}. ")
+    for count, words in ((1, b"Each effect is judged by itself"), (0, b"")):
+        note = explain(store, store.read_summary().slice(0, count)).schema.metadata[b"note"]
+        assert note[:31] == words, "one cell has no counts"
 
 
 def test_main_causes_are_counted_by_method():

@@ -11,7 +11,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.simulators import one_pass
-from ldpflow.simulators.approach import linear_approach
+from ldpflow.simulators.approach import approach
 from ldpflow.study import Study
 from tests.kernels import uncompiled
 
@@ -84,8 +84,8 @@ def test_relaxation_times_and_units_follow_the_coordinate():
     found = method.intervals(record, 100, [0.9]).diagnosis["relaxation_times"]
     other = method.intervals(replace(record, source=once), 100, [0.9]).diagnosis["relaxation_times"]
     np.testing.assert_allclose(found, other * np.array([1.0, 1.0, 2.0])[:, None], rtol=1e-12)
-    (linear, plain) = (linear_approach(path, 400) for path in (twice, once))
-    assert linear.curvature[2][2] == 2 * plain.curvature[2][2] and linear.distance == plain.distance
+    own, plain = (approach(path, 400, 2) for path in (twice, once))
+    assert (own.c, own.theta0) == (2.0, 1.0) and replace(own, c=plain.c) == plain
     (path,) = study(
         {"location": 10.0, "scale": 3.0, "units": {"location": 10.0, "scale": 3.0}},
         c=[[0.5, 1.0, 2.0]], theta0=[[-1.0, 0.0, 1.0]],

@@ -155,8 +155,8 @@ class Problem(BaseProblem):
         """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance``, if known."""
         return None
 
-    def quantile_target(self) -> tuple[float, Law] | None:
-        """Level and law of a record, if theta* is its quantile."""
+    def quantile_target(self, coordinate: int = 0) -> tuple[float, Law] | None:
+        """Level and law of a record, if this coordinate of theta* is its quantile."""
         return None
 
     def gradient_values(self) -> tuple[float, float] | None:

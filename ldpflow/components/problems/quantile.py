@@ -330,6 +330,9 @@ class QuantileProblem(Problem):
         tau, *others = self.levels()
         return None if others else (-tau, 1.0 - tau)
 
+    def quantile_target(self, coordinate: int = 0) -> tuple[float, Law] | None:
+        return None if self.ties is not None else (self.levels()[coordinate], self.data_law())
+
     def curvature(self) -> Matrix:
         law = self.data_law()
         return diagonal([law.density_at_quantile(tau) for tau in self.levels()])
@@ -357,9 +360,6 @@ class Quantile(QuantileProblem, OneLevel):
 
     def levels(self) -> tuple[float, ...]:
         return (self.tau,)
-
-    def quantile_target(self) -> tuple[float, Law] | None:
-        return None if self.ties is not None else (self.tau, self.data_law())
 
     def gradient_covariance(self) -> Matrix:
         return [[self.tau * (1.0 - self.tau)]]

@@ -36,7 +36,7 @@ MOST_VALUES = 10_000_000  # of a column that is read by itself
 EXACT = 2.0**53  # integers up to here are doubles
 TOO_LONG = "an integer beyond 2^53 that no double holds"
 FIELDS = ("problem.file", "problem.column")
-SAMPLE = 100_000  # records that show whether a column of text is mostly numbers
+SAMPLE = 10_000  # records read at once: the first show whether a column of text is mostly numbers
 NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
 
@@ -123,9 +123,9 @@ class UserTable:
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
         if self.table is not None:
-            yield from self.table.select(names).to_batches()
+            yield from self.table.select(names).to_batches(SAMPLE)
         elif self.parquet:
-            yield from pq.ParquetFile(self.file).iter_batches(columns=names)
+            yield from pq.ParquetFile(self.file).iter_batches(SAMPLE, columns=names)
         else:
             inferred = {name: self.schema.field(name).type for name in names}
             types = {
@@ -298,7 +298,7 @@ def check_texts(name: str, table: UserTable, field: str) -> None:
     batch: Any = next(table.batches(texts), {}) if texts else {}
     others = []
     for other in texts if len(batch) else ():
-        text = pc.utf8_trim_whitespace(batch[other][:SAMPLE].cast(pa.string()))
+        text = pc.utf8_trim_whitespace(batch[other].cast(pa.string()))
         text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
         numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
         if numbers > len(text) / 2:

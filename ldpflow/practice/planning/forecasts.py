@@ -45,7 +45,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, address_digests
 from ldpflow.practice.planning.designs import Design
-from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, users_with_method
+from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, own_fit, users_with_method
 from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import (
@@ -398,10 +398,15 @@ class SgdForecast(Forecast):
         if arrival.refused:
             cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
             k, bias = arrival.relaxation_times, abs(arrival.bias)
-            found.append(f"{words} for an average ({cause}): {k:.3g} relaxation times, {bias:.2f} SE of bias")
+            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias"
+            found.append(f"{words} for an average ({cause}): {size}")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
-        found = [f"{text}; {method} is no average and keeps none of that bias" for text in found]
+        own = own_fit(self.case(self.users(n), epsilon), method).bias
+        found = [
+            f"{text}; {method} is no average: its own bias is predicted as {own:+.2f} oracle SE"
+            for text in found
+        ]
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]
 

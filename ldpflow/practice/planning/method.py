@@ -124,7 +124,7 @@ def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | No
     """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Intervals around averages (BB, BM, SN) need many relaxation times: with fewer they are too short, even
-    without bias. Below :func:`ldpflow.results.arrival.feasible_n` no step length gives them coverage.
+    without bias. Below :func:`ldpflow.results.arrival.feasible_n` no steps give them those and little bias.
     Transcript regression does not inherit the average's bias, but has one of its own if its polynomial
     does not fit the law of ``case``.
     """

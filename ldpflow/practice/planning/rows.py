@@ -84,7 +84,7 @@ class PlanRow:
 
     @cached_property
     def case(self) -> Approach | None:
-        return approach(self.simulator, self.n)
+        return approach(self.simulator, self.n, self.coordinate)
 
     @property
     def z(self) -> float:
@@ -121,6 +121,7 @@ class PlanRow:
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
+        followed = None if self.case is None else found  # other problems: by start alone
         units = self.simulator.units
         multiple = None if length is None or units is None else length / units.scale
         return {
@@ -138,7 +139,8 @@ class PlanRow:
             **({} if units is None else {"length_in_units": multiple}),
             **{name: getattr(self, name) for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
-            **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
+            "bias_start": getattr(found, "bias_start", None),
+            **{name: getattr(followed, name, None) for name in ("bias_steps", "sd_ratio")},
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
@@ -239,7 +241,7 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
         needed = math.ceil((row.z / half_width) ** 2 * variance) * each
         if row.simulator.horizon is None and row.case is not None:
             on_scale = half_width / row.slope
-            path: Any = lambda n: approach(row.path_at(n), n)  # noqa: E731
+            path: Any = lambda n: approach(row.path_at(n), n, row.coordinate)  # noqa: E731
             found = users_with_method(path, row.source.method, on_scale, row.level, needed)
             row.n_with_method, row.method_needed = found or (None, None)
         if not row.refused:
@@ -294,10 +296,15 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
     return list(dict.fromkeys([*found, *(line for row in rows for line in coarse(row))]))
 
 
+START_ALONE = "what the size of the steps does to an average is not predicted (--check simulates it)"
+
+
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
     tau, own = row.settings.get("tau"), isinstance(row.source, OwnSteps)
-    path = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}" if own else describe_simulator(row.simulator)
+    path = describe_simulator(row.simulator, row.case)
+    if own:
+        path = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}"
     head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
@@ -311,7 +318,9 @@ def sentences(row: PlanRow) -> list[str]:
     if row.case is None:  # a vector, whose slowest direction decides
         remedy = "take a larger n, larger steps (c), or a start nearer to theta*"
         words = f"{words}: {k:,.1f} relaxation times of the 25 that it needs"
-        return [f"{head}: {words}: {remedy}"] if row.refused else []
+        kind = row.simulator.parts()["problem"].kind
+        partly = f"{kind}: bias, coverage and arrival are of the start alone: {START_ALONE}"
+        return [f"{head}: {words}: {remedy}", partly] if row.refused else [partly]
     found = []
     if row.verdict != "arrived":
         needs = " of the 25 that it needs" if k < 25 else ""
@@ -323,10 +332,10 @@ def sentences(row: PlanRow) -> list[str]:
         if not own and arrival.verdict == "not_arrived":
             quantile = row.case.law.quantile(row.case.tau)
             start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
-        spread = f", a spread of {arrival.sd_ratio:.2f} SE" if arrival.sd_ratio > NEAR else ""
+        spread = f", a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
         found.append(
             f"{head}: {words} for an average: "
-            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} SE of bias"
+            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} oracle SE of bias"
             f"{start}{spread}, an interval around it would cover {covers}; "
             f"{advice(row, arrival, row.case)}"
         )
@@ -345,8 +354,10 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     fewest = row.source.feasible(case)
     if row.n >= fewest:
         return f"{better}."
-    average = f"no interval around an average (BB, BM, SN) can cover {row.level:.0%}"
-    return f"{better}. Below n = {upwards(fewest)} {average}."
+    return (
+        f"{better}. Below n = {upwards(fewest)} no steps give an average 25 relaxation times with at most "
+        "0.1 oracle SE of bias from their size (to first order); SN's longer interval may cover all the same."
+    )
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
@@ -361,8 +372,8 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
-    with_it, off = found[0], f"{abs(found[0].bias):.2f} SE of bias"
-    off += f" and a spread of {with_it.sd_ratio:.2f} SE" if with_it.sd_ratio > NEAR else ""
+    with_it, off = found[0], f"{abs(found[0].bias):.2f} oracle SE of bias"
+    off += f" and a spread of {with_it.sd_ratio:.2f} oracle SE" if with_it.sd_ratio > NEAR else ""
     if methods[0] is None:
         return (
             f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
@@ -428,26 +439,31 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     lines = []
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
-        lost: list[tuple[int, Arrival]] = []
+        lost: list[tuple[int, int, Arrival]] = []  # n, coordinate of the largest bias, its arrival
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = [a for a in found or () if a.refused and (biased or a.verdict != "steps_too_large")]
+            refused = [
+                (n, k, a)
+                for k, a in enumerate(found or ())
+                if a.refused and (biased or a.verdict != "steps_too_large")
+            ]
             if refused:
-                lost.append((n, max(refused, key=lambda arrival: abs(arrival.bias))))
+                lost.append(max(refused, key=lambda each: abs(each[-1].bias)))
         if lost:
-            n, worst = lost[-1]
-            words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, _ in lost)
+            n, place, worst = lost[-1]
+            words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, *_ in lost)
             at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
-            spread = f", spread {worst.sd_ratio:.2f} SE" if worst.sd_ratio > NEAR else ""
+            spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
             line = (
-                f"{describe_simulator(simulator)}: {words} at n = {at} "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} SE{spread}, "
+                f"{describe_simulator(simulator, approach(simulator, n, place))}: {words} at n = {at} "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}, "
                 f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
             )
             lines.append((words, line))
-        row = PlanRow(simulator, {}, counts[-1], max(study.level))
-        lines += [("values too coarse", line) for line in coarse(row)]
+        places = range(simulator.dimension)
+        rows = [PlanRow(simulator, {}, counts[-1], max(study.level), place) for place in places]
+        lines += [("values too coarse", line) for row in rows for line in coarse(row)]
     return lines
 
 
@@ -457,14 +473,17 @@ def coarse(row: PlanRow) -> list[str]:
         return []
     spacing = row.case.law.table.spacing
     return [
-        f"{describe_simulator(row.simulator)}: the values of the column lie {spacing:g} apart, "
+        f"{describe_simulator(row.simulator, row.case)}: the values of the column lie {spacing:g} apart, "
         f"{ratio:.1f} standard deviations of the last iterates at n = {row.n:,}; the law smooths them, "
         "real users send them, and averages settle between two values: "
         f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 
 
-def describe_simulator(simulator: Simulator[Any, Any]) -> str:
+def describe_simulator(simulator: Simulator[Any, Any], case: Approach | None = None) -> str:
+    """Settings of a path; of several quantiles those of ``case``, of one of them."""
     columns = simulator.columns()
+    if case is not None and simulator.dimension > 1:
+        columns = {**columns, "tau": case.tau, "c": case.c, "theta0": case.theta0}
     shown = [(name, columns[name]) for name in NAMED if columns.get(name) is not None]
     return ", ".join(str(v) if isinstance(v, str) else f"{k} {v:g}" for k, v in shown)

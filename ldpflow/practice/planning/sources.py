@@ -133,7 +133,7 @@ class Source:
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
-        """Users below which no interval around an average covers, for any steps."""
+        """Users below which no steps give an average what :func:`feasible_n` asks for."""
         return feasible_n(case.law, case.tau, case.noise)
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
