@@ -68,6 +68,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.IntervalMethod",
         "ldpflow.PathIntervalMethod",
         "ldpflow.Intervals",
+        "ldpflow.PathRecord",
     ),
     "Errors": (
         "ldpflow.InputError",

@@ -170,12 +170,24 @@ class SweepFailed(LdpflowError):
 
     def __init__(self, result: Any) -> None:
         self.result = result
-        failed = result.failed_batches
-        more = f"\n... and {len(failed) - 3} more" if len(failed) > 3 else ""
+        count = len(result.failed_batches)
+        reasons = distinct_failures(result.failed_batches)
+        more = f"\n... and {len(reasons) - 3} more reasons" if len(reasons) > 3 else ""
         super().__init__(
-            f"{result.out}: {len(failed)} {'batch' if len(failed) == 1 else 'batches'} failed; "
-            "what had finished is kept.\n" + "\n".join(map(str, failed[:3])) + more
+            f"{result.out}: {count} {'batch' if count == 1 else 'batches'} failed; "
+            "what had finished is kept.\n" + "\n".join(reasons[:3]) + more
         )
+
+
+def distinct_failures(failed: Sequence[str]) -> list[str]:
+    """The first failed batch of every reason, and how many others have the same reason."""
+    groups: dict[str, list[str]] = {}
+    for text in failed:
+        groups.setdefault(text.partition(": ")[2].partition("\n")[0], []).append(text)
+    return [
+        first + f"\n  {len(others):,} more for the same reason" * bool(others)
+        for first, *others in groups.values()
+    ]
 
 
 class SweepInterrupted(KeyboardInterrupt):

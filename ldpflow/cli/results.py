@@ -130,7 +130,7 @@ def summary(
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
     from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet, wide_sheet
-    from ldpflow.results.arena import best_rows, with_state
+    from ldpflow.results.arena import best_rows, not_judged, with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_notes
@@ -152,8 +152,9 @@ def summary(
     table = select_rows(table, where)
     kept = notes_of(table, where, total)
     if best:
+        unknown = not_judged(table.to_pylist())
         table = best_rows(opened.store, table)
-        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY]
+        kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY, *filter(None, [unknown])]
     if "state" in str(columns):
         table = with_state(table)
     names = [*table.column_names, "level_state"]

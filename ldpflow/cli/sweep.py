@@ -26,7 +26,7 @@ from ldpflow.cli.flags import (
     print_wrapped,
     set_parameters,
 )
-from ldpflow.errors import InputError, SweepInterrupted, plain_text
+from ldpflow.errors import InputError, SweepInterrupted, distinct_failures, plain_text
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
@@ -255,6 +255,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
     from ldpflow.study.entry import full_name
+    from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
 
     out = shlex.quote(run.out)
@@ -264,8 +265,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         kinds = dict.fromkeys(entry.kind for entry in study.method)
         names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
         meaning = f" ({'; '.join(names)})" if names else ""  # last: a low window cuts the line
-        last = f"Next: ldpflow report {out}{meaning}"
-        notes = [*sheet.notes, *stored_notes(run.store), last]
+        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}{meaning}"
+        notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
@@ -292,7 +293,7 @@ def count_others(study: Study, summary: pa.Table) -> int:
 
 def print_troubles(result: RunResult) -> None:
     """Print batches that failed, and why the sweep stopped before its end."""
-    for failed in result.failed_batches:
+    for failed in distinct_failures(result.failed_batches):
         print_note(f"failed: {failed}")  # it has a command to copy
     if result.failures and result.failed_share == 1.0:
         print_wrapped(f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}")

@@ -30,7 +30,7 @@ from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_id, cell_set_hash
-from ldpflow.study.plugins import plugins_of
+from ldpflow.study.plugins import place_in_plugin, plugins_of
 
 PROCESSES = Path("/proc")
 LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
@@ -302,8 +302,10 @@ def run_batch(batch: Batch) -> BatchResult:
 
 
 def error_text(error: Exception) -> str:
-    """Message of an error, with the class name of a foreign one."""
-    return str(error) if isinstance(error, LdpflowError) else f"{type(error).__name__}: {error}"
+    """Message of an error, of a foreign one with its class and the line of a plug-in that it came through."""
+    if isinstance(error, LdpflowError):
+        return str(error)
+    return f"{type(error).__name__}: {error}{place_in_plugin(error)}"
 
 
 @lru_cache(maxsize=8)  # every batch of a path has the same

@@ -55,7 +55,7 @@ from ldpflow.store.provenance import Session, read_sessions
 from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
-from ldpflow.study.plugins import plugins_of, sources_of
+from ldpflow.study.plugins import MAIN, plugin_flags, plugins_of
 
 BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
 
@@ -413,13 +413,12 @@ def failure_text(store: RunStore, outcome: Outcome) -> str:
     """A failed batch, why it failed, and what to type to see it again."""
     batch = outcome.batch
     last = batch.last - 1
+    text = f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}"
+    flags = plugin_flags([*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)])
+    if f" --plugin {MAIN}." in flags:  # a notebook's class is in no file that a command can load
+        return text
     command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.simulator.key}"
-    components = [*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)]
-    plugins = "".join(f" --plugin {shlex.quote(source)}" for source in sources_of(components))
-    return (
-        f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}\n"
-        f"  {command} --replicate {batch.first} --last {last}{plugins}"
-    )
+    return f"{text}\n  {command} --replicate {batch.first} --last {last}{flags}"
 
 
 def executor_for(

@@ -24,6 +24,7 @@ from ldpflow.results.arena import (
     ArenaSetting,
     judge,
     least_replicates,
+    not_judged,
     safest,
     standings,
     why_barred,
@@ -47,7 +48,7 @@ CAUSES = {
 
 
 class Findings(NamedTuple):
-    """What a study found, in at most four sentences, and the lowest coverages, each with its reason."""
+    """What a study found, in at most five sentences, and the lowest coverages, each with its reason."""
 
     sentences: list[str]
     cells: list[tuple[str, Row]]
@@ -116,6 +117,8 @@ def findings(results: Results) -> Findings:
         if (enough := least(results)) > max(row["replicates"] for row in rows):
             third += f" (about {enough:,} replicates show that a level is held)"
         sentences.append(f"{third}.")
+    if rows is not results.rows and (unknown := not_judged(results.rows)):
+        sentences.append(unknown)
     if not cells:
         cells.append(("lowest coverage", min(rows, key=lambda row: row[COVERAGE] - row["level"])))
     return Findings(sentences, cells)

@@ -129,13 +129,23 @@ def label_of(row: Row) -> str:
     return ", ".join(words)
 
 
+NOT_LOADED = "its plug-in is not loaded"
+
+
 def why_barred(row: Row) -> str:
     """Reason why a method is not recommended, or "". Of a plug-in that is not loaded nothing is known."""
     if not {row["method"], row.get("base") or row["method"]} <= set(INTERVAL_METHODS):
-        return "its plug-in is not loaded"
+        return NOT_LOADED
     if Cell.from_columns(dict(row)).method.reads_truth():
         return "needs the truth"
     return "for all coordinates" if row["method"] == "joint" else ""
+
+
+def not_judged(rows: Iterable[Row]) -> str:
+    """A sentence on methods that are not judged since their plug-ins are not loaded, or ""."""
+    names = ", ".join(sorted({row["method"] for row in rows if why_barred(row) == NOT_LOADED}))
+    why = "its plug-in, which says whether it reads the truth, is not loaded (--plugin)"
+    return f"Not judged: {names}, since {why}." if names else ""
 
 
 def judge(row: Row, tolerance: float = TOLERANCE) -> str:
@@ -187,7 +197,8 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     found = settings_of(rows, ("fixed", *KEYS[1:]))
     chosen = [(setting.reference, len(setting.entries)) for setting in found if setting.reference is not None]
     if not chosen:
-        raise InputError("best", True, "a run with an interval method that needs no knowledge of the truth")
+        allowed = "a run with an interval method that needs no knowledge of the truth"
+        raise InputError("best", True, allowed, not_judged(rows))
     table = summary.take(pa.array([entry.row["place"] for entry, _ in chosen], pa.int64()))
     states = pa.array([entry.state for entry, _ in chosen], pa.string())
     counts = pa.array([count for _, count in chosen], pa.int64())

@@ -16,6 +16,7 @@ import importlib.util
 import inspect
 import itertools
 import linecache
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -391,6 +392,23 @@ def sources_of(components: Iterable[Settings]) -> list[str]:
         path, here = Path(file).resolve(), Path.cwd()
         found.append(str(path.relative_to(here) if path.is_relative_to(here) else path))
     return list(dict.fromkeys(found))
+
+
+def plugin_flags(components: Iterable[Settings]) -> str:
+    """Flags for a command that reads what these components computed."""
+    return "".join(f" --plugin {shlex.quote(source)}" for source in sources_of(components))
+
+
+def place_in_plugin(error: Exception) -> str:
+    """Last line of a plug-in in the traceback of an error, in brackets; "" if none is there."""
+    names = {name.partition(".")[0] for name, plugin in SOURCES.items() if plugin is not None}
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        if frame.f_globals.get("__name__", "").partition(".")[0] in names:
+            text = linecache.getline(str(file), line).strip()
+            found = f" ({file.name if file.exists() else 'cell'}, line {line}: {text})"
+    return found
 
 
 def used_components(components: Iterable[Settings]) -> list[Settings]:

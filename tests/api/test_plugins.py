@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -206,6 +208,23 @@ def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_pa
     assert code == 1 and "plugins.__main__.FixedWidth" in error
     with pytest.warns(UserWarning, match="needs the plug-in __main__.FixedWidth"):
         assert lf.open_run(tmp_path / "run").check().passed
+
+
+def test_a_method_of_a_notebook_that_raises_names_its_line(tmp_path, monkeypatch):
+    text = (HERE / "plugin_method.py").read_text().replace("steps = record.steps(n)", "return record.nope")
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    monkeypatch.setitem(linecache.cache, "<cell>", (len(text), None, text.splitlines(True), "<cell>"))
+    exec(compile(text, "<cell>", "exec", dont_inherit=True), vars(sys.modules["__main__"]))
+    method = sys.modules["__main__"].FixedWidth()
+    study = lf.Study(
+        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
+        methods=[method], n=[200], replicates=8,
+    )  # fmt: skip
+    run = lf.sweep(study, tmp_path / "run", executor="serial", allow_failures=True)
+    line = text[: text.index("return record.nope")].count("\n") + 1
+    (failed,) = run.result.failed_batches
+    assert failed.endswith(f"'nope' (cell, line {line}: return record.nope)")  # no command can load a cell
+    forget_plugins("fixed_width")
 
 
 def test_kernels_of_a_script_are_refused_on_ray(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.cli.flags import complete_path
+from ldpflow.report.answers import findings
 from tests.studies import forget_plugins
 
 METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
@@ -21,11 +22,14 @@ def swept(tmp_path, monkeypatch):
 
     def run(text=METHOD, **changes):
         (tmp_path / "mine.py").write_text(text)
-        settings = {"problem": lf.Quantile(), "n": [100], "replicates": 6} | changes
+        settings = {"problem": lf.Quantile(), "n": [100], "replicates": 6}
+        settings |= {"methods": {"kind": "fixed_width", "half": [0.1, 0.2]}} | changes
         study = lf.Study(
-            mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(), plugins=["mine.py"],
-            methods={"kind": "fixed_width", "half": [0.1, 0.2]}, **settings,
-        )  # fmt: skip
+            mechanism=lf.RandomizedResponse(epsilon=1.0),
+            algorithm=lf.LdpSgd(),
+            plugins=["mine.py"],
+            **settings,
+        )
         found = lf.sweep(study, "run", executor="serial", allow_failures=True)
         forget_plugins("fixed_width")
         return found
@@ -97,6 +101,27 @@ def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
     assert found.code == 1 and "RuntimeError: not today at" in found.err and "mine.py" in found.err
     with pytest.raises(lf.SweepFailed, match="not today"):
         lf.sweep(lf.Study.load("run/study.toml"), "run", executor="serial")
+
+
+def test_a_reason_of_many_batches_is_printed_once_with_their_place(swept, ldpflow):
+    raising = METHOD.replace("steps = record.steps(n)", "return record.nope")
+    problem = lf.Quantile(tau=[0.3, 0.5, 0.7])
+    failed = swept(raising, problem=problem).result.failed_batches
+    line = raising[: raising.index("return record.nope")].count("\n") + 1
+    assert len(failed) == 3 and all(f"(mine.py, line {line}: return record.nope)" in text for text in failed)
+    found = ldpflow("sweep", "run/study.toml", "--out", "run", "--engine", "serial", "--plugin", "mine.py")
+    assert found.code == 1 and found.err.count("nope'") == 1 and "2 more for the same reason" in found.err
+    assert "ldpflow report" not in found.out
+
+
+def test_a_method_that_is_not_judged_is_named_and_the_next_command_loads_it(swept, ldpflow):
+    run = swept(methods=[lf.SelfNormalization(), {"kind": "fixed_width", "half": 0.2}])
+    said = "Not judged: fixed_width, since its plug-in"
+    assert findings(run.results).sentences[-1].startswith(said)
+    assert said in ldpflow("summary", "run", "--best").out
+    found = ldpflow("sweep", "run/study.toml", "--out", "run", "--engine", "serial", "--plugin", "mine.py")
+    assert found.code == 0 and "Next: ldpflow report run --plugin mine.py" in found.out
+    assert "Not judged" not in ldpflow("summary", "run", "--best", "--plugin", "mine.py").out
 
 
 def test_paths_are_listed_with_their_settings(swept, ldpflow, tmp_path):
