@@ -143,7 +143,7 @@ def test_its_columns_are_in_the_summary(run, capsys):
     assert "stretched: it is far from 0 in up to" in table
     assert "stretch,doubled," in printed(capsys, "summary", run, "--format", "csv")
     assert "It is far from 0 in" in printed(capsys, "explain", run, "--verbose")
-    assert "stretch" in " ".join(printed(capsys, "compare", run, "--by", "method").splitlines()[:2])
+    assert "stretch" in " ".join(printed(capsys, "compare", run, "--by", "method").splitlines()[:3])
     assert "1.6 ± 0" in printed(capsys, "compare", run, "--by", "stretch")
 
 
