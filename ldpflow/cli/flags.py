@@ -252,15 +252,14 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def parse_settings(texts: Sequence[str] | None) -> dict[str, str | list[str]]:
+def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
     """Values of ``--set NAME=VALUE,VALUE`` by name."""
-    found: dict[str, str | list[str]] = {}
+    found = {}
     for text in texts or ():
         name, _, values = text.partition("=")
         if not name or not values:
             raise InputError("set", text, "NAME=VALUE or NAME=VALUE,VALUE")
-        several = [value.strip() for value in values.split(",")]
-        found[name.strip()] = several if len(several) > 1 else several[0]
+        found[name.strip()] = [value.strip() for value in values.split(",")]
     return found
 
 

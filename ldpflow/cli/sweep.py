@@ -133,7 +133,8 @@ def sweep(
     for name, values in design.items():
         if isinstance(values, list) and len({*values}) < len(values):
             print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
-    chosen = load_study(study).replace(parse_settings(settings)).replace(design)
+    changes = {name: v[0] if len(v) == 1 else v for name, v in parse_settings(settings).items()}
+    chosen = load_study(study).replace(changes).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
     options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
     if options.until_precise and design["replicates"] is not None:

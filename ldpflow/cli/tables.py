@@ -168,6 +168,11 @@ class Sheet:
                 break
             if kept.pop(title, None) is not None:
                 left.append(title)
+        by_title = dict(results)
+        for title in [gone for gone in reversed(left) if gone in self.amounts]:
+            if fits([*kept.items(), (title, by_title[title])]):  # where a wider one that left last did not
+                kept = {t: text for t, text in results if t in kept or t == title}
+                left.remove(title)
         terms = [text for title, text in results if title in left and title in self.amounts]
         if terms and self.amounts[-1] in kept:
             others = partial(sum_text, terms=[*terms, kept[self.amounts[-1]]])
