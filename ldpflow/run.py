@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.columns import round_text, with_error
+from ldpflow.columns import round_text, short, with_error
 from ldpflow.errors import InputError, require_extra
 from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
@@ -39,9 +39,6 @@ MOST_NAMES = 1000
 
 MOST_RUNS = 6
 """Most runs that a hint names."""
-
-FEW_COLUMNS = 10
-"""Most columns of a table that a notebook shows all: they were asked for."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -567,40 +564,32 @@ def table_html(table: pa.Table) -> str:
     from ldpflow.cli.tables import MOST_ROWS
 
     rows = table.slice(0, MOST_ROWS).to_pylist()
-    columns = [column_of(name, table.column_names) for name in dict.fromkeys(table.column_names)]
+    columns = list(map(column_of, dict.fromkeys(table.column_names)))
     texts = {name: {text(row) for row in rows} for name, text in columns}
     shared = [f"{name} = {min(found)}" for name, found in texts.items() if len(found) == 1 and found != {"-"}]
     varying = [column for column in columns if len(texts[column[0]]) > 1]
     head = [f"Rows: {table.num_rows:,}, columns: {table.num_columns}"]
     head[0] += f". The first {len(rows)} rows:" if len(rows) < table.num_rows else ""
-    if len(columns) <= FEW_COLUMNS:
+    if len(columns) <= 10:  # as many were asked for
         return html_of(head, (columns, rows))
     if len(rows) > 1 and shared and varying:
         return html_of([*head, f"In these rows: {'; '.join(shared)}."], (varying, rows))
     return html_of(head, ([column for column in columns if texts[column[0]] != {"-"}], rows))
 
 
-def column_of(name: str, names: Sequence[str]) -> Shown:
+def column_of(name: str) -> Shown:
     """Column for notebooks: a value with an MCSE, and the MCSE, to the second digit of the MCSE."""
-    from ldpflow.cli.tables import plain
-
     error = f"{name.removesuffix('_mean')}_mcse"
-    if name.endswith("_mcse"):
-        return name, lambda row: round_text(row[name], 2)
-    if error not in names:
-        return plain(name)
 
     def text(row: dict[str, Any]) -> str:
-        value, mcse = row[name], row[error]
-        rounding = value is not None and abs(value) < (1e-9 * (mcse or 0.0) or 1e-12)
-        return with_error(0.0 if rounding else value, mcse).partition(" ")[0]
+        value, mcse = row[name], row.get(error)
+        if isinstance(value, float) and name.endswith("_mcse"):
+            return round_text(value, 2)
+        if not (isinstance(value, float) and isinstance(mcse, float)):
+            return short(value)
+        return with_error(0.0 if mcse == 0 and abs(value) < 1e-12 else value, mcse).split(" ")[0]
 
     return name, text
-
-
-def comparison_html(found: Comparison) -> str:
-    """Verdict and numbers of a comparison with published tables, for notebooks."""
-    return html_of([repr(found)]) + table_html(found.as_table())
 
 
 def notebook_shell() -> Any:
@@ -613,7 +602,9 @@ def show_tables() -> None:
     """Let a notebook show Arrow tables as tables: they have no HTML of their own."""
     if shell := notebook_shell():
         html = shell.display_formatter.formatters["text/html"]
-        html.for_type_by_name("ldpflow.results.published", "Comparison", comparison_html)
+        html.for_type_by_name(
+            "ldpflow.results.published", "Comparison", lambda c: html_of([repr(c)]) + table_html(c.as_table())
+        )
         html.for_type_by_name("pyarrow.lib", "Table", table_html)
 
 

@@ -23,18 +23,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 import vl_convert
+from altair.typing import ChartType as ChartType
 
 from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.results import Row
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType as ChartType
 
 # Okabe and Ito's colours, darkened where white paper needs it.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}

@@ -129,13 +129,10 @@ def label_of(row: Row) -> str:
     return ", ".join(words)
 
 
-NOT_LOADED = "its plug-in is not loaded"
-
-
 def why_barred(row: Row) -> str:
     """Reason why a method is not recommended, or "". Of a plug-in that is not loaded nothing is known."""
     if not {row["method"], row.get("base") or row["method"]} <= set(INTERVAL_METHODS):
-        return NOT_LOADED
+        return "its plug-in is not loaded"
     if Cell.from_columns(dict(row)).method.reads_truth():
         return "needs the truth"
     return "for all coordinates" if row["method"] == "joint" else ""
@@ -143,7 +140,7 @@ def why_barred(row: Row) -> str:
 
 def not_judged(rows: Iterable[Row]) -> str:
     """A sentence on methods that are not judged since their plug-ins are not loaded, or ""."""
-    names = ", ".join(sorted({row["method"] for row in rows if why_barred(row) == NOT_LOADED}))
+    names = ", ".join(sorted({row["method"] for row in rows if why_barred(row).startswith("its plug-in")}))
     why = "its plug-in, which says whether it reads the truth, is not loaded (--plugin)"
     return f"Not judged: {names}, since {why}." if names else ""
 

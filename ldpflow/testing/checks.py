@@ -10,12 +10,10 @@ A check is a function of a component that returns a remark or nothing, and raise
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
 import os
 import subprocess
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +55,7 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
 from ldpflow.simulators.rows import Batch, fault_in, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study.plugins import REGISTRIES, load_plugin
+from ldpflow.study.plugins import REGISTRIES, load_plugin, place_in_plugin
 
 Array = NDArray[np.float64]
 
@@ -632,18 +630,15 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
     except Exception as error:
-        return ComponentFinding(kind.__name__, name, False, one_message(error, kind))
+        return ComponentFinding(kind.__name__, name, False, one_message(error))
 
 
-def one_message(error: Exception, kind: type) -> str:
-    """An exception in one line: the plug-in's last line in the traceback, type and message."""
+def one_message(error: Exception) -> str:
+    """An exception in one line: type, message, and the plug-in's last line in the traceback."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text
-    folder = Path(inspect.getfile(kind)).parent
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == folder]
-    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
-    return f"{where}{type(error).__name__}: {text}"
+    return f"{type(error).__name__}: {text}{place_in_plugin(error)}"
 
 
 def default_of(kind: type[Settings]) -> Any:

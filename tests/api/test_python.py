@@ -29,7 +29,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.report.pictures import FIGURES
-from ldpflow.run import comparison_html, show_tables, table_html
+from ldpflow.run import show_tables, table_html
 from ldpflow.sweeps import cautions
 
 ROOT = Path(__file__).parents[2]
@@ -249,7 +249,6 @@ def test_what_a_run_offers(run, tmp_path):
     assert not verified.passed and repr(verified).startswith(
         "Comparison with dette-graw: nothing to compare (0 "
     )
-    assert comparison_html(verified).startswith(f"<p>{verified!r}</p><p>Rows: 0, columns: ")
     again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
     assert again.equal and "equal, bit for bit" in repr(again)
     assert run.check().passed and "all is well" in repr(run.check())
@@ -352,6 +351,10 @@ def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypa
         lf.sweep(study, tmp_path / f"{shown}-{progress}", executor="serial", progress=progress)
         assert bool(events) == shown
     show_tables()
+    module, name, verified_html = html.for_type_by_name.call_args_list[-2].args
+    verified = run.verify()
+    assert type(verified) is getattr(sys.modules[module], name)
+    assert verified_html(verified).startswith(f"<p>{verified!r}</p><p>Rows: 0, columns: ")
     module, name, table_html = html.for_type_by_name.call_args.args
     assert getattr(sys.modules[module], name) is pa.Table
     page = table_html(run.rows())

@@ -117,8 +117,10 @@ class QuantileProblem(Problem):
         Shape of lognormal (deviation of the logarithm), weibull, pareto or gamma.
     components : tuple of MixturePart, optional
         The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
-    file, column : str, optional
-        A Parquet or CSV file and its column, for ``empirical`` alone.
+    file : str, optional
+        Parquet or CSV file of the data, for ``empirical`` alone.
+    column : str, optional
+        Column of the file, for ``empirical`` alone.
     count_column : str, optional
         Column with the number of records that have the value of a row, one by default.
     missing : str, optional
