@@ -296,7 +296,8 @@ def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None)
 
     found: dict[str, object] = {name: value for name, value in budgets.items() if value is not None}
     for name, values in parse_settings(texts).items():
-        found[name] = parse_number(values) if isinstance(values, str) else [*map(parse_number, values)]
+        numbers = [parse_number(value) for value in values]
+        found[name] = numbers if len(numbers) > 1 else numbers[0]
     return found
 
 
