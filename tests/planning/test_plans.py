@@ -91,6 +91,12 @@ def test_each_of_several_quantiles_is_followed_by_itself():
     assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
 
 
+def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
+    wanted = lf.plan(Study.from_mapping(TRIAL)).rows
+    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
+    assert lf.plan(Study.from_mapping(TRIAL)).rows == wanted
+
+
 def test_a_plan_says_where_the_steps_part_of_the_bias_is_unknown():
     """No number stands for the bias and spread of steps that a regression's plan does not predict."""
     problem = {"kind": "linear_regression"}
