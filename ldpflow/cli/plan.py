@@ -448,7 +448,8 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
-    check_new(given["output"] or "", given["force"])  # before minutes of simulation
+    if len(given["tau"] or ()) < 2:  # several levels may have files of other names
+        check_new(given["output"] or "", given["force"])  # before minutes of simulation
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}

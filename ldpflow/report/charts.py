@@ -289,9 +289,13 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     if "shared" in known:
         if not named:
             layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
-        # A single value of x has no line.
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
-        layers.append(layer(tick, "shared"))
+        ticks = layer(tick, "shared")
+        if not named:  # a panel with a single value of x has no line
+            groups = [name for name in ("row", "column") if name in known]
+            ticks = ticks.transform_joinaggregate(groupby=groups, places="distinct(x)")
+            ticks = ticks.transform_filter("datum.places == 1")
+        layers.append(ticks)
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50

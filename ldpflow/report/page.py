@@ -415,7 +415,7 @@ def progress(results: Results, live: bool) -> str:
     elif not live:
         return ""
     if state != "Finished" and not live:
-        command = command_of(last)
+        command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # which would start over
         again = command if command.startswith("ldpflow sweep ") else "the same call as before"
         further = (
             f" To continue it, if it does not run: {again}" if results.running else f" To continue: {again}"

@@ -355,6 +355,8 @@ class Figure(NamedTuple):
     caption: str
     marks: str = "Bars: 95% Monte Carlo intervals."
     """What the marks of a figure in a file of its own are."""
+    dashes: str = ""
+    """What a line of theory is, where points have one."""
 
     def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
         """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors."""
@@ -366,7 +368,8 @@ class Figure(NamedTuple):
             if value and "asked" not in takes:
                 raise InputError(field, value, f"nothing for the figure: {self.heading}")
         chart = self.draw(results, **given)
-        chart.usermeta["marks"] = f"{constants(results)}. {self.marks}"
+        dashes = self.dashes if self.dashes and any("shared" in p for p in chart.data.values) else ""
+        chart.usermeta["marks"] = f"{constants(results)}. {dashes}{self.marks}"
         return chart
 
 

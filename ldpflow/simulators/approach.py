@@ -116,14 +116,16 @@ def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
     """Path of n users towards a quantile, one coordinate of theta by itself; None for other problems."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
-    algorithm, target = simulator.algorithm, simulator.problem.quantile_target(coordinate)
+    algorithm, problem = simulator.algorithm, simulator.problem
+    # A plug-in's problem with one quantile may take no coordinate.
+    target = problem.quantile_target(coordinate) if coordinate else problem.quantile_target()
     if target is None:
         return None
     tau, law = target
     records, c, gamma = algorithm.records_per_step(), algorithm.step_constant(), algorithm.step_exponent()
     if factors := algorithm.step_factors():
         c *= factors[coordinate]
-    covariance = algorithm.step_covariance(simulator.problem, simulator.randomiser)
+    covariance = algorithm.step_covariance(problem, simulator.randomiser)
     noise = records * covariance[coordinate][coordinate] - tau * (1.0 - tau)
     theta0 = algorithm.start(simulator.dimension)[coordinate]
     return Approach(law, tau, noise, c, gamma, theta0, simulator.steps(n), records)

@@ -319,6 +319,11 @@ def test_a_file_that_exists_is_refused_before_the_simulation(pilot, tmp_path, mo
     options = ["--pilot", str(pilot), "--tau", "0.5", "--epsilon", "1", "--n", "9000", "--compare"]
     assert main(["plan", *options, "-o", str(file)]) == 2
     assert "It exists" in capsys.readouterr().err and file.read_text() == "kept"
+    monkeypatch.undo()
+    options[4:4] = ["--tau", "0.6"]  # these files have other names
+    main(["plan", *options[:-1], "-o", str(file)])
+    assert {"design-0.5.toml", "design-0.6.toml"} <= {each.name for each in tmp_path.iterdir()}
+    assert file.read_text() == "kept"
 
 
 def test_a_public_file_has_no_fact_of_the_pilot_but_steps_and_start(plan, tmp_path):

@@ -91,6 +91,12 @@ def test_each_of_several_quantiles_is_followed_by_itself():
     assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
 
 
+def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
+    wanted = lf.plan(Study.from_mapping(TRIAL)).rows
+    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
+    assert lf.plan(Study.from_mapping(TRIAL)).rows == wanted
+
+
 def test_a_plan_says_where_the_steps_part_of_the_bias_is_unknown():
     """No number stands for the bias and spread of steps that a regression's plan does not predict."""
     problem = {"kind": "linear_regression"}
@@ -354,6 +360,9 @@ def test_cautions_of_a_sweep(monkeypatch):
     assert line.count("n = ") == 1
     ((_, line),) = arrival_cautions(study.replace(n=[10**4, 10**5]))
     assert "at n = 10,000, 100,000; at n = 100,000 1.8 relaxation times" in line
+    normal = study.replace({"problem.law": "normal", "problem.scale": 1.0, "n": [2000, 3000]})
+    ((_, line),) = arrival_cautions(normal)
+    assert "not arrived at n = 2,000, steps too large at n = 3,000; at n = 3,000" in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
     assert cautions(study.replace(tau=[0.5, 0.8, 0.9])) == [

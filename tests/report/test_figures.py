@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import vl_convert
 
 from ldpflow.cli import main
 from ldpflow.engine.run import run_study
@@ -363,6 +364,17 @@ def test_values_at_equal_distances_are_categories(results: Results) -> None:
     layers = FIGURES["length"].chart(results).to_dict()["spec"]["layer"]
     shared = [layer["mark"] for layer in layers if layer["encoding"]["y"].get("field") == "shared"]
     assert [mark["type"] for mark in shared] == ["line", "tick"] and shared[1]["orient"] == "horizontal"
+
+
+def test_the_oracles_length_is_a_dash_at_a_single_n_alone_and_named_where_drawn(results: Results) -> None:
+    """A panel with several n has the line."""
+    single = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 100])
+    drawn = []
+    for found, x in ((results, "n"), (single, "n"), (results, "beta")):
+        chart = FIGURES["length"].chart(found, x=x)
+        assert ("Grey dashes: the oracle" in chart.usermeta["marks"]) == (x == "n")
+        drawn.append(vl_convert.vegalite_to_svg(chart.to_json()).count('aria-roledescription="tick"'))
+    assert drawn[0] == drawn[2] == 0 < drawn[1]
 
 
 def test_sentences_of_captions_have_spaces_between() -> None:

@@ -163,7 +163,7 @@ def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None
 
 def test_a_run_that_is_not_finished_says_so_first(results: Results) -> None:
     assert progress(results, live=False) == ""
-    command = "/bin/ldpflow sweep small.toml --max-time 6s"
+    command = "/bin/ldpflow sweep small.toml --fresh --max-time 6s"
     stopped = dataclasses.replace(results, sessions=[{"command": command, "ended": "x", "interrupted": True}])
     text = progress(stopped, live=False)
     assert text.startswith("Not finished: ") and text.endswith("ldpflow sweep small.toml --max-time 6s")

@@ -432,21 +432,27 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     lines = []
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
-        lost: list[tuple[int, int, Arrival]] = []  # n, coordinate of the largest bias, its arrival
+        lost: dict[int, dict[int, Arrival]] = {}  # arrivals by n and coordinate
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
         for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = [(n, k, arrival) for k, arrival in enumerate(found or ()) if arrival.refused]
+            refused = {k: arrival for k, arrival in enumerate(found or ()) if arrival.refused}
             if not biased:
-                refused = [each for each in refused if each[-1].verdict != "steps_too_large"]
+                refused = {k: each for k, each in refused.items() if each.verdict != "steps_too_large"}
             if refused:
-                lost.append(max(refused, key=lambda each: abs(each[-1].bias)))
+                lost[n] = refused
         if lost:
-            n, place, worst = lost[-1]
-            words, users = worst.verdict.replace("_", " "), ", ".join(f"{m:,}" for m, *_ in lost)
-            at = f"{users}; at n = {n:,}" if len(lost) > 1 else f"{users}:"
+            n = max(lost)
+            place = max(lost[n], key=lambda k: abs(lost[n][k].bias))
+            worst = lost[n][place]
+            words, users = worst.verdict.replace("_", " "), dict[str, list[str]]()
+            for m, refused in lost.items():
+                if place in refused:
+                    users.setdefault(refused[place].verdict.replace("_", " "), []).append(f"{m:,}")
+            at = ", ".join(f"{verdict} at n = {', '.join(own)}" for verdict, own in users.items())
+            at += f"; at n = {n:,}" if sum(map(len, users.values())) > 1 else ":"
             spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
             line = (
-                f"{describe_simulator(simulator, approach(simulator, n, place))}: {words} at n = {at} "
+                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at} "
                 f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}, "
                 f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
                 f"{max(study.level):g} (ldpflow plan says what to change)"
