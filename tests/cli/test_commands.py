@@ -327,3 +327,5 @@ def test_a_dry_run_to_a_target_has_the_bounds_and_about_the_replicates_of_the_sw
     assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
     refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")
     assert refused.code == 2 and "--max-replicates: 100" in refused.err
+    refused = ldpflow("sweep", "gdp-trajectories", "--dry-run", "--target-length", "0.01")
+    assert refused.code == 2 and "--target-length: 0.01 is not allowed; expected a study with" in refused.err
