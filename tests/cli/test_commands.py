@@ -19,6 +19,7 @@ from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
+from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import cell
 
 
@@ -40,6 +41,11 @@ def test_list(ldpflow):
     assert ldpflow("list", "TR3").out == ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
+
+
+def test_a_group_without_components_is_listed_as_empty(ldpflow, monkeypatch):
+    monkeypatch.setattr("ldpflow.study.plugins.REGISTRIES", {**REGISTRIES, "law": {}})
+    assert ldpflow("list", "laws").out == "Data laws of plug-ins: none\n"
 
 
 def test_summary_table(ldpflow, monkeypatch, run):
