@@ -124,7 +124,7 @@ def run_sweep(
     from ldpflow.study.plugins import check_importable, is_importable, used_components
 
     chosen = study if isinstance(study, Study) else Study.load(study)
-    Precision.of(options)  # refuses wrong targets first
+    Precision.of(options, chosen)  # refuses wrong targets first
     root = f"runs/{chosen.name}" if out is None else address_of(out)
     components = used_components(chosen.components())
     if options.engine == "ray" or options.address is not None:

@@ -48,6 +48,8 @@ def catalogue(
         whole = what in (None, group, f"{group}s")
         registry = {kind: cls for kind, cls in REGISTRIES[group].items() if whole or kind == what}
         if not registry:
+            if what in (group, f"{group}s"):
+                typer.echo(f"{title}: none")
             continue
         typer.secho(f"{title}  [{group}]", bold=True)
         for kind, cls in registry.items():

@@ -217,7 +217,7 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         for text in (error.allowed, error.hint)
     )
     repeated = {flag for one in parameters if getattr(one, "multiple", False) for flag in one.opts}
-    if field in repeated and isinstance(error.value, str) and "," in error.value:
+    if field in repeated - {"--set"} and isinstance(error.value, str) and "," in error.value:
         hint = several_values(field, error.value.split(","))
     return InputError(field, error.value, allowed, hint)
 

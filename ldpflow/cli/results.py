@@ -184,12 +184,17 @@ def unfinished(run: ldpflow.run.Run) -> list[str]:
     with suppress(LdpflowError):
         last = (run.provenance or [{"ended": True}])[-1]
         if last.get("ended") is None or last.get("stopped") or last.get("failed_batches"):
-            missing = run_design(run.store, run.summary(), run.trajectories(), run.provenance).missing
-            if missing is not None:
-                have, of = missing
+            design = run_design(run.store, run.summary(), run.trajectories(), run.provenance)
+            state, unless = "Not finished", ""
+            if last.get("ended") is None:
+                state, unless = "Running, or interrupted", "if it does not run, "
+            if design.missing is not None:
+                have, of = design.missing
                 words = f"{have:,} of {of:,} cells have rows" if have < of else "replicates are missing"
                 again = f"`ldpflow sweep STUDY --out {shlex.quote(run.out)}` continues"
-                return [f"Not finished: {words}; {again}."]
+                return [f"{state}: {words}; {unless}{again}."]
+            if design.precision is not None:
+                return [f"{state}: targets may not be reached; {unless}the same sweep with them continues."]
     return []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
 from typing import Any
@@ -152,17 +152,29 @@ def wide_sheet(
         elif varies or other not in FOLLOWING:  # mu follows from epsilon
             keys.append(other)
     needed = distinguishing_columns([*keys, by, *own], rows)
+    # A kind may be called like a setting: gamma is a law and the exponent of steps.
+    prefix = "" if by in KINDS and not {row[by] for row in rows} & {*names} else f"{by}="
+
+    def label_of(row: Row, text: Callable[[Any], str]) -> str:
+        parts = [f"{n}={text(row[n])}" for n in own if row[n] is not None and (n in fields or n in needed)]
+        return " ".join([prefix + text(row[by]), *parts])
+
+    short_labels, labels = ({label_of(row, text) for row in rows} for text in (short, exact))
+    text = short if len(short_labels) == len(labels) else exact
     wide: dict[tuple[Any, ...], Row] = {}
     columns: dict[str, Shown] = {}
     error = f"{name.removesuffix('_mean')}_mcse"
     for row in rows:
-        parts = [f"{n}={short(row[n])}" for n in own if row[n] is not None and (n in fields or n in needed)]
-        label = " ".join([("" if by in KINDS else f"{by}=") + short(row[by]), *parts])
+        label = label_of(row, text)
         cells = wide.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
         cells |= {label: row[name]} | ({f"{label}_mcse": row[error]} if error in row else {})
         columns[label] = estimate(label, label, f"{label}_mcse") if error in row else plain(label)
     settings_shown, heading = list(map(setting, keys)), [f"{one_line(title)}, by {by}:"]
     return Sheet([*wide.values()], settings_shown, [*columns.values()], (), constants, heading=heading)
+
+
+def exact(value: object) -> str:
+    return repr(value) if isinstance(value, float) else short(value)
 
 
 HOLDS_RULE = (

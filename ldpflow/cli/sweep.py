@@ -199,7 +199,7 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.engine.prediction import cores_of, predict
     from ldpflow.results.arena import least_replicates
 
-    precision, plans = Precision.of(options), study.plans()
+    precision, plans = Precision.of(options, study), study.plans()
     replicates = study.replicates if precision is None else precision.expected(study.level)
     about = "" if precision is None else "about " if precision.target_length is None else "at least "
     cores = cores_of(options.engine, options.num_cpus)

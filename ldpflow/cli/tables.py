@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +92,14 @@ class Sheet:
             table, left = self.fit(self.settings, self.results, self.rows, rule=True)
             shared = self.method_lines() if self.methods and len(self.rows) > most_rows() else ("", [])
             above = lines_text(self.heading) + shared[0]
-            print(above + table + lines_text([*self.left_out([*shared[1], *left]), *self.below()]), end="")
+            print(above + table + lines_text([*self.left_out(shared[1], left), *self.below()]), end="")
 
-    def left_out(self, titles: Sequence[str]) -> list[str]:
-        if not titles:
+    def left_out(self, *tables: Sequence[str]) -> list[str]:
+        """A line on the titles that each of the tables of a sheet left out."""
+        if not any(tables):
             return []
-        names = ", ".join(map(one_line, dict.fromkeys(titles)))
-        added = {*titles} & {*self.amounts} and self.amounts[-1] not in titles
+        names = ", ".join(map(one_line, dict.fromkeys(chain(*tables))))
+        added = any({*own} & {*self.amounts} and self.amounts[-1] not in own for own in tables)
         terms = "; others: rest and the effects among these" if added else ""
         return [f"(too narrow for {names}: see --format csv{terms})"]
 
@@ -140,8 +142,8 @@ class Sheet:
         told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
         settings = [(t, text) for t, text in self.settings if {text(row) for row in rows} != {"-"}]
         table, gone = self.fit(settings, told, rows)
-        left = self.left_out([*left, *gone])
-        return lines_text([line]) + table + lines_text([*left, *self.below(self.legend)])
+        absent = self.left_out(left, gone)
+        return lines_text([line]) + table + lines_text([*absent, *self.below(self.legend)])
 
     def fit(
         self,

@@ -31,6 +31,7 @@ from ldpflow.simulators.simulator import PathPlan
 from ldpflow.store.part import subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id, cell_keys
+from ldpflow.study import Study
 
 BATCH = 128
 LEAST = 200  # fewer replicates bias what is reported
@@ -56,10 +57,13 @@ class Precision:
             raise InputError("max_replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
 
     @classmethod
-    def of(cls, options: SweepOptions) -> Precision | None:
+    def of(cls, options: SweepOptions, study: Study) -> Precision | None:
         """The target of a sweep, or None."""
         if not options.until_precise:
             return None
+        if not study.method:
+            name = "target_length" if options.target_mcse is None else "target_mcse"
+            raise InputError(name, getattr(options, name), "a study with interval methods")
         bounds = {"min_replicates": options.min_replicates, "max_replicates": options.max_replicates}
         given = {name: value for name, value in bounds.items() if value is not None}
         return cls(options.target_mcse, options.target_length, **given)

@@ -295,7 +295,7 @@ def run_study(
         If it cannot be read or written just now, as on a full disk.
     """
     options = options or SweepOptions(**given)
-    precision = Precision.of(options)
+    precision = Precision.of(options, study)
     started = time.monotonic()
     store = RunStore(out)
     with store.named_errors():
@@ -312,8 +312,6 @@ def run_study(
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
             warn(f"{store.root}: took over the lock of {owner}, which is dead")
         store.clear_unfinished()
-        if precision is not None and not study.method:
-            raise InputError("target_mcse", precision, "a study with interval methods")
         session = begin_session(store, study)
 
         on_phase = on_phase or ignore

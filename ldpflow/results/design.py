@@ -82,7 +82,8 @@ def run_design(
             if targets is not None:
                 return replace(design, precision=targets)
         broken = last.get("ended") is None or last.get("stopped") or last.get("failed_batches")
-        if broken and rows.counts.keys() <= wanted:
+        fewer = any(count < study.replicates // rows.runs[place] for place, count in rows.counts.items())
+        if broken and (rows.counts.keys() < wanted or (fewer and rows.counts.keys() <= wanted)):
             return replace(design, missing=(len(rows.counts), len(wanted)))
     return rows.design(mapping, targets)
 

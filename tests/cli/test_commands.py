@@ -19,6 +19,7 @@ from ldpflow.engine.loop import Progress, RunResult
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
+from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import cell
 
 
@@ -40,6 +41,11 @@ def test_list(ldpflow):
     assert ldpflow("list", "TR3").out == ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
+
+
+def test_a_group_without_components_is_listed_as_empty(ldpflow, monkeypatch):
+    monkeypatch.setattr("ldpflow.study.plugins.REGISTRIES", {**REGISTRIES, "law": {}})
+    assert ldpflow("list", "laws").out == "Data laws of plug-ins: none\n"
 
 
 def test_summary_table(ldpflow, monkeypatch, run):
@@ -236,6 +242,7 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "quickstart", "--epsilon", "0.5", "1"], "For several values repeat the flag: --epsilon"),
         (["sweep", "--method", "SN,TR"], "repeat the flag: --method SN --method TR."),
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
+        (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
         (["list", "quikstart"], "Did you mean 'quickstart'?"),
         (["list", "BlockBootstrap"], "BlockBootstrap is 'BB'."),
         (["list", "foozle"], "ldpflow list prints all of them."),
@@ -327,3 +334,5 @@ def test_a_dry_run_to_a_target_has_the_bounds_and_about_the_replicates_of_the_sw
     assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
     refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")
     assert refused.code == 2 and "--max-replicates: 100" in refused.err
+    refused = ldpflow("sweep", "gdp-trajectories", "--dry-run", "--target-length", "0.01")
+    assert refused.code == 2 and "--target-length: 0.01 is not allowed; expected a study with" in refused.err

@@ -8,8 +8,12 @@ import json
 import re
 import shlex
 from decimal import Decimal
+from itertools import product
 
+import pyarrow as pa
 import pytest
+
+from ldpflow.cli.sheets import COVERAGE, wide_sheet
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
@@ -190,6 +194,23 @@ def test_a_wide_table_has_a_column_for_each_method_and_its_settings(ldpflow, run
     for wrong, said in refusals:
         refused = ldpflow("summary", run_directory, *wrong)
         assert refused.code == 2 and said in refused.err
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [("law", ["law=gamma", "law=normal"]), ("epsilon", ["epsilon=1.0", "epsilon=1.0000001"])],
+)
+def test_a_wide_table_has_a_place_for_every_value(by, names):
+    """One law is called like a setting, and two budgets differ in the eighth digit alone."""
+    cells = [*product((0.51, 0.6), ("gamma", "normal"), (1.0, 1.0000001))]
+    rows = [
+        {"gamma": gamma, "law": law, "epsilon": epsilon, "method": "BM", "coverage": share, COVERAGE: share}
+        for share, (gamma, law, epsilon) in enumerate(cells)
+    ]
+    sheet = wide_sheet(pa.Table.from_pylist(rows), by)
+    assert [title for title, _ in sheet.results] == names
+    assert {row["gamma"] for row in sheet.rows} == {0.51, 0.6}
+    assert sorted(row[name] for row in sheet.rows for name in names) == [*range(len(rows))]
 
 
 def test_power(ldpflow, run_directory):

@@ -16,6 +16,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
+from ldpflow.run import Run, open_run
 from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 
@@ -103,6 +104,33 @@ def test_limits(ldpflow, tmp_path, flags, monkeypatch):
     shown = ldpflow("summary", run)
     said = f"Not finished: 1 of 2 cells have rows; `ldpflow sweep STUDY --out {run}` continues."
     assert " ".join(shown.out.split()).startswith(said)
+
+
+def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_asked(
+    ldpflow, tmp_path, monkeypatch
+):
+    run = tmp_path / "run"
+
+    def heading(**session):
+        """First line of the summary if the last sweep had ended so."""
+        with monkeypatch.context() as patch:
+            *former, last = open_run(run).provenance
+            patch.setattr(Run, "provenance", property(lambda _: [*former, last | session]))
+            shown = ldpflow("summary", run)
+        assert shown.code == 0 and not shown.err
+        return shown.out.partition("method")[0].partition("level")[0]
+
+    levels = ["--level", ".9", "--level", ".8"]
+    late = "the time limit of 1 s has passed"
+    assert ldpflow("sweep", *SHORT, *levels, "--replicates", "80", "--out", run).code == 0
+    assert "inished" not in heading(stopped=late)
+    assert ldpflow("sweep", *SHORT, *levels, "--replicates", "60", "--out", run).code == 0
+    assert "inished" not in heading(stopped=late), "80 are enough"
+    assert ldpflow("sweep", *SHORT, *levels, "--target-mcse", ".04", "--out", run).code == 0
+    assert "argets" not in heading()
+    assert heading(stopped=late).startswith("Not finished: targets may not be reached; the same sweep")
+    said = "Running, or interrupted: targets may not be reached; if it does not run, the same sweep"
+    assert heading(ended=None).startswith(said)
 
 
 def test_growing_is_said_and_a_changed_study_refused(ldpflow, tmp_path):

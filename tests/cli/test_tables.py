@@ -127,6 +127,21 @@ def test_effects_that_do_not_fit_and_the_rest_are_the_others(capsys, monkeypatch
         assert ("others: rest and the effects among these" in " ".join(out.split())) == (width < 80)
 
 
+def test_others_are_explained_where_the_lines_of_methods_alone_have_them(capsys, monkeypatch):
+    """The rows, which are wider, leave out the rest as well."""
+    row = {"length": "-0.253", "shape": "+0.060", "rest": "+0.093", "coverage": "0.800"}
+    methods = [{"method": "BM", "cells": 40, **row}] * 2
+    results, amounts = list(map(plain, row)), ["length", "shape", "rest"]
+    settings = [("cause", lambda _: "dependence of error and length")]
+    sheet = Sheet([row] * 40, settings, results, amounts, methods=methods, amounts=amounts, command="it")
+    monkeypatch.setenv("COLUMNS", "40")
+    for every in (True, False):
+        sheet.show(every=every)
+        out = capsys.readouterr().out
+        assert out.splitlines()[0].split() == ["method", "cells", "shape", "others", "coverage"]
+        assert "others: rest and the effects among these" in " ".join(out.split())
+
+
 def test_the_line_of_a_method_has_the_means_of_all_effects():
     """Of effects within two MCSE too. A cell without effects has a coverage with failures as misses."""
     one = {"level": 0.9, "coverage": 0.88, "coverage_failures_as_misses": 0.88, "length_effect": -0.008}

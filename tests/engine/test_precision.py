@@ -125,7 +125,7 @@ def test_exact_law_of_the_rule_against_simulation_of_the_rule():
 )  # fmt: skip
 def test_bad_input(flag, settings):
     with pytest.raises(InputError, match=flag):
-        Precision.of(SweepOptions(**settings))
+        Precision.of(SweepOptions(**settings), STUDY)
 
 
 STUDY = Study.from_mapping(
