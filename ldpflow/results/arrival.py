@@ -392,7 +392,8 @@ def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
     """Arrival of simulators after numbers of users, by coordinate of theta; None if nothing is predicted."""
-    paths = [[approach(path, n, k) for k in range(path.dimension)] for path, n in wanted]
+    # A simulator that is only described by its rows, without the code of its plug-in, has no dimension.
+    paths = [[approach(path, n, k) for k in range(getattr(path, "dimension", 1))] for path, n in wanted]
     closed = iter(predict_arrivals([case for cases in paths for case in cases if case is not None]))
     found: list[tuple[Arrival, ...] | None] = []
     for (simulator, n), cases in zip(wanted, paths, strict=True):
