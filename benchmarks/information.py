@@ -37,7 +37,7 @@ def numpy_row(effort: Effort) -> list[Measurement]:
     """NumPy, one step of all replicates at a time."""
     replicates, n = 500, effort.steps // 100
     path = quantile()
-    p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
+    p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
     rng = np.random.default_rng(SEED)
     truth = path.problem.truth()[0]
     return nanoseconds(
@@ -58,7 +58,7 @@ def jax_row(effort: Effort) -> list[Measurement]:
 
     replicates, n = 512, effort.steps // 100
     path = quantile()
-    p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
+    p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
     truth = path.problem.truth()[0]
 
     def step(carry, i):  # type: ignore[no-untyped-def]

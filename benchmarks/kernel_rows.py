@@ -21,7 +21,7 @@ def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Cal
     """One naive replicate of the quantile path as a piece of work."""
     times = times_of(path, cells(n, "BB", "BM"))
     sums = np.empty(len(times))
-    p = path.mechanism.keep_probability()  # type: ignore[attr-defined]
+    p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
     settings = (n, TAU, p, C, GAMMA, path.problem.truth()[0], times, sums)
     if numbers == "np.random":
         return lambda: peers.naive_quantile_legacy(SEED, *settings)

@@ -18,7 +18,9 @@ BASES = {
     "problem": "from ldpflow.components.problems.problem import Problem",
     "mechanism": "from ldpflow.components.mechanisms.mechanism import Mechanism",
     "algorithm": "",
-    "method": "from ldpflow.components.intervals.interval import PathIntervalMethod",
+    "method": "from ldpflow.components.algorithms import Algorithm\n"
+    "from ldpflow.components.intervals.interval import Intervals, PathIntervalMethod\n"
+    "from ldpflow.components.intervals.record import PathRecord",
 }
 FOLDERS = {"problem": "problems", "mechanism": "mechanisms", "algorithm": "algorithms", "method": "intervals"}
 PROTOCOL = '''

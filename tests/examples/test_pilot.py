@@ -15,7 +15,7 @@ from ldpflow.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "pilot_to_plan.md"
-CODES = {"--tau 0.1 ": 2, "--tau 0.9 ": 1, "--bounds": 1}
+CODES = {"--tau 0.1 ": 2, "sweep quickstart": 0, "--tau 0.9 ": 1, "--bounds": 1}
 """Exit codes other than 0, by a part of the command."""
 
 
