@@ -295,9 +295,9 @@ def run_batch(batch: Batch) -> BatchResult:
     """
     try:
         return simulate(batch)
-    except Exception:
-        raise
     except BaseException as error:
+        if isinstance(error, Exception):
+            raise
         raise LdpflowError(f"{type(error).__name__}: {error}") from error
 
 
