@@ -17,7 +17,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.results.arrival import Arrival, feasible_n, predict_arrivals
 from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -31,6 +31,18 @@ def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.na
     """A prediction and a row of a summary with this bias; the oracle's standard error is 1."""
     row = {"bias": measured, "empirical_se": empirical_se, "gamma": gamma, "n": n}
     return PredictedBias(found, row | {"theta0": 0.0, "truth": 72.3}, users)
+
+
+@pytest.mark.parametrize("size", [1, 16])
+def test_the_noise_of_a_path_is_that_of_one_report(size):
+    """Randomised response adds e^eps / (e^eps - 1)^2 to the variance of a bit; a batch of s has 1/s of both."""
+    response, algorithm = {"kind": "randomized_response", "epsilon": 1.0}, {"kind": "minibatch_sgd"}
+    changes = {"mechanism": response, "algorithm": algorithm | {"batch_size": size}}
+    (plan,) = Study.from_mapping(changed(problem={"kind": "quantile", "tau": 0.9}, **changes)).plans()
+    path = approach(plan.simulator, 1600)
+    noise = math.exp(1.0) / (math.exp(1.0) - 1.0) ** 2
+    assert (path.records, path.steps) == (size, 1600 // size)
+    assert path.noise == pytest.approx(noise) and path.variance() == pytest.approx((0.09 + noise) / size)
 
 
 @pytest.mark.parametrize(
