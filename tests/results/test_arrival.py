@@ -35,7 +35,7 @@ def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.na
 
 @pytest.mark.parametrize("size", [1, 16])
 def test_the_noise_of_a_path_is_that_of_one_report(size):
-    """Randomised response adds e^eps / (e^eps - 1)^2 to the variance of a bit; a batch of s has 1/s of both."""
+    """Randomised response adds e^eps / (e^eps - 1)^2 to the variance; a batch of s divides the sum by s."""
     response, algorithm = {"kind": "randomized_response", "epsilon": 1.0}, {"kind": "minibatch_sgd"}
     changes = {"mechanism": response, "algorithm": algorithm | {"batch_size": size}}
     (plan,) = Study.from_mapping(changed(problem={"kind": "quantile", "tau": 0.9}, **changes)).plans()
