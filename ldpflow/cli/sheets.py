@@ -15,15 +15,13 @@ from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_tex
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
-from ldpflow.results.columns import summaries_of
+from ldpflow.results.columns import COUNTS, summaries_of
 from ldpflow.results.comparison import FOLLOWING, TABLES
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
 """Columns that may determine the settings of a row."""
-COUNTS = ("replicates", "failures")
-
 UNREAD = ("sha256",)
 """Settings that no line names: ldpflow export and --format csv have them."""
 
@@ -369,7 +367,7 @@ def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
     """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
-    from ldpflow.results.decomposition import CLASSES, MAIN, SINGLE  # loads SciPy
+    from ldpflow.results.decomposition import MAIN, SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
@@ -412,15 +410,6 @@ def explanation_sheet(
         reading.append("A dash: within two MCSE, in the rest.")
     if any(row["cause"] == MAIN["none"] and row["clear_effects"] for row in rows):
         reading.append(f"'{MAIN['none']}' judges their sum: effects that cancel are not 0.")
-    by_class = {words: TITLES.get(part, part) for part, words in CLASSES.items()}
-    by_class |= dict.fromkeys(("too short", "too long"), "length")
-
-    def first_to_go(shown: Sequence[Row]) -> list[str]:
-        """Effects that no main cause of these rows names go first."""
-        named = {by_class.get(str(row.get("cause_class"))) for row in shown}
-        order = [TITLES["dependence"], "shape", TITLES["variability"], "bias", "rest", "length"]
-        return [*sorted(order, key=named.__contains__), MISSES[0]]
-
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
@@ -438,10 +427,9 @@ def explanation_sheet(
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        first_to_go,
-        constants,
+        constants=constants,
+        together=[title for title, _ in shares],
         reading=" ".join(reading),
-        amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Lines of methods: means, of effects within noise too"
         f"{'; with failures as misses over all cells' if misses else ''}.",

@@ -26,7 +26,6 @@ from ldpflow.results.arena import (
     least_replicates,
     not_judged,
     safest,
-    standings,
     why_barred,
 )
 from ldpflow.results.columns import summaries_of
@@ -227,15 +226,14 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
             label = tuple(short(setting.reference.row[name]) for name in names)
             down.setdefault(label, {})[setting.keys["n"]] = setting
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
-    everywhere = safest(standings(settings))
-    series = {entry.label: entry.row["series"] for setting in settings for entry in setting.entries}
+    everywhere = safest(settings)
     return {
         "head": [results.names.label(name) for name in names],
         "n": [short(n) for n in across],
         "rows": rows[:MAX_TABLE_ROWS],
         "left": max(len(rows) - MAX_TABLE_ROWS, 0),
         "safest": everywhere,
-        "name": series[everywhere.label] if everywhere is not None else "",
+        "name": everywhere.entries[0].row["series"] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "relative": any(row.get("length_relative") is not None for row in results.rows),
         "most": f"{100 * MOST:g}",

@@ -19,8 +19,9 @@ import numpy as np
 from ldpflow.columns import distinguishing_columns
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
-from ldpflow.report.charts import Z95, Layout, draw, spread
+from ldpflow.report.charts import Layout, draw, spread
 from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
+from ldpflow.results.measures import Z95
 from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS

@@ -84,5 +84,5 @@ def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[
             if values == run:
                 return names.value(name, values[end]).replace("=", sign)
     texts = [names.value(name, value) for value in values]
-    further = [text.removeprefix(f"{names.label(name)} = ") for text in texts[1:]]
+    further = [text.partition(" = ")[2] or text for text in texts[1:]]
     return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ import pyarrow as pa
 from ldpflow.columns import Column, distinguishing_columns, short, with_error
 from ldpflow.errors import InputError, plain_line, warn
 from ldpflow.results.arena import HOLDS, judge, why_barred
-from ldpflow.results.columns import CellRows, known_columns
+from ldpflow.results.columns import CellRows, group_keys, known_columns
 from ldpflow.results.comparison import compare_cells
 from ldpflow.results.comparison import label as comparison_label
 from ldpflow.results.design import RunDesign, run_design
@@ -37,6 +38,9 @@ CellIdentity = tuple[Any, ...]
 class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
+    taus: Sequence[float] = ()
+    """Levels of the quantiles that are coordinates, if they are those of all rows."""
+
     def __missing__(self, name: str) -> Column:
         return Column(name, "string", "-", "")
 
@@ -48,7 +52,7 @@ class Names(dict[str, Column]):
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
-            return f"coordinate {value}"
+            return f"τ = {short(self.taus[value])}" if self.taus else f"coordinate {value}"
         return f"{self.label(name)} = {short(value)}"
 
     def settings(self, row: Row, names: Iterable[str]) -> str:
@@ -126,7 +130,10 @@ class Results:
     @cached_property
     def names(self) -> Names:
         """Display names of the columns of both summaries."""
-        return Names(known_columns(self.table.schema, self.trajectories.schema))
+        names = Names(known_columns(self.table.schema, self.trajectories.schema))
+        levels = {row.get("taus") for row in self.rows}
+        names.taus = json.loads(levels.pop() or "[]") if len(levels) == 1 else ()
+        return names
 
     @cached_property
     def method_settings(self) -> tuple[str, ...]:
@@ -153,11 +160,14 @@ class Results:
 
         return find
 
+    def identity(self, row: Mapping[str, Any]) -> CellIdentity:
+        """What identifies the cell and coordinate of a row."""
+        return cell_identity(row, self.keys)
+
     @cached_property
-    def identity(self) -> Callable[[Mapping[str, Any]], CellIdentity]:
-        """Function that gives what identifies the cell and coordinate of a row."""
-        names = ("path", *cell_keys(self.table.schema), "coordinate")
-        return lambda row: cell_identity(row, names)
+    def keys(self) -> tuple[str, ...]:
+        """Columns that identify a cell and coordinate."""
+        return group_keys(self.table.schema)
 
     @cached_property
     def explained(self) -> dict[CellIdentity, Row]:

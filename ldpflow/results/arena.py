@@ -97,17 +97,11 @@ class ArenaSetting:
 class Standing:
     """A method over all settings that have it."""
 
-    label: str
     entries: list[ArenaEntry]
     held: int
     """Number of settings in which it holds its level."""
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
-
-    @property
-    def rank(self) -> tuple[float, str]:
-        """Sort key: the shortest first, unknown lengths last."""
-        return math.inf if self.length is None else self.length, self.label
 
 
 def label_of(row: Row) -> str:
@@ -229,21 +223,15 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
 
 
-def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
-    """Every method over all settings: those that hold their level most often first, then the shortest."""
+def safest(settings: Iterable[ArenaSetting]) -> Standing | None:
+    """Shortest eligible method that holds its level in a share :data:`MOST` of its settings, or None."""
     by_label: dict[str, list[ArenaEntry]] = {}
-    for setting in settings:
-        for entry in setting.entries:
-            by_label.setdefault(entry.label, []).append(entry)
+    for entry in (entry for setting in settings for entry in setting.entries if not entry.barred):
+        by_label.setdefault(entry.label, []).append(entry)
     found = []
-    for label, entries in by_label.items():
+    for entries in by_label.values():
         held = [entry for entry in entries if entry.holds]
         lengths = [entry.length for entry in held if math.isfinite(entry.length)]
-        found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
-    return sorted(found, key=lambda s: (-s.held / len(s.entries), *s.rank))
-
-
-def safest(found: Iterable[Standing]) -> Standing | None:
-    """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
-    usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
-    return min(usable, key=lambda s: s.rank, default=None)
+        if held and len(held) >= MOST * len(entries):
+            found.append(Standing(entries, len(held), median(lengths) if lengths else None))
+    return min(found, key=lambda s: (s.length is None, s.length, s.entries[0].label), default=None)
