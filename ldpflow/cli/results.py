@@ -362,8 +362,8 @@ def export(
 
     export_duckdb(open_run(run).results, output, replace=force)
     typer.echo(
-        f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
-        "views coverage, best, best_beta, lost, running_coverage"
+        f"{output}: tables summary, stored_replicates, paths, trajectories, trajectory_summary, sessions; "
+        "views replicates, coverage, best, best_beta, lost, running_coverage"
     )
 
 

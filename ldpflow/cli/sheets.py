@@ -14,7 +14,7 @@ from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, one_line, pl
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_in
 from ldpflow.results.columns import COUNTS, summaries_of
 from ldpflow.results.comparison import FOLLOWING, TABLES
 from ldpflow.results.measures import has_exploded
@@ -112,7 +112,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         *map(plain, counts),
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
-    last = [MISSES[0], "length"] if chosen else ["length", MISSES[0]]  # the best is the shortest
+    last = [] if chosen else ["length", MISSES[0]]  # they choose the best
     return Sheet(
         rows,
         list(map(setting, settings)),
@@ -302,9 +302,11 @@ COMPARISON_HEADINGS = {
 def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
-    settings, constants = split_settings(names[: names.index("vs")], rows)
+    before = names[: names.index("vs")]
+    named = [name for name in before if name in settings_in(rows) and has_value(name, rows)]
+    settings, constants = split_settings([name for name in before if name not in named], rows)
     baselines = list(dict.fromkeys(row["vs"] for row in rows))
-    settings += ["vs"] if len(baselines) > 1 else []
+    settings += [*named, *(["vs"] if len(baselines) > 1 else [])]
     name = "" if by in TABLES else f"{by}="
     heading = [f"Differences from {name}{baselines[0]}, and ratios to it:"] if len(baselines) == 1 else []
     shares = ("undefined", "undefined_baseline")
@@ -320,14 +322,15 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     if paired := [row["pairs"] for row in rows if row["paired"]]:
         notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
     if some_undefined:
-        most = max(row[name] for row in rows for name in shares)
+        most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(
             f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
             "coverages, left out of the length ratio."
         )
     lines = []
     for line, own in by_method(rows, settings):
-        clear = [math.copysign(1, row[difference]) for row in own if abs(row[difference]) > 2 * row[error]]
+        known = [row for row in own if row[error] is not None]
+        clear = [math.copysign(1, row[difference]) for row in known if abs(row[difference]) > 2 * row[error]]
         line |= {"higher": clear.count(1), "lower": clear.count(-1)}
         line |= {"coverage difference": span(row[difference] for row in own)}
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
@@ -348,7 +351,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         heading=heading,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
-        rank=None if ordered else (lambda row: float(row[difference])),
+        rank=None if ordered else (lambda row: row[difference] or 0.0),
         command=command,
     )
 

@@ -149,8 +149,8 @@ class Sheet:
         if not rows:
             return "no rows\n", []
         numbers = {id(row): str(at) for at, row in enumerate(rows, 1)}
-        number: Shown = ("#", lambda row: numbers[id(row)])
-        width = {t: width_of(rich_table([(t, text)], rows)) for t, text in (number, *settings, *results)}
+        number: list[Shown] = [("#", lambda row: numbers[id(row)])] if len(rows) > 1 else []
+        width = {t: width_of(rich_table([(t, text)], rows)) for t, text in (*number, *settings, *results)}
         limit = console.width if limits_width(console) else math.inf
 
         def fits(columns: Iterable[Shown]) -> bool:
@@ -169,9 +169,9 @@ class Sheet:
                 for at, column in enumerate(c for c in kept.items() if c[0] in group):
                     if at == 0 or not fits([*blocks[-1], column]):
                         own = settings if not blocks else [c for c in settings if c[0] in self.together]
-                        blocks.append([number, *own])
+                        blocks.append([*number, *own])
                     blocks[-1].append(column)
-            blocks[0] = blocks[0][len(blocks) == 1 :]
+            blocks[0] = blocks[0] if len(blocks) > 1 else blocks[0][len(number) :]
         tables = [rich_table(block, rows, rule) for block in blocks]
         # At least as wide as its content: a window wraps lines and cuts no number.
         texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)

@@ -263,7 +263,9 @@ def tabulate(
     results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
 ) -> dict[str, Any]:
     """A table of at most so many rows: settings, then columns, each a heading and the text of a row."""
-    texts = [*map(text_of, settings), *columns.values()]
+    value = results.names.value
+    levels: dict[str, Text] = {"coordinate": lambda row: value("coordinate", row["coordinate"])}
+    texts = [*(levels.get(name) or text_of(name) for name in settings), *columns.values()]
     return {
         "head": [*map(results.names.label, settings), *columns],
         "rows": [[text(row) for text in texts] for row in rows[:most]],

@@ -210,7 +210,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     if colour == ["series"] and not renamed:
         drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
         known = [(drawn.get(series, series), method) for series, method in results.series.items()]
-    axis, domain = what.axis, None
+    axis, domain = what.axis.replace("unit of θ", results.unit), None
     if name == "coverage":
         low = min(min(point["low"], point["band_low"]) for point in points)
         domain = max(low - 0.02, 0.0), 1.0

@@ -30,7 +30,7 @@ def where(
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
     It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them, with the number of ``failing`` rows in it.
+    all of them, if they are half of it, with the number of ``failing`` rows in it.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
@@ -52,6 +52,7 @@ def where(
     ]
     everywhere = Region("", set(range(len(rows))))
     least = min(found, key=lambda region: len(region.cells), default=everywhere)
+    least = least if 2 * len(inside) >= len(least.cells) else everywhere  # or it is no place for them
     text = f"in {len(inside):,} of {len(least.cells):,} settings" + f" with {least.words}" * bool(least.words)
     lost = sum(any(rows[at] is row for row in failing) for at in least.cells)
     return text + f" (shown to fail in {lost:,} of the {len(least.cells):,})" * bool(lost)

@@ -15,8 +15,7 @@ from ldpflow.columns import Column, distinguishing_columns, short, with_error
 from ldpflow.errors import InputError, plain_line, warn
 from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, group_keys, known_columns
-from ldpflow.results.comparison import compare_cells
-from ldpflow.results.comparison import label as comparison_label
+from ldpflow.results.comparison import contrast, matches
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.references import entries
@@ -104,12 +103,11 @@ class Results:
         if where is not None:
             table, followed = filter_tables(where, table, followed)
         rows = table.to_pylist()
-        label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
-        for row in rows:
-            row["series"] = label(row)
-        rank_series(rows, method_settings(table.schema))
         study, _ = public_study(mapping, "")
         found = cls(rows, table, followed, study, read_sessions(store), store, damaged)
+        for row in rows:
+            row["series"] = found.label(row)
+        rank_series(rows, found.method_settings)
         names = found.varying()
         rows.sort(key=lambda row: (present_last(row, names), row["series_rank"]))
         for line in found.parts_left_out:
@@ -126,6 +124,11 @@ class Results:
     def name(self) -> str:
         """Name of the study, or of the directory."""
         return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
+
+    @property
+    def unit(self) -> str:
+        """Unit of theta."""
+        return str(self.study.get("collection", {}).get("unit") or "unit of θ")
 
     @cached_property
     def names(self) -> Names:
@@ -200,7 +203,7 @@ class Results:
                 base = next((c for key, c in members.items() if series.get(key) == self.baseline), None)
                 for key, cell in members.items():
                     if base is not None and cell is not base:
-                        found[key] = contrast(cell, base)
+                        found[key] = {f"paired_{k}": v for k, v in contrast(cell, base).items()}
         vars(self)["contrasts"] = found
 
     @cached_property
@@ -256,13 +259,12 @@ class Results:
         return max(groups, key=rank, default="")
 
     def with_baseline(self, name: str | None) -> Results:
-        """These results with methods compared with the named one; a name as ``ldpflow compare`` prints it."""
+        """These results with methods compared with one, as legends or ``ldpflow compare`` name it."""
         if name is None:
             return self
         for row in sorted(self.rows, key=lambda row: row["series_rank"]):
-            settings = {setting: row[setting] for setting in self.method_settings}
-            short_name = comparison_label({"method": row["method"], **settings}, "method")
-            if name in (row["series"], row["method"], short_name):
+            settings = {setting: row[setting] for setting in ("method", *self.method_settings)}
+            if name == row["series"] or matches(settings, "method", name):
                 return replace(self, versus=row["series"])
         allowed = f"one of {'; '.join(self.series)}" if self.series else "nothing: no methods make intervals"
         raise InputError("baseline", name, allowed, closest(name, self.series))
@@ -313,11 +315,6 @@ def measured(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
     """Key to sort rows by some columns: rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
-
-
-def contrast(cell: CellRows, base: CellRows) -> Row:
-    found = compare_cells(cell, base)
-    return {f"paired_{name}": None if value != value else value for name, value in vars(found).items()}
 
 
 def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:

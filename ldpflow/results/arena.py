@@ -186,7 +186,11 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     }
     rows = [row | {"fixed": fixed[row["path"]], "place": at} for at, row in enumerate(summary.to_pylist())]
     found = settings_of(rows, ("fixed", *KEYS[1:]))
-    chosen = [(setting.reference, len(setting.entries)) for setting in found if setting.reference is not None]
+    chosen = [
+        (setting.reference, sum(not entry.barred for entry in setting.entries))
+        for setting in found
+        if setting.reference is not None
+    ]
     if not chosen:
         allowed = "a run with an interval method that needs no knowledge of the truth"
         raise InputError("best", True, allowed, not_judged(rows))
@@ -211,6 +215,11 @@ def with_state(table: pa.Table) -> pa.Table:
     return table.append_column("level_state", pa.array(map(judge, table.to_pylist()), pa.string()))
 
 
+def settings_in(rows: Iterable[Row]) -> set[str]:
+    """Settings that the names of baselines have, of the rows of a comparison."""
+    return {word.partition("=")[0] for row in rows for word in str(row.get("vs")).split() if "=" in word}
+
+
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
     """Few measures, and the settings (columns before ``first``) that differ."""
     rows = summary.to_pylist()
@@ -219,7 +228,8 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     names = summary.column_names
     settings = [name for name in names[: names.index(first)] if name != "path"]
     differing = distinguishing_columns(settings, rows, implied=True)
-    shown = [name for name in settings if name in differing or name in ("n", "method")]
+    named = {"n", "method", *settings_in(rows)}
+    shown = [name for name in settings if name in differing or name in named]
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
 
 

@@ -77,7 +77,7 @@ MAIN = {
     "none": "no gap beyond noise",
     "left": "no clear effect",
     JOINT: "several at once",
-    "rest": "small effects",
+    "rest": "unclear effects",
 }
 """Main causes that are no single effect, in words."""
 
@@ -250,7 +250,7 @@ class Decomposition:
         """The main cause in a few words, with its size: ``19% too short``."""
         kind, term = self.leading()
         if term is None or kind in MAIN:
-            return MAIN[kind]
+            return f"{self.words(term)} and {MAIN[kind]}" if term and kind == "rest" else MAIN[kind]
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:

@@ -222,7 +222,7 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
     assert [(row["epsilon"], row["c"], row["beta"], row["method"]) for row in rows] == [
         (2.0, 2.0, 0.7, "BB"), (4.0, 2.0, 0.7, "BB")
     ]  # fmt: skip
-    assert {row["candidates"] for row in rows} == {6} and {row["level_state"] for row in rows} <= {
+    assert {row["candidates"] for row in rows} == {4} and {row["level_state"] for row in rows} <= {
         "holds", "unclear", "fails"
     }  # fmt: skip
     shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")

@@ -61,7 +61,7 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
     rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
     without = findings(explained(many, rows, "too short"))  # an oracle that has no intervals
     assert without.sentences == found.sentences[:2]
-    for cause, words in (("small effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
+    for cause, words in (("unclear effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
         assert f"where n = 100 ({words})" in findings(explained(many, many.rows, cause)).sentences[1]
 
 
@@ -102,6 +102,7 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
             assert all(row in chosen for row in cells)
         else:
             assert int(found[2]) == len(cells) and all(row in cells for row in chosen)
+            assert 2 * len(chosen) >= len(cells) or cells == rows
             count = sum(row in failing for row in cells)
             assert lost + failed == f" (shown to fail in {count} of the {len(cells)})" * bool(count)
     elif others:
@@ -154,6 +155,11 @@ def test_a_coordinate_of_several_quantiles_is_named_by_its_level(results: Result
         names = dataclasses.replace(results, rows=rows).names
         assert where(names, ["coordinate"], rows, rows[1::2]) == f"where {words}"
         assert names.settings(rows[1], ["coordinate"]) == words
+
+
+def test_lengths_have_the_unit_of_the_data(results: Results) -> None:
+    spec = FIGURES["length"].chart(dataclasses.replace(results, study={"collection": {"unit": "kWh"}}))
+    assert "mean length (kWh)" in str(spec.to_dict()) and "unit of θ" not in str(spec.to_dict())
 
 
 def test_few_replicates_are_not_praised(results: Results) -> None:

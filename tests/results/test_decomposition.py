@@ -17,6 +17,7 @@ from scipy import stats
 from ldpflow.cli.sheets import explanation_sheet
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
+from ldpflow.results.arrival import Arrival
 from ldpflow.results.columns import CellRows
 from ldpflow.results.decomposition import (
     BY_CHANCE,
@@ -27,7 +28,15 @@ from ldpflow.results.decomposition import (
     Term,
     decompose,
 )
-from ldpflow.results.explanation import count_causes, explain, extremes, failures, lost_words, no_oracle
+from ldpflow.results.explanation import (
+    PredictedBias,
+    count_causes,
+    explain,
+    extremes,
+    failures,
+    lost_words,
+    no_oracle,
+)
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -255,12 +264,18 @@ def test_explain_says_how_many_effects_chance_would_name(runs):
         assert note[:31] == words, "one cell has no counts"
 
 
+def test_a_spread_beyond_that_of_many_users_is_no_bias():
+    found = PredictedBias(Arrival(30.0, 0.1, 0.0, 0.0, 0.0, 2.16, 0.0), {"bias": 0.0, "empirical_se": 0.2})
+    said = found.sentence()
+    assert "2.16 times" in said and "bias" not in said and "centre" not in said
+
+
 def test_main_causes_are_counted_by_method():
     rows = [
         *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
         {"method": "BB", "cause_class": None},
     ]
-    assert count_causes(rows) == "SN: 2 of 3 too short, 1 biased; BB: 1 of 1 unknown"
+    assert count_causes(rows) == "SN: 2 of 3 too short; BB: 1 of 1 unknown. Also SN: 1 biased"
     for one in cells():
         found = decompose(one, 0.9)
         name, cause = found.cause_class(), found.main_words("start")
@@ -310,7 +325,7 @@ def test_a_clear_effect_that_is_smaller_than_the_rest_is_not_the_main_one():
         gap = found.coverage - 0.9
         largest = max((term.effect * np.sign(gap) for term in found.terms), default=0.0)
         small = 0 < largest < found.rest.effect * np.sign(gap)
-        assert small == (headline.endswith("small effects")), found.sentence()
+        assert small == (headline.endswith(" and unclear effects")), found.sentence()
         checked += small
     assert checked > 5
 
