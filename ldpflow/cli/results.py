@@ -493,8 +493,9 @@ def report(
     text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
-    what = [f"{len(results.rows)} cells"] if results.rows or not followed else []
-    what += [f"{followed} followed paths"] if followed else []
+    cells = len(results.rows)
+    what = [f"{cells} cell{'s' * (cells != 1)}"] if cells or not followed else []
+    what += [f"{followed} followed path{'s' * (followed > 1)}"] if followed else []
     print_written(place, text, ", ".join(what))
 
 

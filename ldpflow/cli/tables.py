@@ -111,9 +111,12 @@ class Sheet:
         """Print the lines of the methods and the worst rows: as many as a window has lines for."""
         console, methods = Console(), self.method_lines()
         brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
-        notes = [shorten(note, console.width, placeholder=" ...") for note in self.notes]
-        reading = shorten(self.reading, 2 * console.width - 4, placeholder=" ...")
-        cut = replace(self, constants="", legend="", reading=reading, notes=notes)
+        two = 2 * console.width - 4
+        width = two if len(self.notes) == 1 else console.width
+        notes = [shorten(note, width, placeholder=" ...") for note in self.notes]
+        whole = "--all prints all lines."
+        reading = shorten(self.reading, two - len(whole), placeholder=" ...")
+        cut = replace(self, constants=whole, legend="", reading=reading, notes=notes)
         sizes = [(self, ENOUGH), (brief, ENOUGH), (cut, LEAST_WORST)]
         for sheet, count in ((sheet, n) for sheet, least in sizes for n in range(WORST, least - 1, -1)):
             worst = sheet.worst_text(count, methods[1])

@@ -311,7 +311,8 @@ def lead(results: Results) -> str:
     found = []
     if rows := results.rows:
         level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-        text = f"{len(rows)} cells of nominal {level} intervals ({', '.join(results.values('method'))})"
+        methods = ", ".join(results.values("method"))
+        text = f"{len(rows)} cell{'s' * (len(rows) > 1)} of nominal {level} intervals ({methods})"
         names = (*results.varying(), *results.method_settings)
         found.append(f"{text}{varying_settings(results, rows, names)} per cell.")
     if rows := results.followed:

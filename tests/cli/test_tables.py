@@ -208,6 +208,7 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     lines = capsys.readouterr().out.splitlines()
     (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
     assert ("B=500" in " ".join(lines)) == (height > 5), "the shared settings make place for rows"
+    assert ("--all prints all lines" in " ".join(lines)) == (height == 5)
     assert least <= worst <= most and (worst == 3 or len(lines) <= height - 2)
     summary_sheet(long_table().slice(0, 28)).show(every=False)
     assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)

@@ -17,7 +17,6 @@ from scipy import stats
 from ldpflow.cli.sheets import explanation_sheet
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.run import run_study
-from ldpflow.results.arrival import Arrival
 from ldpflow.results.columns import CellRows
 from ldpflow.results.decomposition import (
     BY_CHANCE,
@@ -28,15 +27,7 @@ from ldpflow.results.decomposition import (
     Term,
     decompose,
 )
-from ldpflow.results.explanation import (
-    PredictedBias,
-    count_causes,
-    explain,
-    extremes,
-    failures,
-    lost_words,
-    no_oracle,
-)
+from ldpflow.results.explanation import count_causes, explain, extremes, failures, lost_words, no_oracle
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -262,12 +253,6 @@ def test_explain_says_how_many_effects_chance_would_name(runs):
     for count, words in ((1, b"Each effect is judged by itself"), (0, b"")):
         note = explain(store, store.read_summary().slice(0, count)).schema.metadata[b"note"]
         assert note[:31] == words, "one cell has no counts"
-
-
-def test_a_spread_beyond_that_of_many_users_is_no_bias():
-    found = PredictedBias(Arrival(30.0, 0.1, 0.0, 0.0, 0.0, 2.16, 0.0), {"bias": 0.0, "empirical_se": 0.2})
-    said = found.sentence()
-    assert "2.16 times" in said and "bias" not in said and "centre" not in said
 
 
 def test_main_causes_are_counted_by_method():
