@@ -330,8 +330,8 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         )
     lines = []
     for line, own in by_method(rows, settings):
-        known = [row for row in own if row[error] is not None]
-        clear = [math.copysign(1, row[difference]) for row in known if abs(row[difference]) > 2 * row[error]]
+        pairs = [(row[difference], row[error]) for row in own if row[error] is not None]
+        clear = [math.copysign(1, value) for value, mcse in pairs if abs(value) > 2 * mcse]
         line |= {"higher": clear.count(1), "lower": clear.count(-1)}
         line |= {"coverage difference": span(row[difference] for row in own)}
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})

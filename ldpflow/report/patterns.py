@@ -30,7 +30,7 @@ def where(
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
     It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them, if they are half of it, with the number of ``failing`` rows in it.
+    all of them, with the number of ``failing`` rows in it. No region is named of which they are less than half.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"

@@ -46,7 +46,7 @@ class Names(dict[str, Column]):
     def label(self, name: str) -> str:
         return self[name].label
 
-    def value(self, name: str, value: object) -> str:
+    def value(self, name: str, value: Any) -> str:
         """A setting and its value, as in ``ε = 0.5``; a kind by itself."""
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)

@@ -173,7 +173,7 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
             return float(value) == float(baseline)
         except ValueError:
             return False
-    kind, *settings = baseline.replace(", ", " ").replace(" = ", "=").split() or [""]
+    kind, *settings = str(baseline).replace(", ", " ").replace(" = ", "=").split() or [""]
     symbols = {name: column.label for name, column in BUNDLED.items()}
     own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
     return str(value) == baseline or (str(value) == kind and own.issuperset(settings))
