@@ -30,7 +30,8 @@ def where(
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
     It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them, with the number of ``failing`` rows in it. No region is named of which they are less than half.
+    all of them, with the number of ``failing`` rows in it. A region of which they are less than half is not
+    named.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
