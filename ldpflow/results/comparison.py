@@ -106,7 +106,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         rows += [s | d | vs | contrast(cell, base) for s, d, cell in members if cell is not base]
     if not rows and baseline is not None and len(seen) > 1:
         names = [*seen, *(text.partition(" ")[0] for text in seen)]
-        hint = (by == "method" and name_hint("method", baseline)) or closest(baseline, names)
+        hint = (by == "method" and name_hint("method", str(baseline))) or closest(baseline, names)
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
     if not rows:
         others = ", ".join(name for name in varying if name != by)
