@@ -136,13 +136,17 @@ def summary(
     from ldpflow.study.stored import stored_notes
 
     opened = open_run(run)
-    table = opened.summary()
+    stored = table = opened.summary()
     if table.num_rows == 0 and opened.trajectories().num_rows:
         for name, value in {"best": best, "wide": wide}.items():
             if value:
                 raise InputError(name, value, "a run with intervals", "It has trajectories alone.")
         table = opened.trajectories(where, split_names(sort))
-        print_table(table, form, columns, {}, lambda: trajectory_sheet(table))
+
+        def followed_sheet() -> Sheet:
+            return replace(trajectory_sheet(table), heading=unfinished(opened, stored))
+
+        print_table(table, form, columns, {}, followed_sheet)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
@@ -166,7 +170,7 @@ def summary(
 
     def finish(sheet: Sheet) -> Sheet:
         notes = [*sheet.notes, *kept, *stored_notes(opened.store)]
-        return replace(sheet, heading=[*unfinished(opened), *sheet.heading], notes=notes)
+        return replace(sheet, heading=[*unfinished(opened, stored), *sheet.heading], notes=notes)
 
     if wide is not None:
         chosen = columns_of(table.column_names, "columns", columns, SUMMARY_HEADINGS)
@@ -177,24 +181,13 @@ def summary(
     print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
 
 
-def unfinished(run: ldpflow.run.Run) -> list[str]:
+def unfinished(run: ldpflow.run.Run, summary: pa.Table) -> list[str]:
     """A line above the summary of a run whose last sweep ended before its study was complete."""
-    from ldpflow.results.design import run_design
+    from ldpflow.report.progress import progress
 
     with suppress(LdpflowError):
-        last = (run.provenance or [{"ended": True}])[-1]
-        if last.get("ended") is None or last.get("stopped") or last.get("failed_batches"):
-            design = run_design(run.store, run.summary(), run.trajectories(), run.provenance)
-            state, unless = "Not finished", ""
-            if last.get("ended") is None:
-                state, unless = "Running, or interrupted", "if it does not run, "
-            if design.missing is not None:
-                have, of = design.missing
-                words = f"{have:,} of {of:,} cells have rows" if have < of else "replicates are missing"
-                again = f"`ldpflow sweep STUDY --out {shlex.quote(run.out)}` continues"
-                return [f"{state}: {words}; {unless}{again}."]
-            if design.precision is not None:
-                return [f"{state}: targets may not be reached; {unless}the same sweep with them continues."]
+        found = progress(run.store, run.provenance, summary, run.trajectories)
+        return [found] if found else []
     return []
 
 
@@ -369,8 +362,8 @@ def export(
 
     export_duckdb(open_run(run).results, output, replace=force)
     typer.echo(
-        f"{output}: tables summary, replicates, trajectories, trajectory_summary, sessions; "
-        "views coverage, best, best_beta, lost, running_coverage"
+        f"{output}: tables summary, stored_replicates, paths, trajectories, trajectory_summary, sessions; "
+        "views replicates, coverage, best, best_beta, lost, running_coverage"
     )
 
 
@@ -500,8 +493,9 @@ def report(
     text = page.report_html(results, notes=prose)
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
-    what = [f"{len(results.rows)} cells"] if results.rows or not followed else []
-    what += [f"{followed} followed paths"] if followed else []
+    cells = len(results.rows)
+    what = [f"{cells} cell{'s' * (cells != 1)}"] if cells or not followed else []
+    what += [f"{followed} followed path{'s' * (followed > 1)}"] if followed else []
     print_written(place, text, ", ".join(what))
 
 

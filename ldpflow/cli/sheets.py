@@ -14,16 +14,14 @@ from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, one_line, pl
 from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
-from ldpflow.results.columns import summaries_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_in
+from ldpflow.results.columns import COUNTS, summaries_of
 from ldpflow.results.comparison import FOLLOWING, TABLES
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
 """Columns that may determine the settings of a row."""
-COUNTS = ("replicates", "failures")
-
 UNREAD = ("sha256",)
 """Settings that no line names: ldpflow export and --format csv have them."""
 
@@ -114,7 +112,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         *map(plain, counts),
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
-    last = [MISSES[0], "length"] if chosen else ["length", MISSES[0]]  # the best is the shortest
+    last = [] if chosen else ["length", MISSES[0]]  # they choose the best
     return Sheet(
         rows,
         list(map(setting, settings)),
@@ -304,9 +302,12 @@ COMPARISON_HEADINGS = {
 def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
-    settings, constants = split_settings(names[: names.index("vs")], rows)
+    before = names[: names.index("vs")]
+    known = settings_in(rows)
+    named = [name for name in before if name in known and has_value(name, rows)]
+    settings, constants = split_settings([name for name in before if name not in named], rows)
     baselines = list(dict.fromkeys(row["vs"] for row in rows))
-    settings += ["vs"] if len(baselines) > 1 else []
+    settings += [*named, *(["vs"] if len(baselines) > 1 else [])]
     name = "" if by in TABLES else f"{by}="
     heading = [f"Differences from {name}{baselines[0]}, and ratios to it:"] if len(baselines) == 1 else []
     shares = ("undefined", "undefined_baseline")
@@ -322,14 +323,15 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     if paired := [row["pairs"] for row in rows if row["paired"]]:
         notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
     if some_undefined:
-        most = max(row[name] for row in rows for name in shares)
+        most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(
             f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
             "coverages, left out of the length ratio."
         )
     lines = []
     for line, own in by_method(rows, settings):
-        clear = [math.copysign(1, row[difference]) for row in own if abs(row[difference]) > 2 * row[error]]
+        pairs = [(row[difference], row[error]) for row in own if row[error] is not None]
+        clear = [math.copysign(1, value) for value, mcse in pairs if abs(value) > 2 * mcse]
         line |= {"higher": clear.count(1), "lower": clear.count(-1)}
         line |= {"coverage difference": span(row[difference] for row in own)}
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
@@ -350,7 +352,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         heading=heading,
         methods=lines,
         legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
-        rank=None if ordered else (lambda row: float(row[difference])),
+        rank=None if ordered else (lambda row: row[difference] or 0.0),
         command=command,
     )
 
@@ -369,7 +371,7 @@ def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
     """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
-    from ldpflow.results.decomposition import CLASSES, MAIN, SINGLE  # loads SciPy
+    from ldpflow.results.decomposition import MAIN, SINGLE  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
@@ -412,15 +414,6 @@ def explanation_sheet(
         reading.append("A dash: within two MCSE, in the rest.")
     if any(row["cause"] == MAIN["none"] and row["clear_effects"] for row in rows):
         reading.append(f"'{MAIN['none']}' judges their sum: effects that cancel are not 0.")
-    by_class = {words: TITLES.get(part, part) for part, words in CLASSES.items()}
-    by_class |= dict.fromkeys(("too short", "too long"), "length")
-
-    def first_to_go(shown: Sequence[Row]) -> list[str]:
-        """Effects that no main cause of these rows names go first."""
-        named = {by_class.get(str(row.get("cause_class"))) for row in shown}
-        order = [TITLES["dependence"], "shape", TITLES["variability"], "bias", "rest", "length"]
-        return [*sorted(order, key=named.__contains__), MISSES[0]]
-
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
@@ -438,10 +431,9 @@ def explanation_sheet(
             *misses,
             ("main cause", lambda row: row["cause"] or "-"),
         ],
-        first_to_go,
-        constants,
+        constants=constants,
+        together=[title for title, _ in shares],
         reading=" ".join(reading),
-        amounts=[title for title, _ in terms],
         methods=[line | means(own) for line, own in by_method(rows, settings)],
         legend="Lines of methods: means, of effects within noise too"
         f"{'; with failures as misses over all cells' if misses else ''}.",

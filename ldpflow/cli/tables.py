@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -47,9 +46,8 @@ class Sheet:
     settings: Sequence[Shown]
     """Columns that are whole in a window of any width."""
     results: Sequence[Shown] = ()
-    first_to_go: Sequence[str] | Callable[[Sequence[Row]], Sequence[str]] = ()
-    """Results that a narrow window leaves out, in this order. What is still too wide continues below. A
-    function gives them for the rows that are shown."""
+    first_to_go: Sequence[str] = ()
+    """Results that a narrow window leaves out, in this order. What is still too wide continues below."""
     constants: str = ""
     """Settings that all rows share, printed below the table, and then ``notes``."""
     notes: Sequence[str] = ()
@@ -62,9 +60,8 @@ class Sheet:
     """Key of the rows of a long table: it shows those with the smallest. Default: the first ones."""
     command: str = ""
     """Prints all rows of a long table."""
-    amounts: Sequence[str] = ()
-    """Results that are terms of a sum. Those that a narrow window leaves out are added to the last one, which
-    is then called ``others``."""
+    together: Sequence[str] = ()
+    """Results that are terms of a sum: none is left out, and a narrow window has them side by side below."""
     heading: Sequence[str] = ()
     """Lines above the table."""
     reading: str = ""
@@ -92,16 +89,7 @@ class Sheet:
             table, left = self.fit(self.settings, self.results, self.rows, rule=True)
             shared = self.method_lines() if self.methods and len(self.rows) > most_rows() else ("", [])
             above = lines_text(self.heading) + shared[0]
-            print(above + table + lines_text([*self.left_out(shared[1], left), *self.below()]), end="")
-
-    def left_out(self, *tables: Sequence[str]) -> list[str]:
-        """A line on the titles that each of the tables of a sheet left out."""
-        if not any(tables):
-            return []
-        names = ", ".join(map(one_line, dict.fromkeys(chain(*tables))))
-        added = any({*own} & {*self.amounts} and self.amounts[-1] not in own for own in tables)
-        terms = "; others: rest and the effects among these" if added else ""
-        return [f"(too narrow for {names}: see --format csv{terms})"]
+            print(above + table + lines_text([*left_out(shared[1], left), *self.below()]), end="")
 
     def below(self, legend: str = "") -> list[str]:
         errors = any("±" in text(row) for _, text in self.results for row in self.rows)
@@ -116,15 +104,19 @@ class Sheet:
 
     def method_lines(self) -> tuple[str, list[str]]:
         method, cells, *columns = map(plain, self.methods[0])
-        return self.fit([method, cells], columns, self.methods, [columns[-1][0]])
+        last_to_go = [title for title, _ in columns[-1:] if title not in self.together]
+        return self.fit([method, cells], columns, self.methods, last_to_go)
 
     def show_worst(self) -> None:
         """Print the lines of the methods and the worst rows: as many as a window has lines for."""
         console, methods = Console(), self.method_lines()
         brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
-        notes = [shorten(note, console.width, placeholder=" ...") for note in self.notes]
-        reading = shorten(self.reading, 2 * console.width - 4, placeholder=" ...")
-        cut = replace(self, constants="", legend="", reading=reading, notes=notes)
+        two = 2 * console.width - 4
+        width = two if len(self.notes) == 1 else console.width
+        notes = [shorten(note, width, placeholder=" ...") for note in self.notes]
+        whole = "--all prints all lines."
+        reading = shorten(self.reading, two - len(whole), placeholder=" ...")
+        cut = replace(self, constants=whole, legend="", reading=reading, notes=notes)
         sizes = [(self, ENOUGH), (brief, ENOUGH), (cut, LEAST_WORST)]
         for sheet, count in ((sheet, n) for sheet, least in sizes for n in range(WORST, least - 1, -1)):
             worst = sheet.worst_text(count, methods[1])
@@ -142,8 +134,7 @@ class Sheet:
         told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
         settings = [(t, text) for t, text in self.settings if {text(row) for row in rows} != {"-"}]
         table, gone = self.fit(settings, told, rows)
-        absent = self.left_out(left, gone)
-        return lines_text([line]) + table + lines_text([*absent, *self.below(self.legend)])
+        return lines_text([line]) + table + lines_text([*left_out(left, gone), *self.below(self.legend)])
 
     def fit(
         self,
@@ -153,43 +144,47 @@ class Sheet:
         last_to_go: Sequence[str] = (),
         rule: bool = False,
     ) -> tuple[str, list[str]]:
-        """Text of columns, as the window is wide, and the titles of those left out."""
+        """Text of columns, as the window is wide, and the titles of those left out.
+
+        Blocks that continue a table have numbers of its rows in the place of settings.
+        """
         console = Console()
         if not rows:
             return "no rows\n", []
-        width = {t: width_of(rich_table([(t, text)], rows)) for t, text in (*settings, *results)}
+        numbers = {id(row): str(at) for at, row in enumerate(rows, 1)}
+        number: list[Shown] = [("#", lambda row: numbers[id(row)])] if len(rows) > 1 else []
+        width = {t: width_of(rich_table([(t, text)], rows)) for t, text in (*number, *settings, *results)}
         limit = console.width if limits_width(console) else math.inf
 
         def fits(columns: Iterable[Shown]) -> bool:
-            return sum(width[title] + GAP for title, _ in (*settings, *columns)) - GAP <= limit
+            return sum(width[title] + GAP for title, _ in columns) - GAP <= limit
 
         kept, left = dict(results), []
-        order = self.first_to_go(rows) if callable(self.first_to_go) else self.first_to_go
-        for title in (*order, *last_to_go):
-            if fits(kept.items()):
+        for title in (*self.first_to_go, *last_to_go):
+            if fits([*settings, *kept.items()]):
                 break
             if kept.pop(title, None) is not None:
                 left.append(title)
-        by_title = dict(results)
-        for title in [gone for gone in reversed(left) if gone in self.amounts]:
-            if fits([*kept.items(), (title, by_title[title])]):  # where a wider one that left last did not
-                kept = {t: text for t, text in results if t in kept or t == title}
-                left.remove(title)
-        terms = [text for title, text in results if title in left and title in self.amounts]
-        if terms and self.amounts[-1] in kept:
-            others = partial(sum_text, terms=[*terms, kept[self.amounts[-1]]])
-            renamed = {self.amounts[-1]: ("others", others)}
-            kept = dict(renamed.get(title, (title, text)) for title, text in kept.items())
-            width["others"] = width_of(rich_table([("others", others)], rows))
-        parts: list[list[Shown]] = [[]]
-        for column in kept.items():
-            if parts[-1] and not fits([*parts[-1], column]):
-                parts.append([])
-            parts[-1].append(column)
-        tables = [rich_table([*settings, *part], rows, rule) for part in parts]
+        blocks: list[list[Shown]] = [[*settings, *kept.items()]]
+        if kept and not fits(blocks[0]):
+            blocks = []
+            for group in ({*kept}.difference(self.together), self.together):
+                for at, column in enumerate(c for c in kept.items() if c[0] in group):
+                    if at == 0 or not fits([*blocks[-1], column]):
+                        own = settings if not blocks else [c for c in settings if c[0] in self.together]
+                        blocks.append([*number, *own])
+                    blocks[-1].append(column)
+            blocks[0] = blocks[0] if len(blocks) > 1 else blocks[0][len(number) :]
+        tables = [rich_table(block, rows, rule) for block in blocks]
         # At least as wide as its content: a window wraps lines and cuts no number.
         texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)
         return "".join(texts), left
+
+
+def left_out(*tables: Sequence[str]) -> list[str]:
+    """A line on the titles that the tables of a sheet left out."""
+    names = ", ".join(map(one_line, dict.fromkeys(chain(*tables))))
+    return [f"(too narrow for {names}: see --format csv)"] if names else []
 
 
 def most_rows() -> int:
@@ -207,12 +202,6 @@ def rich_text(parts: Iterable[Any], console: Console) -> str:
 def lines_text(lines: Iterable[str]) -> str:
     """Lines, which a window wraps between words."""
     return rich_text(map(plain_text, lines), Console(soft_wrap=not limits_width(Console())))
-
-
-def sum_text(row: Any, terms: Sequence[Callable[[Any], str]]) -> str:
-    """Text of the sum of signed numbers of three decimals; - stands for none."""
-    known = [float(text) for term in terms if (text := term(row)) != "-"]
-    return f"{sum(known):+z.3f}" if known else "-"
 
 
 def rich_table(columns: Sequence[Shown], rows: Sequence[Any], rule: bool = True) -> Table:

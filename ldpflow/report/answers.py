@@ -26,7 +26,6 @@ from ldpflow.results.arena import (
     least_replicates,
     not_judged,
     safest,
-    standings,
     why_barred,
 )
 from ldpflow.results.columns import summaries_of
@@ -227,15 +226,14 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
             label = tuple(short(setting.reference.row[name]) for name in names)
             down.setdefault(label, {})[setting.keys["n"]] = setting
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
-    everywhere = safest(standings(settings))
-    series = {entry.label: entry.row["series"] for setting in settings for entry in setting.entries}
+    everywhere = safest(settings)
     return {
         "head": [results.names.label(name) for name in names],
         "n": [short(n) for n in across],
         "rows": rows[:MAX_TABLE_ROWS],
         "left": max(len(rows) - MAX_TABLE_ROWS, 0),
         "safest": everywhere,
-        "name": series[everywhere.label] if everywhere is not None else "",
+        "name": everywhere.entries[0].row["series"] if everywhere is not None else "",
         "length": round_text(everywhere.length, 3) if everywhere is not None else "",
         "relative": any(row.get("length_relative") is not None for row in results.rows),
         "most": f"{100 * MOST:g}",
@@ -265,7 +263,9 @@ def tabulate(
     results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
 ) -> dict[str, Any]:
     """A table of at most so many rows: settings, then columns, each a heading and the text of a row."""
-    texts = [*map(text_of, settings), *columns.values()]
+    value = results.names.value
+    levels: dict[str, Text] = {"coordinate": lambda row: value("coordinate", row["coordinate"])}
+    texts = [*(levels.get(name) or text_of(name) for name in settings), *columns.values()]
     return {
         "head": [*map(results.names.label, settings), *columns],
         "rows": [[text(row) for text in texts] for row in rows[:most]],

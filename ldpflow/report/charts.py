@@ -181,7 +181,6 @@ def write_file(file: str | os.PathLike[str], content: bytes, field: str = "outpu
         raise InputError(field, str(file), "a file that can be written", f"{reason}.") from None
 
 
-Z95 = 1.959963984540054
 COLUMNS = 3
 """Columns of panels that form no grid."""
 SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}

@@ -18,7 +18,6 @@ from ldpflow.report.results import Results, Row
 from ldpflow.results.arena import judge, settings_of, why_barred
 from ldpflow.results.summary import stored_settings
 from ldpflow.results.trajectories import read_trajectories
-from ldpflow.store.schema import cell_keys
 
 SESSION = {
     "session": "VARCHAR", "command": "VARCHAR", "seed": "BIGINT", "started": "TIMESTAMP",
@@ -74,10 +73,9 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
     setting, paths = path_settings(results), stored_settings(results.store, damaged="refuse")
     texts = [setting.get(path) for path in paths["path"].to_pylist()]
     create("paths", paths.add_column(1, "setting", pa.array(texts, pa.string())))
-    keys = ["path", *cell_keys(results.table.schema), "coordinate"]
-    settings = [
-        name for name in paths.column_names if name in results.table.column_names and name not in keys
-    ]
+    keys = results.keys
+    shared = [name for name in paths.column_names if name in results.table.column_names]
+    settings = [name for name in shared if name not in keys]
     named = {"cell": keys, "others": [key for key in keys if key != "beta"], "settings": settings}
     columns = {name: ", ".join(f'"{key}"' for key in found) for name, found in named.items()}
     views = files("ldpflow.report").joinpath("views.sql").read_text(encoding="utf-8")

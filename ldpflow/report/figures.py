@@ -19,8 +19,9 @@ import numpy as np
 from ldpflow.columns import distinguishing_columns
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
-from ldpflow.report.charts import Z95, Layout, draw, spread
+from ldpflow.report.charts import Layout, draw, spread
 from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
+from ldpflow.results.measures import Z95
 from ldpflow.results.trajectories import MEANS, last_rows
 from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS
@@ -209,7 +210,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
     if colour == ["series"] and not renamed:
         drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
         known = [(drawn.get(series, series), method) for series, method in results.series.items()]
-    axis, domain = what.axis, None
+    axis, domain = what.axis.replace("unit of θ", results.unit), None
     if name == "coverage":
         low = min(min(point["low"], point["band_low"]) for point in points)
         domain = max(low - 0.02, 0.0), 1.0

@@ -35,6 +35,7 @@ from ldpflow.report.answers import (
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
+from ldpflow.report.progress import command_of, progress
 from ldpflow.report.results import Results, Row, distinct, measured
 from ldpflow.results.arena import TOLERANCE, settings_of, why_barred
 from ldpflow.results.references import bibtex, entries, study_paragraph
@@ -42,7 +43,7 @@ from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.reading import stored_plugins
-from ldpflow.study.stored import stored_left_out, stored_study
+from ldpflow.study.stored import stored_left_out
 
 RELOAD_SECONDS = 10
 """Seconds after which a page that follows a sweep is read again by the browser."""
@@ -69,7 +70,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         findings=findings(results).sentences,
         lead=lead(results),
         picker=picker(results),
-        progress=progress(results, live),
+        progress=progress(results.store, results.sessions, results.table, lambda: results.trajectories, live),
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
         glance=glance(results, settings),
@@ -310,7 +311,8 @@ def lead(results: Results) -> str:
     found = []
     if rows := results.rows:
         level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-        text = f"{len(rows)} cells of nominal {level} intervals ({', '.join(results.values('method'))})"
+        methods = ", ".join(results.values("method"))
+        text = f"{len(rows)} cell{'s' * (len(rows) > 1)} of nominal {level} intervals ({methods})"
         names = (*results.varying(), *results.method_settings)
         found.append(f"{text}{varying_settings(results, rows, names)} per cell.")
     if rows := results.followed:
@@ -395,35 +397,3 @@ def plugin_flags(results: Results) -> str:
         is_file = re.fullmatch(r"\w+", name) and results.store.read(copy) is not None
         found.append(f" --plugin {shlex.quote(results.store.full(copy) if is_file else name)}")
     return "".join(found)
-
-
-def command_of(session: dict[str, Any]) -> str:
-    """The command of a session, without the path of the program."""
-    return f"ldpflow {str(session.get('command', '')).partition(' ')[2]}"
-
-
-def progress(results: Results, live: bool) -> str:
-    """Replicates of all paths, started or not; nothing for a finished run, unless a page follows it."""
-    from ldpflow.engine.run import count_finished
-
-    last = results.sessions[-1] if results.sessions else {}
-    state, further = "Finished", ""
-    if results.running:
-        state = "Running, or interrupted"
-    elif last.get("interrupted") or last.get("failed_batches"):
-        state = "Not finished"
-    elif not live:
-        return ""
-    if state != "Finished" and not live:
-        command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # which would start over
-        again = command if command.startswith("ldpflow sweep ") else "the same call as before"
-        further = (
-            f" To continue it, if it does not run: {again}" if results.running else f" To continue: {again}"
-        )
-    study = stored_study(results.store)
-    if study is None:
-        return f"{state}.{further}"
-    found = count_finished(study, results.table, results.trajectories)
-    done, wanted = found["done_replicates"], found["wanted_replicates"]
-    paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
-    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}.{further}"

@@ -30,7 +30,8 @@ def where(
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
     It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them, with the number of ``failing`` rows in it.
+    all of them, with the number of ``failing`` rows in it. A region of which they are less than half is not
+    named.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
@@ -52,6 +53,7 @@ def where(
     ]
     everywhere = Region("", set(range(len(rows))))
     least = min(found, key=lambda region: len(region.cells), default=everywhere)
+    least = least if 2 * len(inside) >= len(least.cells) else everywhere  # or it is no place for them
     text = f"in {len(inside):,} of {len(least.cells):,} settings" + f" with {least.words}" * bool(least.words)
     lost = sum(any(rows[at] is row for row in failing) for at in least.cells)
     return text + f" (shown to fail in {lost:,} of the {len(least.cells):,})" * bool(lost)
@@ -84,5 +86,5 @@ def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[
             if values == run:
                 return names.value(name, values[end]).replace("=", sign)
     texts = [names.value(name, value) for value in values]
-    further = [text.removeprefix(f"{names.label(name)} = ") for text in texts[1:]]
+    further = [text.partition(" = ")[2] or text for text in texts[1:]]
     return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""

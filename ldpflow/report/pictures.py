@@ -20,7 +20,6 @@ from ldpflow.report.charts import (
     LETTER,
     MISSES,
     RULE,
-    Z95,
     Layout,
     clean,
     draw,
@@ -50,6 +49,7 @@ from ldpflow.report.figures import (
 )
 from ldpflow.report.results import Results, Row, distinct
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
+from ldpflow.results.measures import Z95
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.schema import cell_id, cell_keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,8 @@ import pyarrow as pa
 from ldpflow.columns import Column, distinguishing_columns, short, with_error
 from ldpflow.errors import InputError, plain_line, warn
 from ldpflow.results.arena import HOLDS, judge, why_barred
-from ldpflow.results.columns import CellRows, known_columns
-from ldpflow.results.comparison import compare_cells
-from ldpflow.results.comparison import label as comparison_label
+from ldpflow.results.columns import CellRows, group_keys, known_columns
+from ldpflow.results.comparison import contrast, matches
 from ldpflow.results.design import RunDesign, run_design
 from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.references import entries
@@ -37,18 +37,21 @@ CellIdentity = tuple[Any, ...]
 class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
+    taus: Sequence[float] = ()
+    """Levels of the quantiles that are coordinates, if they are those of all rows."""
+
     def __missing__(self, name: str) -> Column:
         return Column(name, "string", "-", "")
 
     def label(self, name: str) -> str:
         return self[name].label
 
-    def value(self, name: str, value: object) -> str:
+    def value(self, name: str, value: Any) -> str:
         """A setting and its value, as in ``ε = 0.5``; a kind by itself."""
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
-            return f"coordinate {value}"
+            return f"τ = {short(self.taus[value])}" if self.taus else f"coordinate {value}"
         return f"{self.label(name)} = {short(value)}"
 
     def settings(self, row: Row, names: Iterable[str]) -> str:
@@ -100,12 +103,11 @@ class Results:
         if where is not None:
             table, followed = filter_tables(where, table, followed)
         rows = table.to_pylist()
-        label = labels(rows, Names(known_columns(table.schema)), method_settings(table.schema))
-        for row in rows:
-            row["series"] = label(row)
-        rank_series(rows, method_settings(table.schema))
         study, _ = public_study(mapping, "")
         found = cls(rows, table, followed, study, read_sessions(store), store, damaged)
+        for row in rows:
+            row["series"] = found.label(row)
+        rank_series(rows, found.method_settings)
         names = found.varying()
         rows.sort(key=lambda row: (present_last(row, names), row["series_rank"]))
         for line in found.parts_left_out:
@@ -123,10 +125,18 @@ class Results:
         """Name of the study, or of the directory."""
         return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
 
+    @property
+    def unit(self) -> str:
+        """Unit of theta."""
+        return str(self.study.get("collection", {}).get("unit") or "unit of θ")
+
     @cached_property
     def names(self) -> Names:
         """Display names of the columns of both summaries."""
-        return Names(known_columns(self.table.schema, self.trajectories.schema))
+        names = Names(known_columns(self.table.schema, self.trajectories.schema))
+        levels = {row.get("taus") for row in self.rows}
+        names.taus = json.loads(levels.pop() or "[]") if len(levels) == 1 else ()
+        return names
 
     @cached_property
     def method_settings(self) -> tuple[str, ...]:
@@ -153,11 +163,14 @@ class Results:
 
         return find
 
+    def identity(self, row: Mapping[str, Any]) -> CellIdentity:
+        """What identifies the cell and coordinate of a row."""
+        return cell_identity(row, self.keys)
+
     @cached_property
-    def identity(self) -> Callable[[Mapping[str, Any]], CellIdentity]:
-        """Function that gives what identifies the cell and coordinate of a row."""
-        names = ("path", *cell_keys(self.table.schema), "coordinate")
-        return lambda row: cell_identity(row, names)
+    def keys(self) -> tuple[str, ...]:
+        """Columns that identify a cell and coordinate."""
+        return group_keys(self.table.schema)
 
     @cached_property
     def explained(self) -> dict[CellIdentity, Row]:
@@ -190,7 +203,7 @@ class Results:
                 base = next((c for key, c in members.items() if series.get(key) == self.baseline), None)
                 for key, cell in members.items():
                     if base is not None and cell is not base:
-                        found[key] = contrast(cell, base)
+                        found[key] = {f"paired_{k}": v for k, v in contrast(cell, base).items()}
         vars(self)["contrasts"] = found
 
     @cached_property
@@ -246,13 +259,12 @@ class Results:
         return max(groups, key=rank, default="")
 
     def with_baseline(self, name: str | None) -> Results:
-        """These results with methods compared with the named one; a name as ``ldpflow compare`` prints it."""
+        """These results with methods compared with one, as legends or ``ldpflow compare`` name it."""
         if name is None:
             return self
         for row in sorted(self.rows, key=lambda row: row["series_rank"]):
-            settings = {setting: row[setting] for setting in self.method_settings}
-            short_name = comparison_label({"method": row["method"], **settings}, "method")
-            if name in (row["series"], row["method"], short_name):
+            settings = {setting: row[setting] for setting in ("method", *self.method_settings)}
+            if name == row["series"] or matches(settings, "method", name):
                 return replace(self, versus=row["series"])
         allowed = f"one of {'; '.join(self.series)}" if self.series else "nothing: no methods make intervals"
         raise InputError("baseline", name, allowed, closest(name, self.series))
@@ -303,11 +315,6 @@ def measured(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
     """Key to sort rows by some columns: rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
-
-
-def contrast(cell: CellRows, base: CellRows) -> Row:
-    found = compare_cells(cell, base)
-    return {f"paired_{name}": None if value != value else value for name, value in vars(found).items()}
 
 
 def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:

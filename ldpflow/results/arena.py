@@ -97,17 +97,11 @@ class ArenaSetting:
 class Standing:
     """A method over all settings that have it."""
 
-    label: str
     entries: list[ArenaEntry]
     held: int
     """Number of settings in which it holds its level."""
     length: float | None
     """Median of its mean length over the oracle's, over the settings in which it holds its level."""
-
-    @property
-    def rank(self) -> tuple[float, str]:
-        """Sort key: the shortest first, unknown lengths last."""
-        return math.inf if self.length is None else self.length, self.label
 
 
 def label_of(row: Row) -> str:
@@ -192,7 +186,11 @@ def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     }
     rows = [row | {"fixed": fixed[row["path"]], "place": at} for at, row in enumerate(summary.to_pylist())]
     found = settings_of(rows, ("fixed", *KEYS[1:]))
-    chosen = [(setting.reference, len(setting.entries)) for setting in found if setting.reference is not None]
+    chosen = [
+        (setting.reference, sum(not entry.barred for entry in setting.entries))
+        for setting in found
+        if setting.reference is not None
+    ]
     if not chosen:
         allowed = "a run with an interval method that needs no knowledge of the truth"
         raise InputError("best", True, allowed, not_judged(rows))
@@ -217,6 +215,11 @@ def with_state(table: pa.Table) -> pa.Table:
     return table.append_column("level_state", pa.array(map(judge, table.to_pylist()), pa.string()))
 
 
+def settings_in(rows: Iterable[Row]) -> set[str]:
+    """Settings that the names of baselines have, of the rows of a comparison."""
+    return {word.partition("=")[0] for row in rows for word in str(row.get("vs")).split() if "=" in word}
+
+
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
     """Few measures, and the settings (columns before ``first``) that differ."""
     rows = summary.to_pylist()
@@ -225,25 +228,20 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     names = summary.column_names
     settings = [name for name in names[: names.index(first)] if name != "path"]
     differing = distinguishing_columns(settings, rows, implied=True)
-    shown = [name for name in settings if name in differing or name in ("n", "method")]
+    named = {"n", "method", *settings_in(rows)}
+    shown = [name for name in settings if name in differing or name in named]
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
 
 
-def standings(settings: Sequence[ArenaSetting]) -> list[Standing]:
-    """Every method over all settings: those that hold their level most often first, then the shortest."""
+def safest(settings: Iterable[ArenaSetting]) -> Standing | None:
+    """Shortest eligible method that holds its level in a share :data:`MOST` of its settings, or None."""
     by_label: dict[str, list[ArenaEntry]] = {}
-    for setting in settings:
-        for entry in setting.entries:
-            by_label.setdefault(entry.label, []).append(entry)
+    for entry in (entry for setting in settings for entry in setting.entries if not entry.barred):
+        by_label.setdefault(entry.label, []).append(entry)
     found = []
-    for label, entries in by_label.items():
+    for entries in by_label.values():
         held = [entry for entry in entries if entry.holds]
         lengths = [entry.length for entry in held if math.isfinite(entry.length)]
-        found.append(Standing(label, entries, len(held), median(lengths) if lengths else None))
-    return sorted(found, key=lambda s: (-s.held / len(s.entries), *s.rank))
-
-
-def safest(found: Iterable[Standing]) -> Standing | None:
-    """Shortest eligible method that holds its level in a share :data:`MOST` of the settings, or None."""
-    usable = [s for s in found if not s.entries[0].barred and s.held and s.held >= MOST * len(s.entries)]
-    return min(usable, key=lambda s: s.rank, default=None)
+        if held and len(held) >= MOST * len(entries):
+            found.append(Standing(entries, len(held), median(lengths) if lengths else None))
+    return min(found, key=lambda s: (s.length is None, s.length, s.entries[0].label), default=None)

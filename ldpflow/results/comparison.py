@@ -7,7 +7,7 @@ mechanism, the budget and the algorithm: the data streams are addressed by the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -22,6 +22,7 @@ from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.settings import closest
 from ldpflow.simulators.families import setting_names
 from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import BUNDLED
 from ldpflow.study.entry import name_hint
 
 Row = dict[str, Any]
@@ -78,6 +79,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
     keys = dict.fromkeys(name for key, _ in pairs for name in key)
     columns, varying = comparison_columns(by, paths.values(), keys, cells)
     compared = {*columns, "epsilon"} if by == "mechanism" else {*columns}
+    named = varying_settings(by, cells, columns)
     groups: dict[str, list[tuple[Row, Row, CellRows]]] = {}
     for row, (key, cell) in zip(cells, pairs, strict=True):
         path = paths[key["path"]]
@@ -94,17 +96,17 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
     # By value: the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
         members.sort(key=lambda member: parameter_order(member[1]))
-        seen.update(dict.fromkeys(label(differs, by) for _, differs, _ in members))
+        seen.update(dict.fromkeys(label(differs, by, named) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
         if not chosen or len(members) == 1:
             alone += [shared | differs for shared, differs, _ in members]
             continue
         _, reference, base = chosen[0]
-        vs = {"vs": label(reference, by)}
-        rows += [s | d | vs | vars(compare_cells(cell, base)) for s, d, cell in members if cell is not base]
+        vs = {"vs": label(reference, by, named)}
+        rows += [s | d | vs | contrast(cell, base) for s, d, cell in members if cell is not base]
     if not rows and baseline is not None and len(seen) > 1:
         names = [*seen, *(text.partition(" ")[0] for text in seen)]
-        hint = (by == "method" and name_hint("method", baseline)) or closest(baseline, names)
+        hint = (by == "method" and name_hint("method", str(baseline))) or closest(baseline, names)
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
     if not rows:
         others = ", ".join(name for name in varying if name != by)
@@ -113,6 +115,8 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+    fields = [f.with_type(pa.float64()) if f.type == pa.null() else f for f in table.schema]
+    table = table.cast(pa.schema(fields))
     if not alone:
         return table
     methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alone))
@@ -152,20 +156,47 @@ def comparison_columns(
     return tuple(dict.fromkeys((by, *settings[by]))) if by in TABLES else (by,), varying
 
 
+def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> set[tuple[str, str]]:
+    """Pairs of a value of ``by`` and a setting of which its cells have several values."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for cell in cells:
+        for name in columns:
+            found.setdefault((str(cell.get(by)), name), set()).add(repr(cell.get(name)))
+    return {pair for pair, values in found.items() if len(values) > 1}
+
+
 def matches(differs: Row, by: str, baseline: str) -> bool:
+    """Whether a cell has the value and settings in ``baseline``: ``TR degree=3`` or ``TR, degree = 3``."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(baseline)
         except ValueError:
             return False
-    return str(value) == baseline or label(differs, by) == baseline
+    kind, *settings = str(baseline).replace(", ", " ").replace(" = ", "=").split() or [""]
+    symbols = {name: column.label for name, column in BUNDLED.items()}
+    own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
+    return str(value) == baseline or (str(value) == kind and own.issuperset(settings))
 
 
-def label(differs: Row, by: str) -> str:
-    rest = [f"{n}={v:g}" for n, v in differs.items() if n != by and isinstance(v, float)]
-    value = differs[by]
-    return " ".join([f"{value:g}" if isinstance(value, float) else str(value), *rest])
+def label(differs: Row, by: str, named: Collection[tuple[str, str]] = ()) -> str:
+    """Value of ``by``, its real settings, and the others that ``named`` has of it."""
+    rest = [
+        f"{n}={text_of(v)}"
+        for n, v in differs.items()
+        if n != by and v is not None and (isinstance(v, float) or (str(differs[by]), n) in named)
+    ]
+    return " ".join([text_of(differs[by]), *rest])
+
+
+def text_of(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def contrast(this: CellRows, baseline: CellRows) -> Row:
+    """The comparison of two cells by name, null where it is not a number."""
+    found = vars(compare_cells(this, baseline))
+    return {name: None if value != value else value for name, value in found.items()}
 
 
 def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:

@@ -77,7 +77,7 @@ MAIN = {
     "none": "no gap beyond noise",
     "left": "no clear effect",
     JOINT: "several at once",
-    "rest": "small effects",
+    "rest": "unclear effects",
 }
 """Main causes that are no single effect, in words."""
 
@@ -250,7 +250,7 @@ class Decomposition:
         """The main cause in a few words, with its size: ``19% too short``."""
         kind, term = self.leading()
         if term is None or kind in MAIN:
-            return MAIN[kind]
+            return f"{self.words(term)} and {MAIN[kind]}" if term and kind == "rest" else MAIN[kind]
         return self.words(term) + (f", {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:
@@ -300,8 +300,9 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
         return Decomposition(level, rows, dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), undefined))
     kept = left_out_groups(count)
     chunk = max(1, CHUNK // count)
+    own = rows.estimate - rows.truth, rows.lengths(), rows.covered, rows.has_se()
     with np.errstate(all="ignore"):
-        parts = [effects(rows, level, kept[g : g + chunk]) for g in range(0, len(kept), chunk)]
+        parts = [effects(level, kept[g : g + chunk], *own) for g in range(0, len(kept), chunk)]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Decomposition(level, rows, found)
 
@@ -312,7 +313,9 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
     return np.asarray(np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None])
 
 
-def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, Floats]:
+def effects(
+    level: float, kept: NDArray[np.bool_], error: Floats, length: Floats, covered: Floats, has_se: bool
+) -> dict[str, Floats]:
     """Values of a diagnosis, shape (G,): over the finished rows in each row of the mask ``kept``, (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
@@ -321,8 +324,6 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
     def mean(values: Floats | NDArray[np.bool_]) -> Floats:
         return np.asarray(np.sum(weights * values, axis=1))
 
-    length = rows.lengths()
-    error = rows.estimate - rows.truth
     bias = mean(error)
     deviation = error - bias[:, None]
     variance = mean(deviation**2)
@@ -340,7 +341,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
         """C(half S, shift S)."""
         return np.asarray(ndtr(half - shift) - ndtr(-half - shift))
 
-    if rows.has_se():
+    if has_se:
         length_effect = centred(average / (2 * s)) - level
         variability_effect = mean(centred(z * length / average[:, None])) - level
     else:
@@ -357,7 +358,7 @@ def effects(rows: CellRows, level: float, kept: NDArray[np.bool_]) -> dict[str, 
         "variability_effect": variability_effect,
         "shape_effect": shape,
         "coverage_together": together,
-        "coverage_left": mean(rows.covered) - together - shape,
+        "coverage_left": mean(covered) - together - shape,
         "length_cv": np.sqrt(spread) / average,
         # As a product: a power takes a hundred times as long.
         "skewness": mean(deviation * deviation * deviation) / variance**1.5,

@@ -31,6 +31,7 @@ from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
+SMALL = 0.5  # bias (SE) up to which a verdict on steps is on the spread: see Arrival.verdict
 MOST_USERS = 100.0  # largest factor of n in an advice
 
 
@@ -111,16 +112,17 @@ def with_note(table: pa.Table) -> pa.Table:
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of each method by the class of their main cause: ``SN: 46 of 81 too short, 3 biased``."""
+    """Cells of each method by the class of their main cause: the most frequent class of each first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
-    found = []
+    found, further = [], []
     for method, own in counts.items():
         (name, count), *others = own.most_common()
-        words = [f"{count:,} of {own.total():,} {name}", *(f"{count:,} {name}" for name, count in others)]
-        found.append(f"{method}: {', '.join(words)}")
-    return "; ".join(found)
+        found.append(f"{method}: {count:,} of {own.total():,} {name}")
+        words = ", ".join(f"{count:,} {name}" for name, count in others)
+        further += [f"{method}: {words}"] if words else []
+    return "; ".join(found) + (f". Also {'; '.join(further)}" if further else "")
 
 
 COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse")
@@ -278,6 +280,11 @@ class PredictedBias:
         if not found.refused:
             return ""
         words = found.verdict.replace("_", " ")
+        if found.verdict == "steps_too_large" and abs(found.bias) <= SMALL:
+            return (
+                "Steps too large for the average: its standard error is predicted as "
+                f"{found.sd_ratio:.2f} times that for many users: take smaller steps, or a larger n."
+            )
         remedy = "a larger n"
         if abs(found.bias_start) > abs(found.bias_steps) and found.bias_start * self.measured > 0:
             remedy += ", or a start nearer to the true value"

@@ -67,28 +67,29 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
     if count == 0:
         return result
     with np.errstate(all="ignore"):
-        result.update(interval_measures(finished, hits))
+        mean, variance = moments(finished.estimate)
+        result |= interval_measures(finished, hits, mean)
         if null is not None:
             excluded = (null < finished.lower) | (finished.upper < null)
-            result.update(rate("power", int(np.sum(excluded)), count))
-        result.update(estimate_measures(finished.estimate, truth))
-        result.update(diagnostic_summaries(finished))
+            result |= rate("power", int(np.sum(excluded)), count)
+        result |= estimate_measures(finished.estimate, truth, mean, variance)
+        result |= diagnostic_summaries(finished)
         if finished.has_se():
-            result.update(model_se_measures(finished.estimate, finished.se))
+            result |= model_se_measures(finished.estimate, finished.se, mean, variance)
     return result
 
 
-def interval_measures(rows: CellRows, hits: int) -> dict[str, float]:
+def interval_measures(rows: CellRows, hits: int, mean: float) -> dict[str, float]:
     truth, length = rows.truth, rows.lengths()
-    count = len(length)
-    centre = total(rows.estimate) / count
-    result = rate("coverage", hits, count)
-    result.update(rate("lower_miss", int(np.sum(truth < rows.lower)), count))
-    result.update(rate("upper_miss", int(np.sum(truth > rows.upper)), count))
-    inside = int(np.sum((rows.lower <= centre) & (centre <= rows.upper)))
-    result.update(rate("bias_eliminated_coverage", inside, count))
-    result.update(length_measures(length[~np.isnan(length)]))
-    return result
+    inside = (rows.lower <= mean) & (mean <= rows.upper)
+    result = rate("coverage", hits, len(length))
+    for name, flags in (
+        ("lower_miss", truth < rows.lower),
+        ("upper_miss", truth > rows.upper),
+        ("bias_eliminated_coverage", inside),
+    ):
+        result |= rate(name, int(np.sum(flags)), len(length))
+    return result | length_measures(length[~np.isnan(length)])
 
 
 def length_measures(length: Floats) -> dict[str, float]:
@@ -123,9 +124,8 @@ def summary_value(summary: Summary, values: Floats) -> float:
     return share["share_mcse" if summary.error else "share"]
 
 
-def estimate_measures(estimate: Floats, truth: float) -> dict[str, float]:
+def estimate_measures(estimate: Floats, truth: float, mean: float, variance: float) -> dict[str, float]:
     count = len(estimate)
-    mean, variance = moments(estimate)
     # Errors first: the mean of estimates far from 0 would lose the digits of a small bias.
     errors = estimate - truth
     bias = total(errors) / count
@@ -180,7 +180,7 @@ def spread(left_out: Floats) -> float:
     return math.sqrt((count - 1) / count * total((left_out - total(left_out) / count) ** 2))
 
 
-def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
+def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float) -> dict[str, float]:
     """Model SE and its relative error; at least one row.
 
     Table 6 of Morris et al. has an MCSE of M / S for normal estimates that are independent of se. Neither
@@ -195,7 +195,6 @@ def model_se_measures(estimate: Floats, se: Floats) -> dict[str, float]:
     result = {"model_se": model_se}
     if model_se > 0:
         result["model_se_mcse"] = math.sqrt(square_variance / (4 * count)) / model_se
-    mean, variance = moments(estimate)
     if not (variance > 0 and math.isfinite(variance) and math.isfinite(mean_square)):
         return result
     result["relative_error_model_se"] = model_se / math.sqrt(variance) - 1

@@ -140,8 +140,9 @@ class PathReader:
             first = int(np.searchsorted(numbers, part.first))
             here = slice(first, first + part.last - part.first)
             place = {cell: at * part.rows_per_cell for at, cell in enumerate(self.cells[part.name])}
-            to = [at for at, (cell, _) in enumerate(units) if cell in place]
-            columns = [place[cell] + coordinate for cell, coordinate in units if cell in place]
+            own = [at for at, (cell, _) in enumerate(units) if cell in place]
+            to = as_slice(own)
+            columns = as_slice([place[cell] + coordinate for cell, coordinate in units if cell in place])
             width = len(place) * part.rows_per_cell
             truth = floats(table["truth"]).reshape(-1, width)[0, columns]
             if np.any((truth != truths[to]) & ~np.isnan(truths[to])):
@@ -154,11 +155,11 @@ class PathReader:
                 if check.name in table.column_names and table[check.name].null_count < table.num_rows:
                     new = floats(table[check.name]).reshape(-1, width)[:, columns]
                     known = checks.setdefault(check, {})
-                    for unit, own in zip(to, new.T, strict=True):
-                        if unit not in known and not np.isnan(own).all():
+                    for unit, found in zip(own, new.T, strict=True):
+                        if unit not in known and not np.isnan(found).all():
                             known[unit] = np.full(size, np.nan)
                         if unit in known:
-                            known[unit][here] = own
+                            known[unit][here] = found
             fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
             ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
@@ -196,6 +197,12 @@ class PathReader:
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
             self.drop(next(part for part in self.parts if part.name == one.name), one.reason)
+
+
+def as_slice(places: list[int]) -> list[int] | slice:
+    """Places that follow each other as a slice, with which NumPy makes no copy."""
+    following = range(places[0], places[0] + len(places))
+    return slice(following.start, following.stop) if places == list(following) else places
 
 
 def fault(table: pa.Table, part: Part) -> str | None:

@@ -75,7 +75,9 @@ def select_rows(
     if where is not None:
         found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:
-            raise InputError("where", where, SOME_ROW, describe_values(columns_named(where), [table]))
+            names = [name for name in columns_named(where) for name in (name, f"{name}_class")]
+            known = [name for name in names if name in table.column_names]  # of cause also cause_class
+            raise InputError("where", where, SOME_ROW, describe_values(known, [table]))
         table = found
     if sort:
         order = []

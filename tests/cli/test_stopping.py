@@ -14,11 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
 from ldpflow.run import Run, open_run
 from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
+from ldpflow.study import Study
+from tests.studies import changed
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.
 LONG = ["--n", "1e9", "--epsilon", "1", "--method", "BM", "--replicates", "64"]
@@ -102,8 +105,7 @@ def test_limits(ldpflow, tmp_path, flags, monkeypatch):
     assert summary is not None
     assert summary["replicates"].to_pylist() == [70], "what is there, and nothing that is not"
     shown = ldpflow("summary", run)
-    said = f"Not finished: 1 of 2 cells have rows; `ldpflow sweep STUDY --out {run}` continues."
-    assert " ".join(shown.out.split()).startswith(said)
+    assert " ".join(shown.out.split()).startswith("Not finished: 0 of 64 replicates. To continue: ")
 
 
 def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_asked(
@@ -118,7 +120,7 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
             patch.setattr(Run, "provenance", property(lambda _: [*former, last | session]))
             shown = ldpflow("summary", run)
         assert shown.code == 0 and not shown.err
-        return shown.out.partition("method")[0].partition("level")[0]
+        return " ".join(shown.out.split()).partition(" level ")[0]
 
     levels = ["--level", ".9", "--level", ".8"]
     late = "the time limit of 1 s has passed"
@@ -126,11 +128,26 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
     assert "inished" not in heading(stopped=late)
     assert ldpflow("sweep", *SHORT, *levels, "--replicates", "60", "--out", run).code == 0
     assert "inished" not in heading(stopped=late), "80 are enough"
+    assert "inished" not in heading(stopped=late) and "interrupted" not in heading(ended=None)
+    target = {"command": "ldpflow sweep --target-mcse .04 --fresh"}
+    said = "Running, or interrupted: the target may not be reached; every path has 80 replicates or more."
+    assert heading(ended=None, **target).startswith(f"{said} To continue it, if it does not run: ldpflow")
     assert ldpflow("sweep", *SHORT, *levels, "--target-mcse", ".04", "--out", run).code == 0
-    assert "argets" not in heading()
-    assert heading(stopped=late).startswith("Not finished: targets may not be reached; the same sweep")
-    said = "Running, or interrupted: targets may not be reached; if it does not run, the same sweep"
-    assert heading(ended=None).startswith(said)
+    assert "target" not in heading()
+    said = "Not finished: the target is not reached; every path has 256 replicates or more. To continue: "
+    assert heading(stopped=late, **target) == f"{said}ldpflow sweep --target-mcse .04"
+
+
+def test_a_run_of_trajectories_alone_says_that_it_is_not_finished(ldpflow, tmp_path, monkeypatch):
+    parts = {"problem": {"kind": "quadratic"}, "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}}
+    parts |= {"method": ..., "trajectory": {"points": 2}, "grid": {"n": 200}}
+    study = Study.from_mapping(changed(replicates=4, **parts))
+    run_study(study, tmp_path, engine="serial")
+    assert "inished" not in ldpflow("summary", tmp_path).out
+    monkeypatch.setattr(Run, "provenance", property(lambda _: [{"ended": "x", "stopped": "late"}]))
+    monkeypatch.setattr("ldpflow.report.progress.stored_study", lambda _: study.replace({"replicates": 9}))
+    said = "Not finished: 8 of 18 replicates (0 of 2 paths complete). To continue: "
+    assert " ".join(ldpflow("summary", tmp_path).out.split()).startswith(said)
 
 
 def test_growing_is_said_and_a_changed_study_refused(ldpflow, tmp_path):

@@ -55,8 +55,8 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
     start = header(lines)
     names = lines[start].split()
     assert set(names) >= {*SETTINGS, "gamma", "coverage"}
-    table = [line for line in lines[start:] if line.strip()[:1] in "01" and "±" in line]
-    assert {line.split()[0] for line in table} == {"0.25", "0.75"}, "tau"
+    table = [line for line in lines[start + 2 :][:48] if "±" in line]
+    assert {line.split()["#" in names] for line in table} == {"0.25", "0.75"}, "tau"
     assert len(table) == 48 and {"1234", "1e6"} <= {word for line in table for word in line.split()}
     assert max(map(len, table)) <= max(width, 60)
     left = " ".join(" ".join(lines).split())
@@ -113,33 +113,23 @@ def test_a_setting_of_some_rows_alone_is_a_column_and_a_list_that_varies_no_cons
     assert not any("[1.0" in line for line in shown(rows, capsys))
 
 
-def test_effects_that_do_not_fit_and_the_rest_are_the_others(capsys, monkeypatch):
-    row = {"level": "0.900", "length": "-0.253", "bias": "-", "shape": "+0.060", "rest": "+0.093"}
-    row |= {"coverage": "0.800"}
-    narrow = ["level", "shape", "bias", "length"]
-    sheet = Sheet([row], [], list(map(plain, row)), narrow, amounts=["length", "bias", "shape", "rest"])
-    for width, rest in ((80, "+0.093"), (30, "+0.153"), (20, "-0.100")):
+def test_the_terms_of_a_sum_are_side_by_side_below_where_a_window_is_narrow(capsys, monkeypatch):
+    """In rows with the numbers of the rows above. No term is left out, of the lines of methods neither."""
+    terms = {"level": "0.900", "length": "-0.253", "bias": "+0.060", "rest": "+0.093", "coverage": "0.800"}
+    rows = [{"law": f"law {name}", **terms, "cause": "dependence"} for name in "ab"]
+    methods = [{"method": "BM", "cells": 1, **terms}]
+    law, level, *results = map(plain, rows[0])
+    sheet = Sheet(rows, [law, level], results, together=[*terms], methods=methods, command="it")
+    monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 1)
+    for width in (80, 42):
         monkeypatch.setenv("COLUMNS", str(width))
-        sheet.show()
-        out = capsys.readouterr().out
-        assert out.splitlines()[0].split()[-2:] == ["rest" if width == 80 else "others", "coverage"]
-        assert out.splitlines()[2].split()[-2:] == [rest, "0.800"]
-        assert ("others: rest and the effects among these" in " ".join(out.split())) == (width < 80)
-
-
-def test_others_are_explained_where_the_lines_of_methods_alone_have_them(capsys, monkeypatch):
-    """The rows, which are wider, leave out the rest as well."""
-    row = {"length": "-0.253", "shape": "+0.060", "rest": "+0.093", "coverage": "0.800"}
-    methods = [{"method": "BM", "cells": 40, **row}] * 2
-    results, amounts = list(map(plain, row)), ["length", "shape", "rest"]
-    settings = [("cause", lambda _: "dependence of error and length")]
-    sheet = Sheet([row] * 40, settings, results, amounts, methods=methods, amounts=amounts, command="it")
-    monkeypatch.setenv("COLUMNS", "40")
-    for every in (True, False):
-        sheet.show(every=every)
-        out = capsys.readouterr().out
-        assert out.splitlines()[0].split() == ["method", "cells", "shape", "others", "coverage"]
-        assert "others: rest and the effects among these" in " ".join(out.split())
+        sheet.show(every=False)
+        above, below = capsys.readouterr().out.split("2 rows, the first; all: it\n")
+        heads = [line.split() for line in below.splitlines() if "level" in line]
+        whole = [["#", "law", "level", "cause"], ["#", *terms]] if width < 80 else [[*rows[0]]]
+        assert heads == whole
+        assert {*terms} <= {*above.split()} and "too narrow" not in above + below
+    assert below.splitlines()[-1].split() == ["2", *terms.values()]
 
 
 def test_the_line_of_a_method_has_the_means_of_all_effects():
@@ -218,6 +208,7 @@ def test_a_long_table_fits_its_window(capsys, monkeypatch, height, least, most):
     lines = capsys.readouterr().out.splitlines()
     (worst,) = (int(line.split()[0]) for line in lines if " of 48 rows" in line)
     assert ("B=500" in " ".join(lines)) == (height > 5), "the shared settings make place for rows"
+    assert ("--all prints all lines" in " ".join(lines)) == (height == 5)
     assert least <= worst <= most and (worst == 3 or len(lines) <= height - 2)
     summary_sheet(long_table().slice(0, 28)).show(every=False)
     assert ("of 28 rows" in capsys.readouterr().out) == (height < 28)

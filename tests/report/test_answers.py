@@ -61,7 +61,7 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
     rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
     without = findings(explained(many, rows, "too short"))  # an oracle that has no intervals
     assert without.sentences == found.sentences[:2]
-    for cause, words in (("small effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
+    for cause, words in (("unclear effects",) * 2, ("biased", "biased estimates"), (None, "not explained")):
         assert f"where n = 100 ({words})" in findings(explained(many, many.rows, cause)).sentences[1]
 
 
@@ -89,8 +89,9 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
     chosen = [row for row in rows if (row["n"] == 1000 or row["tau"] > 0.8) != (random.random() < noise)]
     if seed > 25:
         chosen = [row for row in rows if random.random() < seed / 40]
-    text = where(Names(), list(FACTORS), rows, chosen)
     others = [row for row in rows if row not in chosen]
+    failing = others[::2]
+    text, lost, failed = where(Names(), list(FACTORS), rows, chosen, failing).partition(" (shown to fail in ")
     if text.startswith("where "):
         assert chosen == [row for row in rows if read_condition(text.removeprefix("where "), row)]
     elif found := re.fullmatch(r"in (\d+) of (\d+) settings(: all)?(?: with (.*?))?(, and others)?", text):
@@ -101,6 +102,9 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
             assert all(row in chosen for row in cells)
         else:
             assert int(found[2]) == len(cells) and all(row in cells for row in chosen)
+            assert 2 * len(chosen) >= len(cells) or cells == rows
+            count = sum(row in failing for row in cells)
+            assert lost + failed == f" (shown to fail in {count} of the {len(cells)})" * bool(count)
     elif others:
         assert len(others) == 1
         assert text == f"in all {len(rows)} settings but {Names().settings(others[0], FACTORS)}"
@@ -108,29 +112,9 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed: int) -> None:
         assert text == "in every setting"
 
 
-SIGNS = {"ε": "epsilon", "τ": "tau"}
-
-
-def place_of(words: str, rows: list[Row]) -> tuple[list[Row], int]:
-    """The rows of a method that the words on a place name, and how many of them the words say fail."""
-    found = re.fullmatch(r"(.*?)(?: \(shown to fail in (\d+) of the \d+\))?(?: \([a-z ]+\))?", words)
-    assert found is not None
-    words, failing = found[1], int(found[2] or 0)
-    others = words.startswith("in all ")
-    counts = r"in \d+ of \d+ settings(: all)?( with)?"
-    region = re.sub(rf"^(in all \d+ settings but|{counts}|at|where|in .*) ?", "", words)
-    region = region.removesuffix(", and others").replace(", ", " and ")
-    for sign, name in SIGNS.items():
-        region = region.replace(sign, name)
-    if words.startswith(("in every", "in the one")):
-        region = ""
-    named = [row for row in rows if read_condition(region, row)]
-    return [row for row in rows if (row in named) != others], failing
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_no_cell_that_fails_is_hidden(results: Results, seed: int) -> None:
-    """The sentences are read: every method that fails is named, one that is praised with the place."""
+    """The sentences are read: every method that fails is named, one that is praised with a place."""
     random = np.random.default_rng(seed)
     likely = {row["series"]: random.dirichlet([0.6, 0.6, 0.6]) for row in results.rows}
     rows = []
@@ -156,12 +140,26 @@ def test_no_cell_that_fails_is_hidden(results: Results, seed: int) -> None:
     fails = {name for name in own if any(judge(row) == "fails" for row in own[name])}
     assert set(failed) == fails
     for name, words in praised.items():
-        named, said = place_of(words, own[name])
-        assert said == sum(judge(row) == "fails" for row in named), (name, words)
-    for name in fails & set(praised):
-        assert failed[name] != "in some settings"
-        named, _ = place_of(failed[name], own[name])
-        assert any(judge(row) == "fails" for row in named)
+        failing = [row for row in own[name] if judge(row) == "fails"]
+        held = [row for row in own[name] if judge(row) == "holds"]
+        assert words in (
+            where(results.names, results.varying(), own[name], held, failing),
+            "in some settings",
+        )
+    assert all(failed[name] != "in some settings" for name in fails & set(praised))
+
+
+def test_a_coordinate_of_several_quantiles_is_named_by_its_level(results: Results) -> None:
+    for taus, words in ((["[0.5, 0.9]"], "τ = 0.9"), (["[0.5, 0.9]", "[0.2, 0.7]"], "coordinate 1")):
+        rows = [row | {"taus": one, "coordinate": j} for row in results.rows for one in taus for j in (0, 1)]
+        names = dataclasses.replace(results, rows=rows).names
+        assert where(names, ["coordinate"], rows, rows[1::2]) == f"where {words}"
+        assert names.settings(rows[1], ["coordinate"]) == words
+
+
+def test_lengths_have_the_unit_of_the_data(results: Results) -> None:
+    spec = FIGURES["length"].chart(dataclasses.replace(results, study={"collection": {"unit": "kWh"}}))
+    assert "mean length (kWh)" in str(spec.to_dict()) and "unit of θ" not in str(spec.to_dict())
 
 
 def test_few_replicates_are_not_praised(results: Results) -> None:
@@ -268,7 +266,7 @@ def test_paired_differences_are_those_of_compare(run: Path, results: Results) ->
     assert pairs(one) is None
 
 
-def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Path) -> None:
+def test_a_person_chooses_the_baseline(run: Path, results: Results) -> None:
     assert results.with_baseline(None) is results
     for name, series in (("BB", "BB, β = 0.6"), ("BB beta=0.75", "BB, β = 0.75"), ("BB, β = 0.95",) * 2):
         assert results.with_baseline(name).baseline == series
@@ -277,7 +275,6 @@ def test_a_person_chooses_the_baseline(run: Path, results: Results, tmp_path: Pa
     for refused in (lambda: results.with_baseline("BN"), lambda: lf.open_run(run).plot("zip", baseline="BM")):
         with pytest.raises(InputError, match="^baseline: "):
             refused()
-    assert main(["plot", str(run), "length-ratio", "--baseline", "BN", "-o", str(tmp_path / "a.svg")]) == 2
 
 
 def test_notes_stand_under_their_headings_and_run_no_script(results: Results) -> None:
@@ -333,6 +330,7 @@ def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
     chart = lf.open_run(run).plot("coverage", where="epsilon==1 and tau==0.5", title="Ours")
     first, *_, last = chart.title.subtitle
     assert chart.title.text == "Ours" and last == "Rows with epsilon==1 and tau==0.5"
+    assert 0 < len(values(chart.to_dict())) <= 12
     # A file says what holds for all of it, and what its marks are.
     assert first.replace("\u00a0", " ").startswith(
         "level = 0.9, ε = 1, law = normal, τ = 0.5, 64 replicates. "

@@ -320,8 +320,7 @@ def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protoc
     # GRR's intervals of the .9-quantile at n = 1000 end at the range.
     assert ("grr", 0.9, 1.0, 1000) not in rows
     row = rows["haar", 0.5, 1.0, 10000]
-    error = np.sqrt(1.1706736 / 10000) * np.sqrt(2 * np.pi)
-    assert row["bound"] == pytest.approx(2 * 1.6448536 * error, rel=1e-6)
+    assert row["bound"] == pytest.approx(2 * 1.6448536 * row["efficient_se"], rel=1e-6)
     assert row["length_mean"] > row["bound"]
 
 

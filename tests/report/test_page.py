@@ -17,13 +17,15 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.report import page
 from ldpflow.report.answers import choices, glance
-from ldpflow.report.page import progress, report_html
+from ldpflow.report.page import report_html
 from ldpflow.report.pictures import choice
 from ldpflow.report.results import Results
 from ldpflow.results import published
 from ldpflow.results.arena import UNDECIDED, settings_of
 from ldpflow.store.provenance import chain_checksums
+from ldpflow.study import Study
 from tests.published.test_compare import rows_as_printed
+from tests.report.conftest import STUDY
 
 
 def test_a_report_is_one_file_that_names_everything(results: Results, page_text: str, shell: str) -> None:
@@ -161,11 +163,16 @@ def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None
     assert "Which interval?" in section
 
 
-def test_a_run_that_is_not_finished_says_so_first(results: Results) -> None:
-    assert progress(results, live=False) == ""
+def test_a_run_that_is_not_finished_says_so_first(
+    results: Results, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'class="progress"' not in shell
     command = "/bin/ldpflow sweep small.toml --fresh --max-time 6s"
-    stopped = dataclasses.replace(results, sessions=[{"command": command, "ended": "x", "interrupted": True}])
-    text = progress(stopped, live=False)
-    assert text.startswith("Not finished: ") and text.endswith("ldpflow sweep small.toml --max-time 6s")
-    page = report_html(stopped)
+    stopped = {"command": command, "ended": "x", "stopped": "late"}
+    more = Study.from_mapping(STUDY | {"replicates": 65})
+    monkeypatch.setattr("ldpflow.report.progress.stored_study", lambda _: more)
+    page = report_html(dataclasses.replace(results, sessions=[stopped]))
+    text = page.partition('class="progress" role="status">')[2].partition("</p>")[0]
+    assert text.startswith("Not finished: 256 of 260 replicates (0 of 4 paths complete). To continue: ")
+    assert text.endswith("ldpflow sweep small.toml --max-time 6s")
     assert page.index('class="progress"') < page.index('class="finding')

@@ -8,9 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ldpflow.cli.sheets import comparison_sheet
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.comparison import compare_cells, length_ratio, stored_comparisons
+from ldpflow.report.results import Results
+from ldpflow.results import comparison
+from ldpflow.results.arena import short_rows
+from ldpflow.results.comparison import SHORT, compare_cells, length_ratio, stored_comparisons
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -79,6 +83,21 @@ def test_budgets_that_are_settings_are_not_mixed(tmp_path):
         assert [(row["method"], row["mu"], row["vs"]) for row in found] == expected
 
 
+def test_settings_that_vary_name_a_baseline_and_are_columns(tmp_path):
+    """Of any type. A baseline may be named by some of them, as terminal or report write them."""
+    methods = [{"kind": "TR", "degree": [2, 3]}, {"kind": "SN"}]
+    parts = {"problem__tau": 0.5, "mechanism__epsilon": 1.0, "grid": {"n": 500, "level": 0.9}}
+    run_study(Study.from_mapping(changed(replicates=8, method=methods, **parts)), tmp_path, engine="serial")
+    for baseline, named in (("TR", 2), ("TR degree=3", 3), ("TR, degree = 3", 3)):
+        table = stored_comparisons(RunStore(tmp_path), "method", baseline)
+        assert {*table["vs"].to_pylist()} == {f"TR degree={named}"}
+        sheet = comparison_sheet(table, "method")
+        assert sheet.heading[0].startswith(f"Differences from TR degree={named},")
+        assert "degree" in [title for title, _ in sheet.settings] and "degree" not in sheet.constants
+        assert "degree" in short_rows(table, SHORT, "vs").column_names
+        assert Results.load(tmp_path).with_baseline(baseline).baseline == f"TR, degree = {named}"
+
+
 @pytest.mark.parametrize(
     ("by", "baseline", "count", "vs"),
     [
@@ -101,6 +120,7 @@ def test_by_one_setting_and_with_a_baseline(run, by, baseline, count, vs):
         ("method", "BM", "baseline"),
         ("method", "bb", "baseline: .* Did you mean 'BB'"),
         ("method", "block bootstrap", "baseline: .* BlockBootstrap is 'BB'"),
+        ("method", 3, "baseline: 3"),
         ("epsilon", "x", "baseline"),
     ],
 )
@@ -168,6 +188,8 @@ def test_no_pairs():
     table = rows([1.0, 2.0])
     got = contrast(table.slice(0, 1), table.slice(1, 1))
     assert got.pairs == 0 and math.isnan(got.coverage_difference)
+    cells = [cells_of(table.slice(at, 1))[1][0] for at in (0, 1)]
+    assert comparison.contrast(*cells)["coverage_difference"] is None, "null in a table"
 
 
 @pytest.mark.parametrize("paired", [True, False])

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpflow.components.intervals.nested import width_factor
-from ldpflow.numerics import constants
 from ldpflow.results.columns import CellRows
-from ldpflow.results.monitoring import Watch, joint_coverage
+from ldpflow.results.monitoring import Watch
 from tests.oracles import monitoring
 
 GRID = np.array([10, 20, 50, 100])
@@ -36,25 +34,6 @@ def random_rows(seed, replicates, undefined=0.1):
     shape = (replicates, len(GRID))
     status = np.where(rng.random(shape) < undefined, "undefined", "ok")
     return status, rng.random(shape) < 0.8, rng.gamma(4.0, size=shape)
-
-
-def test_brownian_motion_covers_at_every_n_as_often_as_it_should():
-    # Independent normal iterates with known variance on eleven n's, ten per decade: 0.6367 for the
-    # normal interval and 0.9752 for the sequence with t_opt = 1e4, each (sd .0005 and .0002) of 1e6
-    # draws. Four MCSE each; false alarms below 1 in 7,000.
-    grid = np.array([int(10 ** (4 + k / 10) + 0.5) for k in range(11)])
-    replicates = 20_000
-    rng = np.random.default_rng(5)
-    steps = np.diff(np.concatenate([[0], grid]))
-    S = np.cumsum(rng.normal(size=(replicates, 11)) * np.sqrt(steps), axis=1)
-    for half, expected, error in (
-        ([constants.normal_quantile(0.95)] * 11, 0.6367, 0.0005),
-        ([width_factor(int(n), 10**4, 0.9) for n in grid], 0.9752, 0.0002),
-    ):
-        covered = np.abs(S) / np.sqrt(grid) <= np.array(half)
-        found = joint_coverage("coverage_all_n", covered, np.ones_like(covered))
-        spread = math.hypot(found["coverage_all_n_mcse"], error)
-        assert abs(found["coverage_all_n"] - expected) < 4 * spread
 
 
 def cell(status, covered, length):

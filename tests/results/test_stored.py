@@ -25,7 +25,7 @@ from ldpflow.store.schema import REPLICATES, cell_id
 from ldpflow.study import Study
 from tests.faults.study import serial, study
 from tests.oracles.rows_in_cells import cells_of
-from tests.store.replicates import BB, BM, CELLS, KEY, META, OTHER_KEY, SN, complete_rows
+from tests.store.replicates import BM, CELLS, KEY, META, OTHER_KEY, complete_rows
 from tests.studies import changed
 
 TR = {"n": 500, "method": "TR", "level": 0.9, "degree": 2, "burn_in": "n^0.4", "variance": "known"}
@@ -109,16 +109,6 @@ def test_nothing_is_said_beside_an_oracle_without_a_length(variance):
     """Without noise, with an infinite variance, and with an unknown curvature."""
     row = {"coordinate": 0, "n": 100, "level": 0.9, "length_mean": 1.0, "length_mcse": 0.1}
     assert set(relative_length(LimitLaw((variance,)), row).values()) == {None}
-
-
-def test_cells_that_are_wanted(tmp_path):
-    store = RunStore(tmp_path)
-    store.replicates.write(KEY, complete_rows(0, 8), META)
-    store.replicates.write(KEY, complete_rows(8, 12, (BM, SN)), META)
-    store.replicates.write(OTHER_KEY, complete_rows(0, 2), META)
-    found = by_key(stored_cells(store, KEY, {cell_id(SN), cell_id(BB)}, damaged="refuse"))
-    counts = [(key[2], key[-1], len(cell.ok)) for key, cell in found.items()]
-    assert counts == [("BB", 0, 8), ("BB", 1, 8), ("SN", 0, 12), ("SN", 1, 12)]
 
 
 def test_parts_that_cannot_be_read_are_left_out_or_refused(tmp_path, monkeypatch):

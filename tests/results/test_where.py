@@ -64,6 +64,12 @@ def test_refused(where: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_a_cause_that_no_row_has_is_refused_with_the_classes_of_causes() -> None:
+    table = pa.table({"cause": ["10% too short"], "cause_class": ["too short"]})
+    with pytest.raises(InputError, match="cause has '10% too short'; cause_class has 'too short'"):
+        select_rows(table, "cause == 'bias'")
+
+
 def test_order_and_columns() -> None:
     table = select_rows(TABLE, sort=["-n", "method"], columns=["method", "n"])
     assert table["method"].to_pylist() == ["BB", "BM", "BB", "SN", None]

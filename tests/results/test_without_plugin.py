@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,20 +14,17 @@ from ldpflow.report.results import Results
 from ldpflow.results.design import places_of
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.run_store import RunStore
-from ldpflow.study.plugins import REGISTRIES
+from tests.studies import forget_plugins
 
 PLUGIN = str(Path(__file__).with_name("own_parts.py"))
+LAW = str(Path(__file__).parents[1] / "api" / "plugin_law.py")
+forget_own = partial(
+    forget_plugins, "own_quantile", "own_response", "own_sgd", "own_runs", "ramp", "coarse_thresholds"
+)
 
 
-def forget_own():
-    """The registries as of a process that has not loaded the plug-in."""
-    for kinds in REGISTRIES.values():
-        for kind in [kind for kind in kinds if kind.startswith("own_")]:
-            del kinds[kind]
-
-
-def swept(out, **parts):
-    lf.load_plugin(PLUGIN)
+def swept(out, plugin=PLUGIN, **parts):
+    lf.load_plugin(plugin)
     given = {
         "problem": {"kind": "quantile"},
         "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
@@ -34,14 +32,14 @@ def swept(out, **parts):
         "methods": [lf.BatchMeans(), lf.SelfNormalization()],
         "replicates": 40,
     }
-    study = lf.Study(**given | parts, n=[500], name="own", plugins=[PLUGIN])
+    study = lf.Study(**given | parts, n=[500], name="own", plugins=[plugin])
     return lf.sweep(study, out, executor="serial")
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        {"problem": {"kind": "quantile", "law": "own_ramp", "tau": 0.25}},
+        {"plugin": LAW, "problem": {"kind": "quantile", "law": "ramp", "tau": 0.25}},
         {
             "problem": {"kind": "own_quantile"},
             "mechanism": {"kind": "own_response", "epsilon": 1.0},

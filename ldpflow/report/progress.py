@@ -1,0 +1,54 @@
+"""What the last sweep of a run has left undone, in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ldpflow.store.run_store import RunStore
+from ldpflow.study.stored import stored_study
+
+
+def progress(
+    store: RunStore,
+    sessions: Sequence[Mapping[str, Any]],
+    summary: pa.Table,
+    read_followed: Callable[[], pa.Table],
+    live: bool = False,
+) -> str:
+    """Replicates of all paths, started or not, or that a target is not reached, and how to continue.
+
+    Nothing for a whole run. A ``live`` page follows the sweep, which is not to be continued.
+    """
+    last = sessions[-1] if sessions else {"ended": ""}
+    running = last.get("ended") is None
+    if not running and not last.get("stopped") and not last.get("failed_batches"):
+        return ""
+    from ldpflow.engine.run import count_finished  # loads Numba
+
+    text = "Running, or interrupted" if running else "Not finished"
+    study = stored_study(store)
+    found = {} if study is None else count_finished(study, summary, read_followed())
+    # A session has its command from the beginning, and its targets at the end.
+    if last.get("precision") or "--target-" in str(last.get("command")):
+        text += f": the target {'may not be' if running else 'is not'} reached"
+        text += f"; every path has {found['finished_replicates']:,} replicates or more" if found else ""
+    elif found:
+        if found["complete_paths"] == found["paths"] and not live:
+            return ""
+        text += f": {found['done_replicates']:,} of {found['wanted_replicates']:,} replicates"
+        several = found["paths"] > 1
+        text += f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)" if several else ""
+    if live:
+        return f"{text}."
+    command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # which would start over
+    again = command if command.startswith("ldpflow sweep ") else "the same call as before"
+    return f"{text}. To continue{' it, if it does not run' if running else ''}: {again}"
+
+
+def command_of(session: Mapping[str, Any]) -> str:
+    """The command of a session, without the path of the program."""
+    return f"ldpflow {str(session.get('command', '')).partition(' ')[2]}"
