@@ -14,12 +14,10 @@ from pydantic import Field
 
 from ldpflow.columns import Column, cautions
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.intervals.record import PathRecord, PathSource, Record
+from ldpflow.components.intervals.record import Array, PathRecord, PathSource, Record
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Setting, Settings
-
-Array = NDArray[np.float64]
 
 BASE = Setting("-", "method whose variance or standard error is used")
 BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)

@@ -403,19 +403,14 @@ class NonoverlappingBlocks(IncreasingBlocks):
         ends = self.ends(steps, record.algorithm.step_exponent())
         if len(ends) < 3:
             return None
-        value = block_variance(record, ends)
+        sums = record.sums_at(ends)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(steps))
+        value = in_order(deviations * deviations) / float(steps)
         if self.quantile == "normal":
             return Variance(value)
         nu = effective_blocks(np.diff(ends))
         return Variance(value * (nu / (nu - 1.0)), nu - 1.0) if nu >= 2.0 else None
-
-
-def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-    sums = record.sums_at(ends)
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
-    return in_order(deviations * deviations) / float(ends[-1])
 
 
 def effective_blocks(lengths: NDArray[np.int64]) -> float:
@@ -439,27 +434,22 @@ class OverlappingBlocks(IncreasingBlocks):
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
         ends = self.ends(steps, record.algorithm.step_exponent())
-        return Variance(overlapping_variance(record, ends)) if len(ends) >= 3 else None
-
-
-def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-
-    sums = record.sums_at(ends)
-    base = sums[:-1]
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    before = ends[:-1].astype(np.float64)[:, None, None]
-    total, weighted, squared = (
-        np.diff(record.running_at(name, ends[1:])[:, place], axis=0, prepend=0.0)
-        for name, place in (("prefix_total", 0), ("self_normalization", 0), ("self_normalization", 1))
-    )
-    triangle = lengths * (lengths + 1.0) / 2.0
-    squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
-    products = in_order(weighted - before * total - base * triangle)
-    q, v = lengths_and_squares(np.diff(ends))
-    mean = sums[-1] / float(ends[-1])
-    variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
-    return np.asarray(np.maximum(variance, 0.0) / float(v))
+        if len(ends) < 3:
+            return None
+        sums = record.sums_at(ends)
+        base, mean = sums[:-1], sums[-1] / float(steps)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        before = ends[:-1].astype(np.float64)[:, None, None]
+        total, weighted, squared = (
+            np.diff(record.running_at(name, ends[1:])[:, place], axis=0, prepend=0.0)
+            for name, place in (("prefix_total", 0), ("self_normalization", 0), ("self_normalization", 1))
+        )
+        triangle = lengths * (lengths + 1.0) / 2.0
+        squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
+        products = in_order(weighted - before * total - base * triangle)
+        q, v = lengths_and_squares(np.diff(ends))
+        variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
+        return Variance(np.maximum(variance, 0.0) / float(v))
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
