@@ -13,8 +13,6 @@ from ldpflow.components.intervals.variance import (
     lengths_and_squares,
 )
 from ldpflow.numerics import constants
-from tests.intervals.whole_paths import SCALAR, SEED
-from tests.kernels.uncompiled import run_path
 from tests.oracles import equal_batches, increasing_blocks, safe_floor, self_normalization
 
 GAMMAS = st.floats(0.501, 0.95).map(lambda x: round(x, 3))
@@ -76,24 +74,6 @@ def test_widths_of_the_confidence_sequence():
         z = constants.normal_quantile(0.5 + level / 2)
         ours = [width_factor(n, 1000, level) / z for n in (10, 100, 1000, 10**4, 10**5)]
         assert ours == pytest.approx(row, abs=5e-7)
-
-
-def test_confidence_sequence_around_the_root_of_the_transcript():
-    n = 300
-    every = range(1, n + 1)
-    record = run_path(SCALAR, SEED, range(4), every, every, ["transcript_cubic"])
-    for base, theirs in (
-        ("TR", lf.TranscriptRegression(degree=1)),
-        ("TRC", lf.TranscriptCovariance(degree=1)),
-    ):
-        ours = lf.ConfidenceSequence(t_opt=n, base=base, degree=1).intervals(record, n, [0.9])
-        inner = theirs.intervals(record, n, [0.9])
-        np.testing.assert_array_equal(ours.estimate, inner.estimate)
-        np.testing.assert_array_equal(ours.diagnosis["relaxation_times"], inner.diagnosis["relaxation_times"])
-        half = 0.5 * (ours.upper[0] - ours.lower[0])
-        factor = 1.680245 * constants.normal_quantile(0.95)
-        np.testing.assert_allclose(half / inner.se, factor, rtol=1e-6)
-        np.testing.assert_array_equal(np.isnan(ours.lower[0]), np.isnan(inner.se))
 
 
 @pytest.mark.parametrize(
