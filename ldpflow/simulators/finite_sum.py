@@ -106,9 +106,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     best = np.full(lanes, np.nan)
     for _ in range(MOST_ITERATIONS):
         losses, gradients = risk(problem, records, ahead)
-        square = np.zeros(lanes)
-        for j in range(problem.dimension):
-            square += gradients[0, j] * gradients[0, j]
+        square = squared_norms(gradients)[0]
         # A finished lane keeps its value: rows must not depend on other lanes.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():

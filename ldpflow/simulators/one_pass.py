@@ -286,8 +286,9 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
         """Distances to theta* and excess losses, and the algorithm's own numbers."""
-        steps = np.array([self.steps(at) for at in checkpoints], dtype=np.int64)
-        last = record.iterates[np.searchsorted(record.times, steps)]
+        steps = np.array([self.steps(n) for n in checkpoints], dtype=np.int64)
+        at = np.searchsorted(record.times, steps)
+        last = record.iterates[at]
         counts = steps[:, None, None].astype(float)
         centre = record.origin[None, :, None]
         average = centre + record.sums_at(steps) / counts
@@ -307,7 +308,11 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             sums = record.sums_at(steps) - record.sums_at(halves)
             tail = centre + sums / (steps - halves)[:, None, None]
             columns["tail_exc"] = excess_loss(self.problem, tail)
-        columns |= {name: measure_values(self, record, name, steps) for name in record.extras}
+        for measure in self.measures():
+            values = record.extras[measure.name][at]
+            if measure.running:  # a mean per step since the last checkpoint
+                values = np.diff(values, axis=0, prepend=0.0) / np.diff(steps, prepend=0)[:, None]
+            columns[measure.name] = values
         users = np.array(checkpoints, dtype=np.int64)
         return trajectory_table(record.replicates, users, steps, columns, finite, self.measures())
 
@@ -447,16 +452,6 @@ def run_path(
         marked_times=marks,
         extras={m.name: extras[:, k * LANES : k * LANES + lanes] for k, m in enumerate(path.measures())},
     )
-
-
-def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
-    """Measure at the checkpoints. A running sum becomes a mean per step since the last checkpoint."""
-    values: Array = record.extras[name][np.searchsorted(record.times, steps)]
-    if not next(column for column in path.measures() if column.name == name).running:
-        return values
-    before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
-    lengths = np.diff(steps, prepend=0)
-    return np.asarray((values - before) / lengths[:, None])
 
 
 def recorded_times(
