@@ -512,7 +512,7 @@ class Lugsail(MethodAround, VarianceMethod):
         base: Any = self.base_method()
         if isinstance(base, BatchMeans):
             return 1 + self.pieces * base.batches(steps)
-        size = base.size(steps, algorithm.step_exponent())
+        size: int = base.size(steps, algorithm.step_exponent())
         return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
