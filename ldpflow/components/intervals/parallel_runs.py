@@ -152,7 +152,8 @@ def hull_size(level: float) -> tuple[int, float]:
     with constants.workdps(40):
         alpha = 1 - mpf(repr(level))
         exponent = mp.log(2 / alpha, 2)
-        runs = constants.near_integer(exponent) or int(mp.ceil(exponent))
+        nearest = mp.nint(exponent)
+        runs = int(nearest if abs(exponent - nearest) <= mpf("1e-9") else mp.ceil(exponent))
         miss = mpf(2) ** (1 - runs)
         return runs, float((alpha - miss) / miss)
 
