@@ -275,8 +275,7 @@ def run_erm(
     d = problem.dimension
     grid = np.array(sorted({*times, plan.steps}), dtype=np.int64)
     iterates = np.empty((len(grid) + 1, d * LANES))
-    estimates = np.empty((len(grid), d * LANES))
-    momenta = np.empty((len(grid), d * LANES))
+    estimates, momenta = np.empty((2, len(grid), d * LANES))
     chosen = np.empty(d * LANES)
     # tau before the run: the top 53 bits of the lane's first output word, scaled to 1..T.
     words = lane_states(seed, "output", key, replicates)[:LANES]
