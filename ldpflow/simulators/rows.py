@@ -207,12 +207,6 @@ class Batch:
         return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
 
     @property
-    def rows(self) -> int:
-        """Number of rows to store, including trajectories."""
-        per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
-        return (self.last - self.first) * per_replicate
-
-    @property
     def steps(self) -> int:
         """Number of steps to simulate, over all replicates."""
         request = self.simulator.needs(self.cells, self.checkpoints)
@@ -224,7 +218,6 @@ class BatchResult:
     """Rows of a batch in the schema of the store, sorted by replicate, with total and kernel CPU time."""
 
     rows: pa.Table
-    steps: int
     kernel_seconds: float
     seconds: float
     trajectories: pa.Table | None = None
@@ -254,7 +247,6 @@ def simulate(batch: Batch) -> BatchResult:
                 followed.append(batch.simulator.trajectories(record, batch.checkpoints))
     return BatchResult(
         rows=pa.concat_tables(tables).combine_chunks(),
-        steps=batch.steps,
         kernel_seconds=kernel_seconds,
         seconds=time.thread_time() - started,
         trajectories=pa.concat_tables(followed).combine_chunks() if followed else None,

@@ -100,12 +100,11 @@ def test_averages_on_a_column_have_the_asymptotic_covariance():
     np.testing.assert_allclose(20_000 * np.cov(averages) / size, expected / size, atol=0.2)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-def test_covariance_of_a_step_is_that_of_the_theory(epsilon):
+def test_covariance_of_a_step_is_that_of_the_theory():
     problem = lf.Quantiles(taus=LEVELS[3])
-    path = OnePass(problem, lf.Cells(epsilon=epsilon), lf.LdpSgd())
+    path = OnePass(problem, lf.Cells(epsilon=0.3), lf.LdpSgd())
     step = lf.LdpSgd().step_covariance(problem, path.mechanism)
-    expected = cells_covariance(problem.taus, epsilon)
+    expected = cells_covariance(problem.taus, 0.3)
     np.testing.assert_allclose(step, expected, rtol=1e-12)
     density = [problem.data_law().density_at_quantile(tau) for tau in problem.taus]
     np.testing.assert_allclose(asymptotic_variances(path), np.diag(expected) / np.square(density), rtol=1e-12)
