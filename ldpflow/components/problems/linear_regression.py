@@ -20,7 +20,14 @@ from pydantic import Field
 
 from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows, mean, second_moments, solve
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.mallows import Array, BoundedRegression, mean_along, radial_mean, weight
+from ldpflow.components.problems.mallows import (
+    Array,
+    BoundedRegression,
+    bound_score,
+    mean_along,
+    radial_mean,
+    weight,
+)
 from ldpflow.components.problems.problem import Matrix, isotropic
 from ldpflow.numerics import cdf_normal, constants, exp
 from ldpflow.numerics.streams import LANES, STRIDE
@@ -123,14 +130,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
         x = data[j * STRIDE + at]
         residual += x * (problem.coefficients[j] - theta[j * LANES + lane])
         square += x * x
-    score = max(-problem.huber, min(problem.huber, residual))
-    clip = problem.clip
-    if clip > 0.0:
-        # C0/(|psi| ||x||) is infinite, not undefined, for psi = 0.
-        factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
-    else:
-        factor = min(1.0, 2.0 / square)
-    score = -score * factor
+    score = -bound_score(max(-problem.huber, min(problem.huber, residual)), square, problem.clip)
     for j in range(kernel.D):
         g[j * LANES + lane] = score * data[j * STRIDE + at]
 

@@ -22,7 +22,13 @@ from pydantic import Field, model_validator
 
 from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.mallows import Array, BoundedRegression, along_and_across, weight
+from ldpflow.components.problems.mallows import (
+    Array,
+    BoundedRegression,
+    along_and_across,
+    bound_score,
+    weight,
+)
 from ldpflow.components.problems.problem import Matrix, isotropic, nan_matrix
 from ldpflow.components.problems.tables import check_two_values
 from ldpflow.numerics import constants, exp, log
@@ -149,12 +155,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
         truth += x * problem.coefficients[j]
         square += x * x
     y = 1.0 if data[kernel.D * STRIDE + at] < 1.0 / (1.0 + exp(-truth)) else 0.0
-    score = 1.0 / (1.0 + exp(-z)) - y
-    clip = problem.clip
-    if clip > 0.0:
-        score *= min(1.0, clip / (np.abs(score) * np.sqrt(square)))
-    else:
-        score *= min(1.0, 2.0 / square)
+    score = bound_score(1.0 / (1.0 + exp(-z)) - y, square, problem.clip)
     for j in range(kernel.D):
         g[j * LANES + lane] = score * (1.0 if one else data[j * STRIDE + at])
 

@@ -256,3 +256,11 @@ def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, .
     scale = 2 * math.gamma(d / 2) / (math.sqrt(math.pi) * math.gamma((d - 1) / 2))
     around = scale * np.sin(angle) ** (d - 2) * t**2 * (math.pi / 4 * weights)[None, :]
     return float((ring * around * f(r, t)).sum())
+
+
+def bound_score(score, square, clip):  # type: ignore[no-untyped-def]
+    """Score of a bounded gradient, square = ||x||^2: clipped where C0 is given (0 else), or weighted by u."""
+    if clip > 0.0:
+        # C0/(|score| ||x||) is infinite, not undefined, for a score of 0.
+        return score * min(1.0, clip / (np.abs(score) * np.sqrt(square)))
+    return score * min(1.0, 2.0 / square)
