@@ -168,35 +168,32 @@ class BinaryProblem(FiniteSumProblem):
         return settings
 
 
-def scale_to_bound(kernel, x, bound):  # type: ignore[no-untyped-def]
-    """x <- x bound/||x||."""
-    square = 0.0
-    for j in range(kernel.D):
-        square += x[j] * x[j]
-    scale = bound / np.sqrt(square)
-    for j in range(kernel.D):
-        x[j] *= scale
-
-
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
     """Fill x and return y in {-1, 1}."""
     v = data[kernel.D * STRIDE + at]
     y = 1.0 if v < 0.5 else -1.0
+    square = 0.0
     for j in range(kernel.D):
         x[j] = data[j * STRIDE + at] + y * (law.first if j == 0 else law.others)
-    scale_to_bound(kernel, x, law.bound)
+        square += x[j] * x[j]
+    scale = law.bound / np.sqrt(square)
+    for j in range(kernel.D):
+        x[j] *= scale
     rest = 2.0 * v if v < 0.5 else 2.0 * v - 1.0
     return -y if rest < law.label_noise else y
 
 
 def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
     """Fill x and return y."""
+    square = 0.0
     for j in range(kernel.D):
         x[j] = data[j * STRIDE + at]
-    scale_to_bound(kernel, x, law.bound)
+        square += x[j] * x[j]
+    scale = law.bound / np.sqrt(square)
     y = 0.0
     sign = 1.0
     for j in range(kernel.D):
+        x[j] *= scale
         y += sign * x[j]
         sign = -sign
     return law.signal * y + law.error_scale * data[kernel.D * STRIDE + at]
