@@ -228,7 +228,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
         """Log-spaced numbers of users and every n, unless the algorithm has its own."""
-        own = self.algorithm.checkpoints(self.problem, users[-1], points)
+        own = self.algorithm.checkpoints(users[-1])
         if own is not None:
             return own
         spaced = log_grid(max(first, self.algorithm.records_per_step()), max(users), points)
