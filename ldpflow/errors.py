@@ -146,15 +146,18 @@ def address_limit() -> float:
     return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 
 
+AGAIN = "run the same command again"
+
+
 class StorageError(LdpflowError, OSError):
     """Failed access to a run directory, such as a full disk or a network failure."""
 
-    def __init__(self, root: str, reason: str) -> None:
+    def __init__(self, root: str, reason: str, again: str = AGAIN) -> None:
         self.root = root
         self.reason = reason
         super().__init__(
-            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and run the "
-            "same command again to continue."
+            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and {again} to "
+            "continue."
         )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.engine.loop import run_batch
 from ldpflow.engine.run import settings_apart
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.families import runnable_simulator
-from ldpflow.simulators.rows import Batch, BatchResult, simulate
+from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.simulators.simulator import Cell, PathPlan, by_runs
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
@@ -121,15 +121,12 @@ def replay_trajectory(
 
 
 def simulate_again(batch: Batch) -> BatchResult:
-    """Simulate a batch; an error says where it failed."""
+    """Simulate a batch; an error names it."""
     try:
-        return simulate(batch)
-    except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise LdpflowError(
-            f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key} fail: "
-            f"{type(error).__name__}: {error} at {last.filename}:{last.lineno}"
-        ) from error
+        return run_batch(batch)
+    except LdpflowError as error:
+        where = f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key}"
+        raise LdpflowError(f"{where} fail: {error}") from error
 
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:

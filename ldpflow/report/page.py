@@ -404,7 +404,7 @@ def command_of(session: dict[str, Any]) -> str:
 
 def progress(results: Results, live: bool) -> str:
     """Replicates of all paths, started or not; nothing for a finished run, unless a page follows it."""
-    from ldpflow.engine.run import count_finished
+    from ldpflow.engine.run import count_finished, progress_text
 
     last = results.sessions[-1] if results.sessions else {}
     state, further = "Finished", ""
@@ -423,7 +423,6 @@ def progress(results: Results, live: bool) -> str:
     study = stored_study(results.store)
     if study is None:
         return f"{state}.{further}"
-    found = count_finished(study, results.table, results.trajectories)
-    done, wanted = found["done_replicates"], found["wanted_replicates"]
-    paths = f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)"
-    return f"{state}: {done:,} of {wanted:,} replicates{paths if found['paths'] > 1 else ''}.{further}"
+    target = last.get("precision") is not None and state != "Finished"
+    counts = count_finished(study, results.table, results.trajectories, target)
+    return f"{state}: {progress_text(counts).rstrip(',')}.{further}"

@@ -9,27 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_origin
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import (
-    Axes,
-    Settings,
-    adapter,
-    allowed,
-    closest,
-    field_type,
-    input_error,
-    nearest,
-    setting_error,
-)
+from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values
 from ldpflow.simulators.families import PARTS
-
-MAX_VALUES = 100_000
-"""Largest number of values on an axis. No design may have more cells."""
 
 
 def parse_number(value: Any) -> Any:
@@ -52,37 +39,6 @@ def check_plain(value: object, where: str) -> None:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             check_plain(item, f"{where}.{key}" if where else str(key))
-
-
-def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked."""
-    kind, _ = field_type(cls, name)
-    value = raw
-    if kind is int and isinstance(raw, float) and raw.is_integer():
-        value = int(raw)  # 1e6 is how people write a million
-    if get_origin(kind) is tuple and isinstance(raw, list):
-        value = tuple(raw)
-    try:
-        if value is None:
-            raise TypeError
-        (value,) = adapter(cls, name).validate_python((value,), strict=True)
-    except (ValidationError, TypeError):
-        raise setting_error(cls, name, raw, where) from None
-    # -0.0 equals 0.0 but would make another path key.
-    if isinstance(value, tuple):
-        return tuple(item + 0.0 if isinstance(item, float) else item for item in value)
-    return value + 0.0 if isinstance(value, float) else value
-
-
-def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
-    items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
-    if not items:
-        raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
-    if get_origin(field_type(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
-        items = [items]
-    if len(items) > MAX_VALUES:
-        raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
-    return tuple(dict.fromkeys(read_value(cls, name, item, where) for item in items))
 
 
 PILOT_VALUES = "law_table"

@@ -19,7 +19,16 @@ from ldpflow.columns import short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.options import known_arguments, list_of
-from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
+from ldpflow.settings import (
+    Axes,
+    Settings,
+    canonical_json,
+    check_type,
+    closest,
+    nearest,
+    plain_values,
+    read_values,
+)
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
 from ldpflow.store.run_store import RunStore
@@ -30,7 +39,6 @@ from ldpflow.study.entry import (
     check_plain,
     parse_number,
     read_group,
-    read_values,
     unknown_kind,
 )
 from ldpflow.study.plugins import plugins_of
@@ -564,22 +572,19 @@ class Study:
         """The canonical mapping: every axis a list, every default written out."""
         plugins = plugins_of(self.components())
         sources = {"names": [p.name for p in plugins], "sha256": [p.sha256 for p in plugins]}
-        return {
+        settings = {
             "name": self.name,
             "seed": self.seed,
             "replicates": self.replicates,
-            **{
-                table: [entry.mapping() for entry in self.entries(table)]
-                for table in PARTS
-                if self.entries(table)
-            },
+            **{table: [entry.mapping() for entry in self.entries(table)] or None for table in PARTS},
             "grid": {"n": list(self.n), "level": list(self.level), "independent_n": self.independent_n},
             "method": [entry.mapping() for entry in self.method],
-            **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
-            **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
-            **({"collection": self.collection.model_dump(exclude_defaults=True)} if self.collection else {}),
-            **({"plugins": sources} if sources["names"] else {}),
+            "trajectory": self.trajectory and self.trajectory.model_dump(),
+            "monitor": self.monitor and self.monitor.model_dump(exclude_none=True),
+            "collection": self.collection and self.collection.model_dump(exclude_defaults=True),
+            "plugins": sources if plugins else None,
         }
+        return {name: value for name, value in settings.items() if value is not None}
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""

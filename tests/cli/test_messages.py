@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -120,16 +119,6 @@ def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
     text = study().to_toml()
     (tmp_path / "s.toml").write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert load_study(str(tmp_path / "s.toml")).hash() == study().hash()
-
-
-def test_settings_of_a_file_are_no_flags_and_each_of_several_flags_is_named(tmp_path, copy, capsys):
-    text = study().to_toml()
-    (tmp_path / "s.toml").write_text(re.sub(r"replicates = .*", 'replicates = "200"', text))
-    assert main(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "r")]) == 2
-    assert capsys.readouterr().err.startswith("ldpflow: replicates: '200'")
-    changed = ["--tau", "0.7", "--gamma", "0.6", "--c", "2"]
-    assert main(["sweep", str(copy / "study.toml"), "--out", str(copy), *changed]) == 2
-    assert capsys.readouterr().err.startswith("ldpflow: --c, --gamma, --tau: ")
 
 
 # Run directories

@@ -98,7 +98,7 @@ def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):
     assert command[0] == "ldpflow" and command[-2:] == ["--plugin", "mine.py"]
     assert ldpflow(*command[1:-2]).code == 2  # without the plug-in: which one
     found = ldpflow(*command[1:])
-    assert found.code == 1 and "RuntimeError: not today at" in found.err and "mine.py" in found.err
+    assert found.code == 1 and "RuntimeError: not today (mine.py, line " in found.err
     with pytest.raises(lf.SweepFailed, match="not today"):
         lf.sweep(lf.Study.load("run/study.toml"), "run", executor="serial")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def test_a_plugin_that_ends_the_process_fails_its_batch(request, tmp_path, endin
     result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
-    assert all(name in failed for failed in result.failed_batches), result.failed_batches
+    place = re.compile(rf"{name}: .*\(ending_{ENDINGS.index(ending)}\.py, line \d+: {re.escape(ending)}\)")
+    assert all(map(place.search, result.failed_batches)), result.failed_batches
 
 
 UNPICKLABLE = """

@@ -110,15 +110,15 @@ def test_rows_are_replayed(run):
 def test_what_is_missing_counts_rows(tmp_path):
     study = Study.from_mapping(STUDY)
     store = RunStore(tmp_path / "run")
-    found = gaps(store, study.plans()[0], 103)
+    found = gaps(store, study.plans()[0], 11, 103)
     assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in found) == [
         (0, 20, 5), (0, 51, 2), (0, 103, 1),
     ]  # fmt: skip
     assert all(len({cell.runs for cell in gap.cells}) == 1 for gap in found)
     swept(tmp_path / "run")
-    assert gaps(store, study.plans()[0], 103) == []
+    assert gaps(store, study.plans()[0], 11, 103) == []
     # 104 replicates make another row of two runs, and none of five.
-    more = gaps(store, study.plans()[0], 104)
+    more = gaps(store, study.plans()[0], 11, 104)
     assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in more) == [(51, 52, 2), (103, 104, 1)]
 
 

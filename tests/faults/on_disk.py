@@ -1,11 +1,9 @@
-"""Faults of files, disk and clock, and a replicate that diverges. A trial is a call with a folder."""
+"""A full disk, and replicates that diverge. A trial is a call with a folder."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ import pytest
 
 import ldpflow.engine.run
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError, StorageError
+from ldpflow.errors import StorageError
 from ldpflow.store.run_store import RunStore
 from tests.faults.study import SmallParts, serial, study, whole
 from tests.store.replicates import unusable
@@ -59,41 +57,6 @@ def full_disk(work: Path, trial: int) -> None:
         ballast.unlink()
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-
-
-def read_only(work: Path, trial: int) -> None:
-    """A file system that cannot be written to, whole or from some moment on."""
-    expected = serial(work / "expected")
-    with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-
-        def remount(how: str) -> None:
-            subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
-
-        if trial % 2:
-            serial(disk / "run", study(replicates=32))
-        remount("ro")
-        with pytest.raises(InputError, match="a place that can be read and written") as caught:
-            run_study(study(), disk / "run", engine="serial")
-        assert caught.value.field == "out"
-        remount("rw")
-        assert serial(disk / "run") == expected
-        whole(disk / "run", expected)
-
-
-def clock_jumps(work: Path, trial: int) -> None:
-    """Every look at the clock finds it earlier than before, or a day off, forwards or backwards."""
-    sign = 1 if trial % 4 == 1 else -1
-    backwards = (-3600.0 * (1 + trial) * look for look in range(10**9))
-    days = (86_400.0 * (look * sign % 7 - 3) for look in range(10**9))
-    shifts = days if trial % 2 else backwards
-    expected = serial(work / "expected")
-    now = time.time()
-    with small_parts(), mock.patch.object(time, "time", lambda: now + next(shifts)):
-        serial(work / "run", study(replicates=40))
-        os.utime(work / "run" / "lock", (2**31, 2**31))
-        serial(work / "run")
-    whole(work / "run", expected)
 
 
 def diverging(work: Path, trial: int) -> None:
