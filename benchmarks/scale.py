@@ -57,7 +57,7 @@ def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
             time.sleep(seconds)
         while time.perf_counter() - started < seconds:
             pass
-        return BatchResult(rows, made.steps, seconds, seconds)
+        return BatchResult(rows, seconds, seconds)
 
     return run_tiny
 

@@ -24,12 +24,8 @@ def redact(text: str) -> str:
 
 FIGURES_ADDRESSES = 66 * 2**30
 
-LONG = 240
-"""Length from which a word of a message, such as a path, is shortened."""
-
-
-def shorten_words(text: str) -> str:
-    return re.sub(rf"\S{{{LONG},}}", lambda word: f"{word[0][: LONG // 2]}...{word[0][-LONG // 4 :]}", text)
+LONG_WORD = re.compile(r"(\S{120})\S{60,}(\S{60})")
+"""Word of a message, such as a path, that is shortened."""
 
 
 def plain_text(text: str) -> str:
@@ -102,7 +98,7 @@ class InputError(LdpflowError):
         message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
-        super().__init__(shorten_words(message))
+        super().__init__(LONG_WORD.sub(r"\1...\2", message))
 
 
 class DamagedRun(InputError):

@@ -169,6 +169,11 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
 
 
+def name_of(context: Any) -> str:
+    """Command that was typed, by the context of the group."""
+    return "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
+
+
 @contextmanager
 def one_message(context: Any = None) -> Iterator[None]:
     """Print a wrong flag, value, argument or command, or an interrupt, in one message, and exit."""
@@ -176,17 +181,19 @@ def one_message(context: Any = None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         # A sweep that has begun ends in order, and says so itself: this one had not.
-        sweeps = context is not None and context.invoked_subcommand == "sweep"
-        print_wrapped("ldpflow: interrupted" + " before the first row; run it again" * sweeps)
+        what = " before the first row; run it again" if name_of(context) == "ldpflow sweep" else ""
+        print_wrapped(f"ldpflow: interrupted{what}")
         raise typer.Exit(130) from None
     except USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
         text = error.format_message().replace("Value error, ", "").rstrip(".")
-        hint = f"See {error.ctx.command_path} --help."
-        if error.ctx.command.name == "sweep" and re.search(r"extra argument\S* \([\d.]", text):
+        text += "" if text.endswith("?") else "."
+        command = name_of(context) if error.ctx is None else error.ctx.command_path
+        hint = f"See {command} --help."
+        if command == "ldpflow sweep" and re.search(r"extra argument\S* \([\d.]", text):
             hint = several_values("--epsilon", ["0.5", "1"])
-        print_wrapped(f"ldpflow: {plain_text(text)}. {hint}")
+        print_wrapped(f"ldpflow: {plain_text(text)} {hint}")
         raise typer.Exit(2) from None
 
 

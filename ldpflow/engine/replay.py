@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.engine.loop import run_batch
+from ldpflow.engine.loop import error_text
 from ldpflow.engine.run import settings_apart
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.families import runnable_simulator
-from ldpflow.simulators.rows import Batch, BatchResult
+from ldpflow.simulators.rows import Batch, BatchResult, simulate
 from ldpflow.simulators.simulator import Cell, PathPlan, by_runs
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
@@ -123,10 +123,10 @@ def replay_trajectory(
 def simulate_again(batch: Batch) -> BatchResult:
     """Simulate a batch; an error names it."""
     try:
-        return run_batch(batch)
-    except LdpflowError as error:
+        return simulate(batch)
+    except Exception as error:
         where = f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key}"
-        raise LdpflowError(f"{where} fail: {error}") from error
+        raise LdpflowError(f"{where} fail: {error_text(error)}") from error
 
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:

@@ -228,7 +228,6 @@ class BatchResult:
     """Rows of a batch in the schema of the store, sorted by replicate, with total and kernel CPU time."""
 
     rows: pa.Table
-    steps: int
     kernel_seconds: float
     seconds: float
     trajectories: pa.Table | None = None
@@ -258,7 +257,6 @@ def simulate(batch: Batch) -> BatchResult:
                 followed.append(batch.simulator.trajectories(record, batch.checkpoints))
     return BatchResult(
         rows=pa.concat_tables(tables).combine_chunks(),
-        steps=batch.steps,
         kernel_seconds=kernel_seconds,
         seconds=time.thread_time() - started,
         trajectories=pa.concat_tables(followed).combine_chunks() if followed else None,

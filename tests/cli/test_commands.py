@@ -83,15 +83,11 @@ def test_short(value, shown):
     assert short(value) == shown
 
 
-def test_bad_runs(ldpflow, tmp_path):
-    (tmp_path / "file").write_text("x")
+def test_a_broken_summary_is_named(ldpflow, tmp_path):
     (tmp_path / "summary.parquet").write_text("x")
-    for path in (tmp_path / "absent", tmp_path / "file", tmp_path):
-        for command in ("summary", "verify"):
-            shown = ldpflow(command, path)
-            assert shown.code == 2
-            assert "Traceback" not in shown.err
-            assert str(path) in shown.err
+    for command in ("summary", "verify"):
+        shown = ldpflow(command, tmp_path)
+        assert shown.code == 2 and "Traceback" not in shown.err and str(tmp_path) in shown.err
 
 
 def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypatch):
@@ -225,17 +221,16 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
     [
         (["sweep", "absent.toml"], "No such file"),
         (["sweep", "--n", "0"], "--n: 0"),
-        (["sweep", "--epsilon", "-1"], "--epsilon: -1"),
-        (["sweep", "--level", "90"], "(0, 1)"),
         (["sweep", "--method", "SM"], "--method"),
         (["sweep", "--max-failed", "nan"], "--max-failed"),
         (["sweep", "--engine", "rya"], "--engine"),
         (["sweep", "--num-cpus", "0"], "--num-cpus"),
         (["sweep", "--espilon", "1"], "--epsilon"),
         (["sweep", "a", "b"], "unexpected extra argument"),
-        (["sweeep"], "sweep"),
+        (["sweeep"], "No such command 'sweeep'. Did you mean 'sweep'? See ldpflow --help."),
         (["jobs", "stat"], "See ldpflow jobs --help."),
         (["--bogus"], "No such option: --bogus. See ldpflow --help."),
+        (["sweep", "--n"], "Option '--n' requires an argument. See ldpflow sweep --help."),
         (["replay", "x", "--path", "zz", "--replicate", "0"], "RUN: 'x'"),
         (["report", "x"], "There is no run there"),
         (["run"], "ldpflow sweep STUDY"),
@@ -248,7 +243,6 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--method", "SN,TR"], "repeat the flag: --method SN --method TR."),
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
         (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
-        (["list", "quikstart"], "Did you mean 'quickstart'?"),
         (["list", "BlockBootstrap"], "BlockBootstrap is 'BB'."),
         (["list", "foozle"], "ldpflow list prints all of them."),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import resource
 import shutil
@@ -13,17 +12,15 @@ from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.cli import COMMANDS, main, report_error
 from ldpflow.engine.replay import replay
 from ldpflow.errors import InputError
-from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import cell
-from tests.faults.study import serial, study
+from tests.faults.study import rewrite, serial, study
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,15 +123,10 @@ def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
 
 def test_replay_of_a_path_of_an_unknown_kind_is_one_message(copy):
     part = next((copy / "replicates").rglob("*.parquet"))
-    table = pq.ParquetFile(part).read()
     for settings in ({"problem": "x"}, {"problem": {}}, {"problem": {"kind": "unknown"}}, {}):
-        meta = json.loads(table.schema.metadata[b"ldpflow"]) | {"path_settings": settings}
-        part.write_bytes(
-            bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()})))
-        )
-        key = part.parent.name.removeprefix("path=")
+        rewrite(part, lambda table, meta, settings=settings: meta.update(path_settings=settings))
         with pytest.raises(InputError):
-            replay(copy, key, 0)
+            replay(copy, part.parent.name.removeprefix("path="), 0)
 
 
 # What the system refuses

@@ -10,15 +10,15 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.options import read_bytes, read_seconds
 from ldpflow.run import Run, open_run
-from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
+from ldpflow.store.schema import REPLICATES
+from tests.faults.study import rewrite
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.
 LONG = ["--n", "1e9", "--epsilon", "1", "--method", "BM", "--replicates", "64"]
@@ -75,6 +75,7 @@ def test_two_sweeps_at_once_and_the_lock_of_one_that_was_interrupted_twice(ldpfl
     refused = ldpflow("sweep", *LONG, "--engine", "serial", "--out", tmp_path / "run")
     assert refused.code == 2
     assert f"process {process.pid}" in refused.err and os.uname().nodename in refused.err
+    assert " sweep --n 1e9 " in refused.err, "its command"
     process.send_signal(signal.SIGINT)
     while "again to stop at once" not in (line := process.stderr.readline()):
         assert line, "the sweep has ended"
@@ -160,10 +161,8 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow, tmp_path):
     run = tmp_path / "run"
     assert ldpflow("sweep", *SHORT, "--replicates", "8", "--out", run).code == 0
     (part,) = (run / "replicates").rglob("*.parquet")
-    table = pq.read_table(part, partitioning=None)
-    at = table.column_names.index("estimate")
-    other = pa.array([value + 1e-15 for value in table["estimate"].to_pylist()])
-    part.write_bytes(encode(table.set_column(at, table.schema.field(at), other)))
+    at = REPLICATES.names.index("estimate")
+    rewrite(part, lambda table, meta: table.set_column(at, REPLICATES[at], pc.add(table[at], 1e-15)))
     shown = ldpflow("sweep", *SHORT, "--replicates", "8", "--level", ".9", "--level", ".8", "--out", run)
     assert shown.code == 1
     assert "stored rows and rows computed again" in shown.err and "replicate = 0" in shown.err

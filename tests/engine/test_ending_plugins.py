@@ -98,8 +98,10 @@ def test_a_subclass_with_kernel_parameters_of_its_own_learns_what_they_lack(tmp_
     assert "problem.taus" in failed and "kernel_parameters() has to return it" in failed
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException", "sys.exit()"])
-@pytest.mark.parametrize("source", ["leaving.py", "leaving"])
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [("leaving.py", "sys.exit(3)"), ("leaving.py", "sys.exit()"), ("leaving", "raise BaseException")],
+)
 def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, monkeypatch, capsys, source, ending):
     (tmp_path / "leaving.py").write_text(f"import sys\n{ending}\n")
     monkeypatch.syspath_prepend(tmp_path)

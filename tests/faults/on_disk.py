@@ -1,4 +1,4 @@
-"""A full disk, and replicates that diverge. A trial is a call with a folder."""
+"""Faults of the disk, and replicates that diverge. A trial is a call with a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import ldpflow.engine.run
 from ldpflow.engine.run import run_study
-from ldpflow.errors import StorageError
+from ldpflow.errors import InputError, StorageError
 from ldpflow.store.run_store import RunStore
 from tests.faults.study import SmallParts, serial, study, whole
 from tests.store.replicates import unusable
@@ -55,6 +55,26 @@ def full_disk(work: Path, trial: int) -> None:
             assert unusable(RunStore(disk / "run")) == []
             assert not list((disk / "run").glob("tmp/*"))
         ballast.unlink()
+        assert serial(disk / "run") == expected
+        whole(disk / "run", expected)
+
+
+def read_only(work: Path, trial: int) -> None:
+    """A file system that cannot be written to, whole or from some moment on."""
+    expected = serial(work / "expected")
+    with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+
+        def remount(how: str) -> None:
+            subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
+
+        if trial % 2:
+            serial(disk / "run", study(replicates=32))
+        remount("ro")
+        with pytest.raises(InputError, match="a place that can be read and written") as caught:
+            run_study(study(), disk / "run", engine="serial")
+        assert caught.value.field == "out"
+        remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
 

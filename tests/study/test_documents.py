@@ -16,6 +16,7 @@ from ldpflow.documents import LARGEST, parse_json, parse_toml, read_text
 from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
 from tests.cli.conftest import ldpflow  # noqa: F401
+from tests.studies import small
 
 DEEP = {
     "dotted": ".".join(["a"] * 200_000) + " = 1",
@@ -100,10 +101,7 @@ def test_settings_in_the_metadata_of_a_transcript(settings, tmp_path, ldpflow): 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("swept") / "run"
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=[lf.BatchMeans(), lf.SelfNormalization()], n=[100, 200], replicates=8,
-    )  # fmt: skip
+    study = small(methods=[lf.BatchMeans(), lf.SelfNormalization()], n=[100, 200])
     lf.sweep(study, run, executor="serial")
     return run
 
