@@ -323,7 +323,7 @@ class Settings(InputModel):
 
         def __new__(cls, *args: Any, **settings: Any) -> Any:
             """Make settings, or the axes of a design if a value is a list (see :class:`Axes`)."""
-            given = {k: setting_value(cls, k, value) for k, value in settings.items() if value is not None}
+            given = {name: setting_value(cls, name, value) for name, value in settings.items()}
             if any(isinstance(value, list) for value in given.values()):
                 for name, value in given.items():
                     check_axis(cls, name, value)
@@ -474,6 +474,8 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
     """Check each value of a setting of :class:`Axes` by itself."""
     if name not in cls.model_fields:
         raise unknown_setting(cls, name, value)
+    if value is None and cls.model_fields[name].default is None:
+        return  # an optional setting that is not given
     items = plain_values(value if isinstance(value, list) else [value])
     read_values(cls, cls.name_of_setting(name, items), items, f"{cls.group or cls.__name__}.{name}")
 

@@ -159,7 +159,8 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
         if component not in GROUPS[group].values():
             raise not_in_group(group, item, component if isinstance(item, (Axes, Settings)) else item)
         if isinstance(item, Axes):
-            values = {"kind": component.model_fields["kind"].default, **item.values}
+            values = {k: v for k, v in item.values.items() if v is not None}
+            values = {"kind": component.model_fields["kind"].default} | values
         else:
             # A budget that was not given is left out, so that reading the study asks for it.
             unsaid = component.missing_settings(dict.fromkeys(item.model_fields_set))
