@@ -51,10 +51,10 @@ def check_type(
         raise InputError(field, value, allowed, hint)
 
 
-def closest(name: object, names: Iterable[str]) -> str:
+def closest(name: object, names: Iterable[str], similarity: float = 0.6) -> str:
     """Hint with the closest name, empty if none is close."""
     folded = {known.casefold(): known for known in sorted(names)}
-    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
+    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1, cutoff=similarity)
     return f"Did you mean '{folded[close[0]]}'?" if close else ""
 
 

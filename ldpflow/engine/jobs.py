@@ -60,9 +60,9 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
     except (StorageError, InputError) as failure:
-        unusable = "a place that can be used now"
-        known = isinstance(failure, InputError)
-        error = failure if known else InputError("out", out, unusable, failure.reason)
+        error: Any = failure
+        if isinstance(failure, StorageError):
+            error = InputError("out", out, "a place that can be used now", failure.reason)
         remote = "://" in out and not out.startswith("file://")
         if not remote or error.field != "out" or "no other sweep" in error.allowed:
             raise error from None

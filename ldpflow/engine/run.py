@@ -397,7 +397,7 @@ def rounds_of(
         yield Round([missing])
 
 
-def fill(todo: Iterator[Round], start: Callable[[float, float], Executor], run: Callable[..., None]) -> Tally:
+def fill(todo: Iterator[Round], start: Callable[[Round], Executor], run: Callable[..., None]) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
     executor: Executor | None = None
