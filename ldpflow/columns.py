@@ -201,6 +201,11 @@ def short(value: object) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def counted(count: int, noun: str, ending: str = "s") -> str:
+    """A number with its noun: ``1 path``, ``2 paths``."""
+    return f"{count:,} {noun}{ending * (count != 1)}"
+
+
 def no_formula(value: object) -> object:
     """Quote a text that a spreadsheet would read as a formula."""
     if not isinstance(value, str):

@@ -249,7 +249,7 @@ else:
         """
 
         def __dir__(cls) -> list[str]:
-            own = [vars(base) for base in cls.__mro__ if base not in InputModel.__mro__]
+            own = [vars(base) for base in cls.__mro__ if base not in Settings.__mro__]
             shown = (types.FunctionType, classmethod, property)
             members = ((name, value) for names in own for name, value in names.items())
             named = {name for name, value in members if isinstance(value, shown) and value.__doc__}
@@ -335,6 +335,18 @@ class Settings(InputModel):
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    def __repr__(self) -> str:
+        """Python expression without defaults: ``Quantile(tau=0.9)``."""
+        asked = self.missing_settings({})
+        given = {
+            name: value
+            for name, value in self
+            if name != "kind" and (name in asked or value != type(self).model_fields[name].default)
+        }
+        return repr(Axes(type(self), given))
+
+    __str__ = __repr__
 
     def used_components(self) -> tuple[Settings, ...]:
         """Other components used by name."""
@@ -457,7 +469,8 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
 def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
     known = [known for known in cls.model_fields if known != "kind"]
     group = getattr(cls, "group", "") or cls.__name__
-    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", nearest(name, known))
+    hint = nearest(name, known) if known else f"{cls.__name__} has no settings."
+    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", hint)
 
 
 @cache

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ldpflow.columns import distinguishing_columns, short
+from ldpflow.columns import counted, distinguishing_columns, short
 from ldpflow.run import notebook_shell
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -181,7 +181,7 @@ class ProgressState:
             words.append(f"{clock_time(max(left, 0.0))} left")
         words.append(f"{clock_time(now - self.started)} gone")
         if event.failed_batches:
-            words.append(f"{event.failed_batches} batches FAILED")
+            words.append(f"{counted(event.failed_batches, 'batch', 'es')} FAILED")
         words.append(f"{self.failed_rows:,} intervals failed")
         return ", ".join(words)
 

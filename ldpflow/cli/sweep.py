@@ -26,6 +26,7 @@ from ldpflow.cli.flags import (
     print_wrapped,
     set_parameters,
 )
+from ldpflow.columns import counted
 from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
@@ -206,22 +207,25 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     prediction = predict(plans, replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
     typer.echo(
-        f"{study.name}: {len(plans)} paths, {cells} cells, {about}{replicates:,} replicates; "
-        f"{prediction.steps:.3g} steps\n"
+        f"{study.name}: {counted(len(plans), 'path')}, {counted(cells, 'cell')}, "
+        f"{about}{replicates:,} replicates; {prediction.steps:.3g} steps\n"
         f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
         f"{duration(prediction.interval_seconds)} in intervals and trajectories\n"
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
-        f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
+        f"{counted(cores, 'core')}; nothing was run"
     )
     least = max(map(least_replicates, study.level), default=0) if study.method else 0
     if precision is not None and precision.target_length is None:
         most = f"(a lower coverage takes more, up to {precision.max_replicates:,})"
-        typer.echo(f"these replicates reach the target if intervals cover as their level says {most}")
+        print_wrapped(
+            f"these replicates reach the target if intervals cover as their level says {most}", sys.stdout
+        )
     if replicates < least:
-        typer.echo(
+        print_wrapped(
             f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {replicates:,}, only one that covers more"
+            f"replicates on; with {replicates:,}, only one that covers more",
+            sys.stdout,
         )
 
 
@@ -242,7 +246,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
         return
     for path in paths[:PLAN_LINES]:
         ranges = [
-            f"replicates {first} to {last - 1}" + (f" of {cells} cells" if cells else "")
+            f"replicates {first} to {last - 1}" + (f" of {counted(cells, 'cell')}" if cells else "")
             for first, last, cells in path.ranges[:3]
         ]
         ranges += ["..."] if len(path.ranges) > 3 else []

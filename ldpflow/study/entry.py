@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values
+from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values, written_doc
 from ldpflow.simulators.families import PARTS
 
 
@@ -167,7 +167,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            hint = nearest(name, known) if known else "There is none."
+            hint = nearest(name, known) if known else f"{' and '.join(axes)} has no settings."
             raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
@@ -208,8 +208,11 @@ def name_hint(group: str, text: str) -> str:
 
 
 def full_name(group: str, kind: str) -> str:
-    """Words of the name of a component's class: ``block bootstrap`` of BlockBootstrap."""
-    return re.sub(r"\B(?=[A-Z])", " ", GROUPS[group][kind].__name__).lower()
+    """Words of the name of a bundled class (``block bootstrap``), or a docstring's first line."""
+    component = GROUPS[group][kind]
+    if not component.__module__.startswith("ldpflow.") and (doc := written_doc(component)):
+        return doc.partition("\n")[0].rstrip(".")
+    return re.sub(r"\B(?=[A-Z])", " ", component.__name__).lower()
 
 
 def are_texts(values: Iterable[object]) -> bool:

@@ -27,6 +27,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from pydantic import PydanticUserError
+
 from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
@@ -279,6 +281,9 @@ def import_error(where: str, error: BaseException) -> BaseException:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
     reason = f"{type(error).__name__}{line}: {error}"
+    if isinstance(error, PydanticUserError):
+        fault = error.message.partition(". ")[0]
+        reason = f'{fault}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
     return InputError("plugins", where, "a Python file or module that can be imported", reason)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import ldpflow
-from ldpflow.columns import short
+from ldpflow.columns import counted, short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.options import known_arguments, list_of
@@ -357,7 +357,8 @@ class Study:
             rows.append((entry.group, entry.kind, "; ".join(axes)))
         rows += [("users", "n", values_text(self.n)), ("level", "nominal coverage", values_text(self.level))]
         cells = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows]
-        counts = f"{len(self.plans()):,} paths, {sum(len(plan.cells) for plan in self.plans()):,} cells"
+        cells = sum(len(plan.cells) for plan in self.plans())
+        counts = f"{counted(len(self.plans()), 'path')}, {counted(cells, 'cell')}"
         more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
         return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
@@ -365,7 +366,7 @@ class Study:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
-        self.check_size()
+        self._check_size()
         self.plans()
         if self.monitor is not None and not self.method:
             raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
@@ -432,7 +433,7 @@ class Study:
         return self.with_fields(**changed)
 
     def with_fields(self, **changes: Any) -> Study:
-        """The study with some fields replaced by others that have been read already."""
+        # The fields have been read already. Without a docstring: it is for no user.
         return self._of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
@@ -445,7 +446,7 @@ class Study:
         result: tuple[Entry, ...] = getattr(self, group)
         return result
 
-    def check_size(self) -> None:
+    def _check_size(self) -> None:
         """Refuse a design that is too large, counted without expanding it."""
         size = {group: sum(entry.size() for entry in self.entries(group)) for group in GROUPS}
         paths = size["problem"] * (size["mechanism"] * size["algorithm"] + size["protocol"])
@@ -475,11 +476,11 @@ class Study:
             acting = next(parts[table] for table in ACTING if table in parts)
             made = family_of(acting).of_study(parts, self.n, self.independent_n)
             for simulator, users in made:
-                plans.append(self.make_plan(simulator, users))
-        self.check_distinct([plan.simulator for plan in plans])
+                plans.append(self._make_plan(simulator, users))
+        self._check_distinct([plan.simulator for plan in plans])
         return plans
 
-    def check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
+    def _check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
         """Refuse units that describe one path twice, with different numbers."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
@@ -497,7 +498,7 @@ class Study:
                 for values in itertools.product(*(chosen[name] for name in (*names, table))):
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
-    def make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
+    def _make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:

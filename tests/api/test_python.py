@@ -63,7 +63,7 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
     for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
         assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
     assert study.methods == study.method and {"methods", "replace", "to_toml", "n"} <= {*dir(study)}
-    assert not {"fill", "with_fields", "make_plan", "check_distinct"} & {*dir(study)}
+    assert not {"fill", "with_fields", "simulate"} & {*dir(study)}
     assert all(hasattr(study, name) for name in dir(study))
     page = small()._repr_html_()
     assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
@@ -130,6 +130,8 @@ def test_help_of_a_component_is_its_page():
     )
     assert "theta0 : a finite number" in lf.LdpSgd.__doc__ and "B perturbed" not in lf.LdpSgd.__doc__
     assert "truth" in dir(lf.Quantile(tau=0.5)) and "tau" in dir(lf.Quantile(tau=0.5))
+    assert not {"key_settings", "complete_axes", "from_values"} & {*dir(lf.BatchMeans)}
+    assert str(lf.Quantile(tau=0.9)) == "Quantile(tau=0.9)" and repr(lf.BatchMeans()) == "BatchMeans()"
     assert not [name for name in dir(lf.Quantile(tau=0.5)) if name.startswith("model_")]
 
 

@@ -328,7 +328,7 @@ def test_a_dry_run_to_a_target_has_the_bounds_and_about_the_replicates_of_the_sw
     """With .9(1 - .9)/.01^2 replicates a coverage of .9 has an MCSE of .01."""
     command = ("sweep", "quickstart", "--n", "1e3", "--epsilon", "1", "--method", "SN", "--dry-run")
     shown = ldpflow(*command, "--target-mcse", "0.01")
-    assert "1 cells, about 900 replicates" in shown.out and "up to 100,000" in shown.out
+    assert "1 path, 1 cell, about 900 replicates" in shown.out and "up to 100,000" in shown.out
     assert "from 1,015 replicates on; with 900" in shown.out
     assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
     refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")

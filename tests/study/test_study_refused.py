@@ -59,7 +59,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"methods": []}, "methods", "'method'"),
     ({"method": []}, "method", "no method"),
     ({"method": [{"kind": "bb"}]}, "method.kind", "'BB'"),
-    ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "SN"),
+    ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "SN has no settings."),
     ({"method": [{"kind": "BB", "B": 1}]}, "method.B", "[2, 100000]"),
 ]
 
