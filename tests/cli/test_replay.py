@@ -108,7 +108,7 @@ def test_a_method_that_is_not_judged_is_named_and_the_next_command_loads_it(swep
     assert said in ldpflow("summary", "run", "--best").out
     found = ldpflow("sweep", "run/study.toml", "--out", "run", "--engine", "serial", "--plugin", "mine.py")
     assert found.code == 0 and "Next: ldpflow report run --plugin mine.py" in found.out
-    assert "(fixed_width The average of all iterates, give or take" in " ".join(found.out.split())
+    assert "; fixed_width The average of all iterates, give or take" in " ".join(found.out.split())
     assert "Not judged" not in ldpflow("summary", "run", "--best", "--plugin", "mine.py").out
 
 
