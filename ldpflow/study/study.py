@@ -357,8 +357,8 @@ class Study:
             rows.append((entry.group, entry.kind, "; ".join(axes)))
         rows += [("users", "n", values_text(self.n)), ("level", "nominal coverage", values_text(self.level))]
         cells = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows]
-        cells = sum(len(plan.cells) for plan in self.plans())
-        counts = f"{counted(len(self.plans()), 'path')}, {counted(cells, 'cell')}"
+        wanted = sum(len(plan.cells) for plan in self.plans())
+        counts = f"{counted(len(self.plans()), 'path')}, {counted(wanted, 'cell')}"
         more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
         return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
