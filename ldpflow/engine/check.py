@@ -355,7 +355,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
     """Rows that the study needs and no part has."""
     for plan in study.plans():
-        missing = gaps(store, plan, study.replicates)
+        missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
             wanted = [f"{len(gap.cells)} cells" if gap.cells else "the trajectory" for gap in missing[:3]]
             spans = [f"{gap.first} to {gap.last - 1}" for gap in missing[:3]]

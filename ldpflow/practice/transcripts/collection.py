@@ -24,8 +24,8 @@ from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, closest, nearest
-from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_group, read_value
+from ldpflow.settings import Settings, closest, nearest, read_value
+from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_group
 from ldpflow.study.reading import CollectionFacts, Grid
 from ldpflow.study.reading import read_settings as read_settings_of
 
