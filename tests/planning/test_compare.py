@@ -14,7 +14,6 @@ import pytest
 from scipy.stats import binom
 
 import ldpflow as lf
-from ldpflow.cli import main
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
@@ -39,7 +38,7 @@ from ldpflow.practice.planning.forecasts import (
     Target,
 )
 from ldpflow.results.arena import HOLDS, UNDECIDED
-from ldpflow.results.protocol_curves import repeated_bit_variance
+from ldpflow.results.protocol_curves import bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
 from tests.studies import changed
@@ -216,7 +215,7 @@ def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
 def test_variances_of_one_of_three_quantiles(tau, factor):
     """Over that of one bit of every user: a third of the users, a third of epsilon, or cells."""
     target = Target(NORMAL, tau, 0.9, together=(0.25, 0.5, 0.75))
-    once, third = (repeated_bit_variance(tau, epsilon, 1) for epsilon in (1.0, 1 / 3))
+    once, third = (bit_variance(tau, epsilon, 1) for epsilon in (1.0, 1 / 3))
     expected = {"sgd": 3.0, "rounds": 3.0, "sgd_epsilon": third / once, "cells": factor}
     for forecast in make_forecasts(target, RANGE):
         if forecast.name in expected:
@@ -337,7 +336,7 @@ def test_ldp_sgd_is_simulated_with_its_answers():
     """Median of N(0, 1): TR's half width over that of the efficiency bound, 1.0 to 1.5; it covers."""
     found = plan(STUDY, 320, range=RANGE, tau=0.5, n=20_000, epsilon=2.0, answers=3)
     (sgd,) = (row for row in found.rows if row["protocol"] == "sgd")
-    variance, once = (repeated_bit_variance(0.5, 2.0, answers) for answers in (3, 1))
+    variance, once = (bit_variance(0.5, 2.0, answers) for answers in (3, 1))
     assert 1.0 < sgd["half_width"] / (1.645 * (variance / 20_000 * 2 * math.pi) ** 0.5) < 1.5
     assert sgd["interval"] == "TR" and abs(sgd["coverage"] - 0.9) < 4 * 0.3 / 320**0.5 + 0.02
     assert sgd["efficiency_formula"] == pytest.approx(once / variance, rel=1e-6)
@@ -386,18 +385,7 @@ def test_numbers_of_numpy_are_numbers():
     ("field", "call"),
     [
         ("tau", partial(rows_of, taus=[0.5, 0.5])),
-        *(
-            (name, partial(plan, **{"range": RANGE, name: value}))
-            for name, value in (
-                ("half_width", -1.0), ("response_rate", 0.0), ("liars", 1.0), ("answers", 0),
-                ("answers", 3.0), ("answer_below", 0.0), ("scale_guess", 0.0), ("difference", 0.1),
-                ("rounds_max", "x"), ("bits_max", -1.0), ("replicates", 0), ("replicates", True),
-                ("bins", 3), ("range", (1.0, -1.0)), ("range", (1.0, math.inf)), ("range", (0.0, 1.0, 2.0)),
-            )
-        ),
         ("range", plan),
-        ("range", partial(lf.plan, STUDY, range=RANGE)),
-        ("study", partial(plan, range=RANGE, pilot="file.csv")),
         ("problem.kind", kind_of_regression),
         ("problem.law", law_of_a_plugin),
     ],
@@ -406,22 +394,6 @@ def test_plans_that_are_refused(field, call):
     with pytest.raises(InputError) as error:
         call()
     assert error.value.field == field
-
-
-@pytest.mark.thorough
-def test_command_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    file = tmp_path / "which.toml"
-    file.write_text(STUDY.replace(n=2000).to_toml())
-    compare = ["plan", str(file), "--tau", "0.9", "--epsilon", "0.5", "--compare"]
-    assert main([*compare, "--rounds-max", "3", "--range", "-6.3", "9.7", "--verbose"]) == 0
-    printed = capsys.readouterr().out
-    for word in ("haar (k = ", "rounds (T = 5)", "coverage", "n too small", "rounds > 3"):
-        assert word in printed
-    assert main(compare) == 2
-    assert "--range" in capsys.readouterr().err
-    assert main(["plan", str(file), "--liars", "0.1"]) == 2
-    assert "--compare" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

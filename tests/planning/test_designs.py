@@ -14,11 +14,12 @@ from scipy.stats import binom
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.cli.plan import comparison_sheet, protocol_sheet
-from ldpflow.components.intervals.counts import Inversion
+from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.problems import column_law as column_law_module
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
+from ldpflow.options import PlanOptions
 from ldpflow.practice.planning import compare as compare_module
 from ldpflow.practice.planning.compare import (
     compare_under_laws,
@@ -81,21 +82,9 @@ def test_steps_on_a_scale(pilot, tmp_path, scale):
     assert "of its records" not in file.read_text(), "these edges are public"
 
 
-@pytest.mark.parametrize(
-    ("field", "given"),
-    [
-        ("transform", {"transform": "exp"}),
-        ("transform", {"transform": "log"}),  # not defined at 0
-        ("edges", {"edges": (0, 1), "transform": "sqrt"}),
-        ("edges", {"edges": (0, 2, 2)}),
-        ("edges", {"edges": (5,)}),
-        ("scale_guess", {"transform": "sqrt", "scale_guess": 1.0, "compare": True}),
-    ],
-)
-def test_scales_refused(pilot, field, given):
-    with pytest.raises(InputError) as caught:
-        lf.plan(pilot=pilot, column="session_s", tau=0.5, epsilon=1, n=1000, **given)
-    assert caught.value.field == field
+def test_a_scale_that_is_not_defined_for_all_values_is_refused(pilot):
+    with pytest.raises(InputError, match="transform: 'log'"):
+        compare(pilot, transform="log")
 
 
 # --- the best design ------------------------------------------------------------------------------
@@ -150,7 +139,11 @@ def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):
     }
     assert sorted(filter(None, ranks.values())) == list(range(1, 1 + len([r for r in ranks.values() if r])))
     assert sum(text.startswith("sgd, ") for text in sheet.notes) == 0, "cautions of the best design alone"
-    assert protocol_sheet(plan, None).rows is plan.rows
+    whole = protocol_sheet(plan, None)
+    assert whole.rows is plan.rows
+    whole.show()
+    shown = re.findall(r"\w+ \(\w = \d+\)", capsys.readouterr().out)
+    assert {"haar (k = 64)", "rounds (T = 5)"} <= set(shown)
     lost = replace(plan, rows=[row | {"rank": None, "best": False} for row in plan.rows])
     assert comparison_sheet(lost).rows == lost.rows
 
@@ -250,23 +243,18 @@ def test_design_files_are_studies(plan, tmp_path, pilot, name):
         assert table["problem"]["file"] == str(pilot) and "law_table" not in table["problem"]
         assert len(table["problem"]["sha256"]) == 64 and len(study.method) == len(study.n) == 1
         simulators = study.simulators()
+        levels = simulators[0].parts()["problem"].levels()
         found += [level for simulator in simulators for level in simulator.parts()["problem"].levels()]
+        # With all settings: analyse takes the residual variance for ``cells``.
+        regression = name in ("sgd", "sgd_epsilon", "cells")
+        own = regressions(len(levels), separate=len(levels) > 1) if regression else [Fieller(), Inversion()]
+        assert study.method_settings[0] in own
     assert found == list(TAUS)
     if name == "cells":
         steps = simulators[0].algorithm
         rule = [lf.plan(pilot=pilot, column="session_s", tau=t, epsilon=2, n=6000).rows[0] for t in TAUS]
         assert steps.step_factors() == tuple(row["c"] for row in rule)
         assert steps.start(2) == tuple(row["theta0"] for row in rule)
-
-
-@pytest.mark.parametrize("name", ["sgd", "cells", "haar"])
-def test_the_method_of_a_design_is_one_that_analyse_recommends(plan, tmp_path, name):
-    """With all of its settings: analyse takes the residual variance for ``cells``."""
-    for file in plan.write_design(tmp_path / "design.toml", protocol=name):
-        study = Study.load(file)
-        levels, (planned,) = study.simulators()[0].parts()["problem"].levels(), study.method_settings
-        recommended = regressions(len(levels), separate=len(levels) > 1)
-        assert planned in ([Inversion()] if name == "haar" else recommended)
 
 
 def test_a_pilot_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
@@ -283,11 +271,11 @@ def test_a_pilot_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch)
     with pytest.raises(InputError, match="pilot: .* It has changed"):
         lf.plan(**settings)
     monkeypatch.undo()
-    first = Pilot(str(file), "session_s")
+    first = Pilot(PlanOptions(pilot=file, column="session_s"))
     first.problem(0.5)
     write_pilot(tmp_path, column(700))
     assert first.problem(0.75).sha256 == first.problem(0.5).sha256, "the digest of what was read"
-    assert len(Pilot(str(file), "session_s").values) == 700
+    assert len(Pilot(PlanOptions(pilot=file, column="session_s")).values) == 700
 
 
 def test_no_result_depends_on_the_unit(plan, tmp_path):
@@ -312,15 +300,17 @@ def test_an_existing_file_stays(plan, tmp_path):
         plan.write_design(file, protocol="cell")
 
 
-def test_a_file_that_exists_is_refused_before_the_simulation(pilot, tmp_path, monkeypatch, capsys):
+def test_a_file_that_cannot_be_new_is_refused_before_the_simulation(pilot, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("ldpflow.practice.planning.plan", None)
     file = tmp_path / "design.toml"
     file.write_text("kept")
     options = ["--pilot", str(pilot), "--tau", "0.5", "--epsilon", "1", "--n", "9000", "--compare"]
-    assert main(["plan", *options, "-o", str(file)]) == 2
-    assert "It exists" in capsys.readouterr().err and file.read_text() == "kept"
-    monkeypatch.undo()
+    for output, allowed in ((file, "a new file. It exists"), (tmp_path / "no" / "x", "a folder that exists")):
+        assert main(["plan", *options, "-o", str(output)]) == 2
+        assert f"--output: '{output}'" in (said := capsys.readouterr().err) and allowed in said
     options[4:4] = ["--tau", "0.6"]  # these files have other names
+    assert main(["plan", *options, "-o", str(output)]) == 2
+    monkeypatch.undo()
     main(["plan", *options[:-1], "-o", str(file)])
     assert {"design-0.5.toml", "design-0.6.toml"} <= {each.name for each in tmp_path.iterdir()}
     assert file.read_text() == "kept"
@@ -409,7 +399,7 @@ def test_a_mirrored_law_has_mirrored_levels_answers_and_range(monkeypatch, taus,
 @pytest.mark.parametrize(("jitter", "names"), [(1000.0, True), (5000.0, False)])
 def test_jitter_that_is_too_narrow_leaves_the_atom(jitter, names):
     """Collections of the salaries with jitter 1,000 cover in 37 of 100 cases, with 5,000 in 89."""
-    source = Pilot(SALARIES, "salary", jitter=jitter, count_column="people")
+    source = Pilot(PlanOptions(pilot=SALARIES, column="salary", jitter=jitter, count_column="people"))
     assert bool(source.near_atoms(0.5)) == names
     assert any("too narrow" in text for text in source.atom_cautions(0.5)) == names
 

@@ -64,7 +64,7 @@ def row_of(case):
 
 def test_no_steps_do():
     (text,) = sentences(row_of(replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)))
-    assert "no steps are good at this n" in text and "Below n = 2.8e7" in text
+    assert "No steps are good at this n" in text and "Below n = 2.8e7" in text
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
@@ -77,7 +77,7 @@ def test_steps_near_the_rules_are_not_called_the_remedy_for_themselves():
     rule = design(TRIAL.law, TRIAL.tau, 20_000, TRIAL.gamma)
     row = row_of(replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0))
     (text,) = sentences(row)
-    assert row.verdict == "steps_too_large" and "; use TR3 0.9" in text and "better" not in text
+    assert row.verdict == "steps_too_large" and "Use TR3 (coverage 0.9" in text and "Better" not in text
     assert "Below n = 4.0e5" in text
 
 

@@ -1,8 +1,10 @@
-"""The bound of private quantiles by linear programmes, and what moves the estimated level."""
+"""The bound of private quantiles by linear programmes, what moves the estimated level, and the page on it."""
 
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.collections import edge_cdf
 from ldpflow.results import protocol_curves as theory
+from tests.oracles.cells import step_covariance
 from tests.protocols.running import inverted, keys, one_shot, searched
 
 TAUS = (0.5, 0.75, 0.9, 0.99)
+PAGE = (Path(__file__).parents[2] / "docs" / "which_protocol.md").read_text()
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -53,8 +57,12 @@ def test_no_channel_says_more_than_randomised_response_of_the_bit(tau, epsilon):
 
 
 def test_answering_twice_costs_about_twice():
-    found = [theory.repeated_bit_variance(0.5, 1.0, answers) for answers in (1, 2, 4)]
+    found = [theory.bit_variance(0.5, 1.0, answers) for answers in (1, 2, 4)]
     assert found == pytest.approx([1.17, 2.21, 4.23], abs=0.005)
+    for tau, shown, rounding in ((0.5, [1.9, 1.65, 1.27], 0.015), (0.9, [2.0, 2.0, 1.66], 0.035)):
+        once, twice = ([theory.bit_variance(tau, e, a) for e in (1.0, 2.0, 4.0)] for a in (1, 2))
+        assert np.divide(twice, once) == pytest.approx(shown, abs=rounding)
+        assert "{}, {} and {} times".format(*shown) in PAGE
 
 
 @pytest.mark.parametrize("push", ["down", "up"])
@@ -156,20 +164,19 @@ def test_the_best_channel_of_several_quantiles(count, epsilon, expected):
     assert above - below <= 0.02 * above
     assert below <= expected * 1.02
     assert above >= expected * 0.98
-    covariance = theory.cells_covariance(taus, epsilon)
-    cells = np.mean([covariance[q][q] / theory.bit_variance(taus[q], epsilon) for q in range(count)])
-    assert below <= cells * (1 + 1e-9)
+    assert below <= mean_variance_of_cells(taus, epsilon) * (1 + 1e-9)
 
 
-def test_cells_covariance_is_that_of_the_reports():
-    """By enumeration of values in the cells and of reports."""
-    taus, epsilon = np.array([0.2, 0.5, 0.9]), 0.8
-    k = len(taus) + 1
-    e = np.exp(epsilon)
-    low, high = 1 / (e + k - 1), e / (e + k - 1)
-    cells = np.diff([0.0, *taus, 1.0])
-    reports = cells @ (np.full((k, k), low) + np.eye(k) * (high - low))
-    below = np.arange(k)[:, None] <= np.arange(k - 1)
-    steps = (below - np.arange(1, k) * low) / (high - low) - taus
-    assert reports @ steps == pytest.approx(0.0, abs=1e-14)
-    assert theory.cells_covariance(taus, epsilon) == pytest.approx((steps.T * reports) @ steps, rel=1e-12)
+def mean_variance_of_cells(taus, epsilon):
+    return np.mean(np.diag(step_covariance(taus, epsilon)) / [theory.bit_variance(t, epsilon) for t in taus])
+
+
+def test_variances_of_cells():
+    """The column of ``cells`` in the page's table over Q and eps, to its last digit."""
+    rows = re.findall(r"^\| (\d) \| ([\d./ ]+) \| \d \| ([\d./ ]+) \| ([\d./ ]+) \|$", PAGE, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == [2, 3, 4, 9]
+    for count, *columns in rows:
+        taus = [(q + 1) / (int(count) + 1) for q in range(int(count))]
+        for epsilon, shown, least in zip(*(map(float, text.split("/")) for text in columns), strict=True):
+            assert shown == pytest.approx(mean_variance_of_cells(taus, epsilon), abs=0.0051)
+            assert least <= shown, "a report of cells is one of the channels"

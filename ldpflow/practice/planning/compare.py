@@ -357,7 +357,7 @@ def make_forecasts(
     yield alone
     if target.quantiles > 1:
         yield SplitBudgetForecast(target, steps)
-        if alone.undeclared is None:
+        if alone.undeclared is None and target.answers == 1:
             yield CellsForecast(target, steps)
     if ends is None:
         return

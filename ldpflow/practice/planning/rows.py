@@ -297,60 +297,65 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
 
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
-    tau, own = row.settings.get("tau"), isinstance(row.source, OwnSteps)
-    given = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}" if own else None
-    head = f"{given or describe_simulator(row.simulator, row.case)}, n {row.n:,}"
+    own, case, arrival = isinstance(row.source, OwnSteps), row.case, row.arrival
+    path = describe_simulator(row.simulator, case)
+    if own:
+        path = "tau {tau:g}, epsilon {epsilon:g}".format_map(row.settings)
+    head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
-            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma: no length and no "
-            "arrival is computed from its steps, and no method is recommended"
+            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. Its steps give no "
+            "length, no arrival and no method."
         ]
-    arrival, worst = row.arrival, row.worst
     if arrival is None or row.verdict is None:
         return []
-    k, words = arrival.relaxation_times, row.verdict.replace("_", " ")
-    if row.case is None:  # a vector, whose slowest direction decides
-        remedy = "take a larger n, larger steps (c), or a start nearer to theta*"
-        words = f"{words}: {k:,.1f} relaxation times of the 25 that it needs"
-        partly = (
-            f"{row.settings['problem']}: bias, coverage and arrival are of the start alone, not of the steps"
-        )
-        return [f"{head}: {words}: {remedy}", partly] if row.refused else [partly]
-    found = []
+    k, found = arrival.relaxation_times, []
+    needs = " of the 25 that it needs" if k < 25 else ""
+    verdict = (
+        f"{head}: {row.verdict.replace('_', ' ')} for an average. It has "
+        f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}"
+    )
+    if case is None:  # a vector, whose slowest direction decides
+        remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
+        found = [f"{verdict}. {remedy}"] if row.refused else []
+        return [*found, f"{row.settings['problem']}: bias, coverage and verdict are of the start alone."]
     if row.verdict != "arrived":
-        needs = " of the 25 that it needs" if k < 25 else ""
-        covers = f"{arrival.coverage(row.level):.2f}"
-        if worst is not None and isinstance(row.source, OwnSteps):
-            by = f"{row.source.judged_by}, by which the row is judged"
-            covers += f" ({worst.coverage(row.level):.2f} with {by})"
-        start = ""
+        start, worst = "", ""
         if not own and arrival.verdict == "not_arrived":
-            quantile = row.case.law.quantile(row.case.tau)
-            start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
-        spread = f", a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
+            quantile = case.law.quantile(case.tau)
+            start = f" Most of it is from the start (theta0 = {case.theta0:g}, quantile {quantile:.3g})."
+        if row.worst is not None:
+            worst = (
+                f" The verdict is that of {row.source.judged_by}: under it the interval would cover "
+                f"{row.worst.coverage(row.level):.2f}."
+            )
         found.append(
-            f"{head}: {words} for an average: "
-            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} oracle SE of bias"
-            f"{start}{spread}, an interval around it would cover {covers}; "
-            f"{advice(row, arrival, row.case)}"
+            f"{verdict} and {bias_text(arrival)}.{start} An interval around it would cover "
+            f"{arrival.coverage(row.level):.2f}.{worst} {advice(row, arrival, case)}"
         )
-    worst_law = row.source.worst_law(row.case)
+    worst_law = row.source.worst_law(case)
     if worst_law is not None:
         found.append(f"{head}: {describe_worst_law(row, worst_law)}")
     return found
 
 
+def bias_text(arrival: Arrival) -> str:
+    spread = f" and a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
+    return f"{abs(arrival.bias):.2f} oracle SE of bias{spread}"
+
+
 def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
-    better = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
-    if better is None and row.method is None:
-        better = "no interval is recommended: ask more users, or take a larger epsilon"
-    elif better is None and row.method is not None:
-        better = f"use {with_length(row, arrival, case, row.method)}"
+    text = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
+    if text is None and row.method is not None:
+        text = f"Use {with_length(row, arrival, case, row.method)}."
+    text = text or "No interval is recommended: ask more users, or take a larger epsilon."
     fewest = row.source.feasible(case)
     if row.n >= fewest:
-        return f"{better}."
-    needs = "no steps give an average 25 relaxation times with at most 0.1 oracle SE of bias from their size"
-    return f"{better}. Below n = {upwards(fewest)} {needs} (to first order); SN's interval may still cover."
+        return text
+    return (
+        f"{text} Below n = {upwards(fewest)} (to first order) no steps give an average both 25 relaxation "
+        "times and at most 0.1 oracle SE of bias. SN's interval may still cover."
+    )
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
@@ -359,19 +364,18 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
     methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
-    good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
-    low, high = min(good) * rule.c, max(good) * rule.c
-    span = f"; anything in {low:.2g} .. {high:.2g}" if low < high else ""
-    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
+    good = [one.c for one, method in zip(cases, methods, strict=True) if method is not None] or [rule.c]
+    low, high = min(good), max(good)
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
-    with_it, off = found[0], f"{abs(found[0].bias):.2f} oracle SE of bias"
-    off += f" and a spread of {with_it.sd_ratio:.2f} oracle SE" if with_it.sd_ratio > NEAR else ""
+    with_it = found[0]
     if methods[0] is None:
         return (
-            f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
-            f"has {off}): ask more users, or take a larger epsilon"
+            f"No steps are good at this n: with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
+            f"has {bias_text(with_it)}. Ask more users, or take a larger epsilon."
         )
+    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
+    span = f"; c from {low:.2g} to {high:.2g} is good too" if low < high else ""
     units, in_units = row.simulator.units, ""
     if units is not None:
         c, theta0 = rule.c / units.scale, units.back(rule.theta0)
@@ -379,10 +383,10 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     average, use = with_it.coverage(row.level), with_length(row, with_it, cases[0], methods[0])
     less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
-        f"better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
-        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = "
-        f"{rule.theta0:.2g}{in_units}; with them use {use}; an interval around an average would cover "
-        f"{average:.2f}{less} ({off})"
+        f"Better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
+        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = {rule.theta0:.2g}{in_units}. "
+        f"With them use {use}. An interval around an average would then cover {average:.2f}{less}: it has "
+        f"{bias_text(with_it)}."
     )
 
 
@@ -392,16 +396,18 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
         if math.isinf(worst_law.size)
         else f"{abs(worst_law.bias):.2f} SE of bias in {worst_law.method}'s own root"
     )
-    worst = f"the worst is {worst_law.law} ({worst_law.relaxation_times:.0f} relaxation times, {bias})"
-    text = f"the design is a guess from the bounds, tried with {worst_law.laws} laws within them"
-    if row.method is None:
-        return f"{text}: no method covers in all, {worst}. A pilot of 200 values says more."
-    assert isinstance(row.source, Guess) and row.case is not None
-    low, high = row.source.survives(row.case, worst_law.method)
-    kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
-    if low == high:
-        kept = ", but not where they are half or twice as wide"
-    return f"{text}: {row.method} covers in all{kept}; {worst}. A pilot of 200 values says more."
+    kept = ""
+    if row.method is not None:
+        assert isinstance(row.source, Guess) and row.case is not None
+        low, high = row.source.survives(row.case, worst_law.method)
+        kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
+        if low == high:
+            kept = ", but not where they are half or twice as wide"
+    return (
+        f"the design is a guess from the bounds, tried with {worst_law.laws} laws within them. "
+        f"{row.method or 'No method'} covers in all of them{kept}. The worst is {worst_law.law} "
+        f"({worst_law.relaxation_times:.0f} relaxation times, {bias}). A pilot of 200 values says more."
+    )
 
 
 def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> str:
@@ -409,11 +415,12 @@ def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> 
     found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
-    share = f" {found.coverage:.2f}" if level == 0.9 else ""
     length = found.length * 2 * constants.normal_quantile(0.5 + level / 2) * arrival.standard_error
     if arrival.sd_ratio > NEAR:
         length = own_fit(case, method, level).length if method == "TR" else math.nan
-    return f"{method}{share}" + (f" at length {length * row.slope:.2g}" if math.isfinite(length) else "")
+    facts = [f"coverage {found.coverage:.2f}"] if level == 0.9 else []
+    facts += [f"length {length * row.slope:.2g}"] if math.isfinite(length) else []
+    return f"{method} ({', '.join(facts)})" if facts else method
 
 
 def upwards(n: float) -> str:
@@ -429,37 +436,35 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
-    lines = []
+    lines, level = [], max(study.level)
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
-        lost: dict[int, dict[int, Arrival]] = {}  # arrivals by n and coordinate
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
-        for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = {k: arrival for k, arrival in enumerate(found or ()) if arrival.refused}
-            if not biased:
-                refused = {k: each for k, each in refused.items() if each.verdict != "steps_too_large"}
-            if refused:
-                lost[n] = refused
+        lost = {
+            (n, k): arrival
+            for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True)
+            for k, arrival in enumerate(found or ())
+            if arrival.refused and (biased or arrival.verdict != "steps_too_large")
+        }
         if lost:
-            n = max(lost)
-            place = max(lost[n], key=lambda k: abs(lost[n][k].bias))
-            worst = lost[n][place]
-            words, users = worst.verdict.replace("_", " "), dict[str, list[str]]()
-            for m, refused in lost.items():
-                if place in refused:
-                    users.setdefault(refused[place].verdict.replace("_", " "), []).append(f"{m:,}")
+            n = max(m for m, _ in lost)
+            place = max((k for m, k in lost if m == n), key=lambda k: abs(lost[n, k].bias))
+            worst, users = lost[n, place], dict[str, list[str]]()
+            for (m, k), arrival in lost.items():
+                if k == place:
+                    users.setdefault(arrival.verdict.replace("_", " "), []).append(f"{m:,}")
             at = ", ".join(f"{verdict} at n = {', '.join(own)}" for verdict, own in users.items())
-            at += f"; at n = {n:,}" if sum(map(len, users.values())) > 1 else ":"
+            at += f". At n = {n:,}" if sum(map(len, users.values())) > 1 else ""
             spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
             line = (
-                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at} "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}, "
-                f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
-                f"{max(study.level):g} (ldpflow plan says what to change)"
+                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at}: "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}. "
+                f"The oracle's interval would cover {worst.coverage(level):.2f} at level {level:g} "
+                "(ldpflow plan says what to change)"
             )
-            lines.append((words, line))
+            lines.append((worst.verdict.replace("_", " "), line))
         for place in range(simulator.dimension):
-            row = PlanRow(simulator, {}, counts[-1], max(study.level), place)
+            row = PlanRow(simulator, {}, counts[-1], level, place)
             lines += [("values too coarse", line) for line in coarse(row)]
     return lines
 
@@ -471,8 +476,8 @@ def coarse(row: PlanRow) -> list[str]:
     spacing = row.case.law.table.spacing
     return [
         f"{describe_simulator(row.simulator, row.case)}: the values of the column lie {spacing:g} apart, "
-        f"{ratio:.1f} standard deviations of the last iterates at n = {row.n:,}; the law smooths them, "
-        "real users send them, and averages settle between two values: "
+        f"which is {ratio:.1f} standard deviations of the last iterates at n = {row.n:,}. The plan has a "
+        "smooth law, but users have such values, and averages settle between two of them. "
         f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 
