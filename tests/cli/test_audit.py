@@ -5,12 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,19 +45,3 @@ def test_a_mechanism_of_ones_own(tmp_path, ldpflow):
     assert audited.code == 1 and "EXCEEDED" in audited.out, audited.err
     page = ldpflow("privacy", *arguments)
     assert page.code == 0 and "Pure DP with epsilon = 1" in page.out, page.err
-
-
-@pytest.mark.thorough
-def test_a_mechanism_of_an_installed_package(tmp_path):
-    """Its entry point is enough: no --plugin, as for a sweep."""
-    (tmp_path / "halves.py").write_text(PLUGIN)
-    entry = tmp_path / "halves-1.0.dist-info"
-    entry.mkdir()
-    (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: halves\nVersion: 1.0\n")
-    (entry / "entry_points.txt").write_text("[ldpflow.plugins]\nhalves = halves\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "ldpflow", "audit", "halved", "--epsilon", "1", "--samples", "2e4"],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1 and "EXCEEDED" in done.stdout, done.stderr

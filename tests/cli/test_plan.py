@@ -69,8 +69,7 @@ def test_a_path_that_does_not_arrive_has_no_length(ldpflow, study):
         r" *2e5 +- +- +(- +)?(2\.57 +)?-10\.60 SE +0\.00 +not arrived +none( +-| +[\d,]+ \(TR3?\))* *", line
     ), line
     assert "Lengths" not in shown.out, "there are none"
-    for words in ("c = 23", "theta0 = 54", "Below n = 4.0e5", "666,667"):
-        assert words in " ".join(shown.out.split())
+    assert "666,667 invitations" in " ".join(shown.out.split()) and "in all" not in shown.out
 
 
 def test_the_advice_prints_a_length_and_no_budget_may_be_enough(ldpflow, study):
@@ -151,12 +150,10 @@ def test_a_study_of_several_problems(ldpflow, tmp_path):
     assert "coefficients" not in shown.out, "settings that others tell apart are left out"
 
 
-@pytest.mark.parametrize(("shape", "tau"), [(0.8, 0.25), (0.7, 0.3)])
-def test_tr_is_not_recommended_where_its_degree_does_not_fit(ldpflow, study, shape, tau):
-    """Gamma laws where TR of degree 2 covers .837 and .843 of 90% at n = 5e4, and TR3 .90."""
-    shown = ldpflow("plan", study(law="gamma", shape=shape, tau=tau))
-    row = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
-    assert shown.code == 1 and row.split()[-1] == "TR3"
+def test_tr_is_not_recommended_where_its_degree_does_not_fit():
+    """A gamma law where TR of degree 2 covers .837 of 90% at n = 5e4, and TR3 .90."""
+    (row,) = lf.plan(path(law="gamma", shape=0.8, tau=0.25)).rows
+    assert row["recommended"] == "TR3"
 
 
 @pytest.mark.slow
@@ -210,10 +207,6 @@ def test_users_answers_and_budget_of_every_row(ldpflow, pilot):
     for tau in ("0.5", "0.9"):
         assert f"tau {tau}, 200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
     assert "400,000 in all (1,000,000 invitations)" in text and "2 answers each and spend epsilon 2" in text
-    alone = ldpflow("plan", "--pilot", file, *ASKED, "--response-rate", "0.4")
-    text = " ".join(alone.out.split())
-    assert alone.code == 0 and "pilot: column 'amount' of" in text and "in all" not in text
-    assert "200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
 
 
 def test_an_identifier_is_not_planned_silently(ldpflow, pilot):
@@ -221,8 +214,7 @@ def test_an_identifier_is_not_planned_silently(ldpflow, pilot):
     amounts: list[Any] = [*VALUES[:-1], '"1 234,50 EUR"']
     file = pilot({"id": list(range(1000)), "amount": amounts, "town": ["Bochum"] * 1000})
     refused = ldpflow("plan", "--pilot", file, *ASKED)
-    assert refused.code == 2 and "--column" in refused.err
-    assert "'id' is numeric" in refused.err and "'amount'" in refused.err and "'town'" not in refused.err
+    assert refused.code == 2 and "--column" in refused.err and "'town'" not in refused.err
     assert ldpflow("plan", "--pilot", file, "--column", "id", *ASKED).code == 0
 
 
@@ -241,13 +233,6 @@ def test_codes_for_no_value_are_pointed_out(ldpflow, pilot):
     for source, said in ((("--pilot", file, *ASKED), "--missing-value"), (("quickstart",), "--pilot")):
         refused = ldpflow("plan", *source, "--missing-value", "-2")
         assert refused.code == 2 and said in refused.err
-
-
-def test_values_are_not_called_codes(ldpflow, pilot):
-    """Zeros, ties at the largest value, negative numbers among others."""
-    for values in ([0.0] * 200 + VALUES[200:], [*VALUES[5:], *[max(VALUES)] * 5], [v - 40 for v in VALUES]):
-        shown = ldpflow("plan", "--pilot", pilot({"amount": values}), *ASKED)
-        assert "looks like a code" not in shown.out
 
 
 @pytest.mark.thorough
@@ -290,28 +275,21 @@ def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "dict"])
+@pytest.mark.parametrize("library", ["polars", "dict"])
 def test_a_pilot_in_memory(library):
     columns = {"name": ["x"] * 1000, "amount": VALUES}
-    frame: Any = columns if library == "dict" else None
-    if frame is None:
-        module = pytest.importorskip(library)
-        frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    frame = columns if library == "dict" else pytest.importorskip(library).DataFrame(columns)
     plan = lf.plan(pilot=frame, column="amount", tau=0.5, epsilon=1, n=2e5)
     assert plan.rows[0]["pilot"] == "column 'amount'" and plan.rows[0]["pilot_values"] == 1000
     assert plan.rows[0]["quantile"] == pytest.approx(float(np.median(VALUES)), rel=0.02)
 
 
 @pytest.mark.thorough
-def test_nothing_is_computed_from_undeclared_steps(ldpflow, study, monkeypatch):
+def test_nothing_is_computed_from_undeclared_steps(monkeypatch):
     """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(lf.LdpSgd, "step_constant", lambda self: math.nan)
-    shown = ldpflow("plan", study(), "--length", "0.1")
-    line = next(line for line in shown.out.splitlines() if line.startswith("5e4"))
-    assert "undeclared steps" in line and not re.search(r"\bTR", shown.out)
-    assert "ldp_sgd does not declare that step i has size c i^-gamma" in shown.out
-    plan = lf.plan(Path(study()).read_text())
-    (row,) = plan.rows
+    plan = lf.plan(path(), length=0.1)
+    (row,), (text,) = plan.rows, plan.cautions
+    assert row["arrival"] == "undeclared_steps" and "ldp_sgd does not declare that step i" in text
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}
     assert not plan.check(), "no method is recommended"

@@ -14,6 +14,7 @@ from ldpflow.numerics import constants
 from ldpflow.practice.planning.sources import (
     Guess,
     badness,
+    codes_among,
     design,
     percentile_range,
     resampled_laws,
@@ -87,6 +88,13 @@ def test_range_of_one_over_f_covers():
         hits += low <= true <= high
     # 44 of 60 or fewer have probability 1e-4 at .9.
     assert hits >= 45
+
+
+def test_values_are_not_taken_for_codes():
+    """Zeros, ties at the largest value, negative numbers among others."""
+    x = np.random.default_rng(11).gamma(2.0, 30.0, 1000)
+    for values in ([0.0] * 200 + [*x[200:]], [*x[5:], *[max(x)] * 5], x - 40):
+        assert codes_among(np.array(values)) == []
 
 
 def test_worst_arrival():

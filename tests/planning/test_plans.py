@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -96,15 +95,6 @@ def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
     wanted = lf.plan(Study.from_mapping(TRIAL)).rows
     monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
     assert lf.plan(Study.from_mapping(TRIAL)).rows == wanted
-
-
-def test_a_plan_says_where_the_steps_part_of_the_bias_is_unknown():
-    """No number stands for the bias and spread of steps that a regression's plan does not predict."""
-    problem = {"kind": "linear_regression"}
-    mapping = changed(problem=problem, mechanism={"kind": "laplace", "epsilon": 1.0})
-    plan = lf.plan(Study.from_mapping(mapping), n=10_000)
-    assert {row[name] for row in plan.rows for name in ("bias_steps", "sd_ratio")} == {None}
-    assert any("of the start alone" in text for text in plan.cautions)
 
 
 def test_the_advice_is_followed():
@@ -382,20 +372,6 @@ def test_cautions_of_a_sweep(monkeypatch):
     assert arrival_cautions(study) == []
 
 
-@pytest.mark.thorough
-def test_a_sweep_from_python_warns_before_it_runs(tmp_path):
-    """A warning per path that does not arrive; or the lines go to a function, as on the command line."""
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "oracle"}], "grid": {"n": 1000}, "replicates": 1})
-    with pytest.warns(lf.Caution, match="not arrived at n = 1,000") as caught:
-        lf.sweep(study, tmp_path / "run", executor="serial")
-    assert len(caught) == 1 and caught[0].filename == __file__
-    lines: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        lf.sweep(study, tmp_path / "run", executor="serial", on_caution=lines.append)
-    assert lines == [str(caught[0].message)]
-
-
 @pytest.mark.parametrize(
     ("coverage", "high", "failures", "expected"),
     [
@@ -441,7 +417,8 @@ def test_a_check_is_good_where_nothing_is_wrong():
             assert row["length_mean"] == pytest.approx(row["predicted_length"], rel=1e-12)
 
 
-def test_vectors_are_judged_by_their_slowest_direction():
+def test_vectors_are_judged_by_their_slowest_direction_and_by_the_start_alone():
+    """No number stands for the bias and spread of steps that a regression's plan does not predict."""
     study = Study.from_mapping(
         changed(
             problem={"kind": "linear_regression", "coefficients": [[1.0, 1.0]]},
@@ -450,6 +427,9 @@ def test_vectors_are_judged_by_their_slowest_direction():
             grid={"n": [1e5], "level": 0.9},
         )
     )
-    rows = lf.plan(study).rows
-    assert [row["arrival"] for row in rows] == ["not_arrived", "not_arrived", "arrived", "arrived"]
-    assert rows[0]["n_feasible"] is None
+    plan = lf.plan(study)
+    assert [row["arrival"] for row in plan.rows] == ["not_arrived", "not_arrived", "arrived", "arrived"]
+    unknown = ("n_feasible", "bias_steps", "sd_ratio")
+    assert {row[name] for row in plan.rows for name in unknown} == {None}
+    first, second = plan.cautions
+    assert "relaxation times of the 25 that it needs" in first and "of the start alone" in second

@@ -89,15 +89,6 @@ def test_many_at_once_are_each_alone():
     assert together == [predict_arrivals([run])[0] for run in cases]
 
 
-def test_steps_of_several_records():
-    """A step of 10 records has a tenth of the variance."""
-    run = replace(case("normal", 0.9, 1.0, n=1000), records=10)
-    (found,) = predict_arrivals([run])
-    s = 0.09 + noise(1.0)
-    error = math.sqrt(s / 10 / 1000) / run.law.density_at_quantile(0.9)
-    assert found.standard_error == pytest.approx(error, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("law", "tau", "epsilon", "n"),
     [

@@ -463,15 +463,15 @@ def simulate_precisely(
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
-    bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
+    least = row["half_width_bound"] / t.z  # standard error of the bound
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": bound / float(squares.mean()),
+        "efficiency": least**2 / float(squares.mean()),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
-        "median_error": float(np.median(np.sqrt(squares))) / math.sqrt(bound),
-        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound))),
+        "median_error": float(np.median(np.sqrt(squares))) / least,
+        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * least)),
         "state": level_state(row["level"], coverage, len(found.estimate)),
     }
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]

@@ -47,7 +47,8 @@ class PlanRow:
     """Path at n users, a level and a coordinate; ``settings`` are the columns that identify it.
 
     ``arrival`` is under the law itself, ``worst`` the worst that the source allows for, both None if nothing
-    is predicted. The numbers below are None without a target or arrival; those with a method need no arrival.
+    is predicted. ``needs`` has these numbers, None without a target or arrival; those with a method need no
+    arrival.
 
     * n_needed, arrival_needed: fewest users whose predicted length is at most the target, verdict at that n;
     * epsilon_needed: smallest budget with which n users reach it, rounded up to three digits; infinite if
@@ -65,13 +66,9 @@ class PlanRow:
     arrival: Arrival | None = None
     verdict: str | None = None
     worst: Arrival | None = None
-    n_needed: int | None = None
-    arrival_needed: str | None = None
-    epsilon_needed: float | None = None
-    n_with_method: int | None = None
-    method_needed: str | None = None
-    n_per_group: int | None = None
-    arrival_per_group: str | None = None
+    needs: dict[str, Any] = field(
+        init=False, default_factory=lambda: dict[str, Any].fromkeys((*NEEDED, *PER_GROUP))
+    )
 
     @cached_property
     def undeclared(self) -> str | None:
@@ -136,7 +133,7 @@ class PlanRow:
             "half_width": self.half_width,
             "length": length,
             **({} if units is None else {"length_in_units": multiple}),
-            **{name: getattr(self, name) for name in NEEDED},
+            **{name: self.needs[name] for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
             **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
             **(dict.fromkeys(("bias_steps", "sd_ratio")) if self.case is None else {}),  # not predicted
@@ -144,9 +141,9 @@ class PlanRow:
             "arrival": self.verdict,
             "recommended": self.method,
             "n_feasible": None if self.case is None else self.source.feasible(self.case),
-            **{name: getattr(self, name) for name in PER_GROUP},
+            **{name: self.needs[name] for name in PER_GROUP},
             "invitations": given.invitations(self.n),
-            "invitations_needed": given.invitations(self.n_with_method),
+            "invitations_needed": given.invitations(self.needs["n_with_method"]),
             **self.ranges(),
         }
 
@@ -155,7 +152,7 @@ class PlanRow:
             return {}
         assert self.case is not None and self.worst is not None
         low, high = known = self.source.sparsities(self.case)
-        sparsity, half, count = self.settings["sparsity"], self.half_width, self.n_with_method
+        sparsity, half, count = self.settings["sparsity"], self.half_width, self.needs["n_with_method"]
         users = [None if count is None else math.ceil(count * (end / sparsity) ** 2) for end in known]
         worst_law = self.source.worst_law(self.case)
         return {
@@ -210,12 +207,11 @@ def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
     for row in rows:
         add_needs(row, given)
     for count, verdict in (NEEDED[:2], PER_GROUP):
-        asked = [row for row in rows if getattr(row, count) is not None]
-        users = [getattr(row, count) for row in asked]
-        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in zip(asked, users, strict=True)]
+        asked = [(row, n) for row in rows if (n := row.needs[count]) is not None]
+        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in asked]
         judge(there)
-        for row, other in zip(asked, there, strict=True):
-            setattr(row, verdict, other.verdict)
+        for (row, _), other in zip(asked, there, strict=True):
+            row.needs[verdict] = other.verdict
 
 
 def judge(rows: Sequence[PlanRow]) -> None:
@@ -242,14 +238,14 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
             on_scale = half_width / row.slope
             path: Any = lambda n: approach(row.path_at(n), n, row.coordinate)  # noqa: E731
             found = users_with_method(path, row.source.method, on_scale, row.level, needed)
-            row.n_with_method, row.method_needed = found or (None, None)
+            row.needs["n_with_method"], row.needs["method_needed"] = found or (None, None)
         if not row.refused:
-            row.n_needed = max(needed, each)
-            row.epsilon_needed = epsilon_for(row, half_width / row.z)
+            row.needs["n_needed"] = max(needed, each)
+            row.needs["epsilon_needed"] = epsilon_for(row, half_width / row.z)
     if given.difference is not None and not row.refused:
         z = row.z + constants.normal_quantile(given.power)
         variance = row.n * variance / law.steps(row.n) * TR_LENGTH**2
-        row.n_per_group = math.ceil(z * z * 2.0 * variance / given.difference**2)
+        row.needs["n_per_group"] = math.ceil(z * z * 2.0 * variance / given.difference**2)
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
