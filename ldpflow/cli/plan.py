@@ -377,7 +377,7 @@ FLAGS = {
     "rounds_max": (COMPARISON, int | None, None),
     **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
     **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
-    "answers": (COMPARISON, int | None, None),
+    **dict.fromkeys(("answers", "replicates"), (COMPARISON, int | None, None)),
     "output": (FILE, str | None, "FILE.toml"),
     "protocol": (FILE, str | None, "KIND"),
     "public": (FILE, bool, None),

@@ -100,7 +100,7 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
 @pytest.mark.parametrize(
     ("field", "flags"),
     [
-        ("--column", ("--column", "spent")), ("--tau", ("--tau", "0.999")),
+        ("--replicates", ("--replicates", "9")), ("--tau", ("--tau", "0.999")),
         ("STUDY", ("--bounds", "0", "1")), ("--half-width", ("--length", "4", "--half-width", "2")),
         ("--range: [-5.0, 9.0]", ("--compare", "--transform", "log1p", "--range", "-5", "9")),
     ],

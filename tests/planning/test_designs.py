@@ -6,6 +6,7 @@ import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
 from ldpflow.practice.planning import compare as compare_module
 from ldpflow.practice.planning.compare import (
+    AGAIN,
+    choose_design,
     compare_under_laws,
     rank_designs,
     shuffled_budget,
@@ -165,6 +168,17 @@ def test_a_design_that_is_not_shown_to_hold_its_level_is_not_ranked():
     }
     assert rank_designs(designs, lambda row: True) == {"two": 1.8, "one": 2.0, "outer": 4.0}
     assert rank_designs(designs, lambda row: row["half_width"] < 4) == {}
+
+
+def test_the_advice_names_designs_as_short_within_the_error_and_a_second_simulation(plan):
+    pairs = []
+    for name, factor, caution in (("one", 1.0, AGAIN), ("two", 1.04, ""), ("three", 1.06, "")):
+        own = {"protocol": name, "wanted": 100.0, "n_needed": 10, "cautions": caution}
+        design = SimpleNamespace(name=name, simulate=lambda *given: None)
+        rows = [row for row in plan.rows if row["protocol"] == "cells"]
+        pairs += [(row | own | {"half_width": factor * row["half_width"]}, design) for row in rows]
+    _, users, close, *_ = choose_design(pairs)
+    assert "take 10 users, or more" in users and close.endswith("(5%): two")
 
 
 def test_shuffled_budget():

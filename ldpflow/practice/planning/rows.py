@@ -326,7 +326,7 @@ def sentences(row: PlanRow) -> list[str]:
                 f"{row.worst.coverage(row.level):.2f}."
             )
         found.append(
-            f"{verdict} and {bias_text(arrival)}.{start} An interval around it would cover "
+            f"{verdict} and {describe_bias(arrival)}.{start} An interval around it would cover "
             f"{arrival.coverage(row.level):.2f}.{worst} {advice(row, arrival, case)}"
         )
     worst_law = row.source.worst_law(case)
@@ -335,7 +335,7 @@ def sentences(row: PlanRow) -> list[str]:
     return found
 
 
-def bias_text(arrival: Arrival) -> str:
+def describe_bias(arrival: Arrival) -> str:
     spread = f" and a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
     return f"{abs(arrival.bias):.2f} oracle SE of bias{spread}"
 
@@ -368,7 +368,7 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     if methods[0] is None:
         return (
             f"No steps are good at this n: with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
-            f"has {bias_text(with_it)}. Ask more users, or take a larger epsilon."
+            f"has {describe_bias(with_it)}. Ask more users, or take a larger epsilon."
         )
     what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
     span = f"; c from {low:.2g} to {high:.2g} is good too" if low < high else ""
@@ -382,7 +382,7 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
         f"Better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
         f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = {rule.theta0:.2g}{in_units}. "
         f"With them use {use}. An interval around an average would then cover {average:.2f}{less}: it has "
-        f"{bias_text(with_it)}."
+        f"{describe_bias(with_it)}."
     )
 
 
