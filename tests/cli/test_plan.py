@@ -101,7 +101,7 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
     ("field", "flags"),
     [
         ("--replicates", ("--replicates", "9")), ("--tau", ("--tau", "0.999")),
-        ("STUDY", ("--bounds", "0", "1")), ("--half-width", ("--length", "4", "--half-width", "2")),
+        ("STUDY", ("--bounds", "0", "1")), ("nothing without --output", ("--public",)),
         ("--range: [-5.0, 9.0]", ("--compare", "--transform", "log1p", "--range", "-5", "9")),
     ],
 )  # fmt: skip
@@ -245,8 +245,6 @@ def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
     assert row.split()[-1] == "TR3" and f"wrote {design}" in shown.err
     found = tomllib.loads(design.read_text())
     assert found["method"] == [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]
-    alone = ldpflow("plan", "--pilot", file, *asked, "--public")
-    assert alone.code == 2 and "--public" in alone.err and "--output" in alone.err
     several = ldpflow("plan", "--pilot", file, *asked, "--epsilon", "2", "-o", tmp_path / "x.toml")
     assert several.code == 2 and "one epsilon" in several.err
     both = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "-o", tmp_path / "x.toml")
@@ -275,11 +273,8 @@ def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("library", ["polars", "dict"])
-def test_a_pilot_in_memory(library):
-    columns = {"name": ["x"] * 1000, "amount": VALUES}
-    frame = columns if library == "dict" else pytest.importorskip(library).DataFrame(columns)
-    plan = lf.plan(pilot=frame, column="amount", tau=0.5, epsilon=1, n=2e5)
+def test_a_pilot_in_memory():
+    plan = lf.plan(pilot={"name": ["x"] * 1000, "amount": VALUES}, column="amount", tau=0.5, epsilon=1, n=2e5)
     assert plan.rows[0]["pilot"] == "column 'amount'" and plan.rows[0]["pilot_values"] == 1000
     assert plan.rows[0]["quantile"] == pytest.approx(float(np.median(VALUES)), rel=0.02)
 
