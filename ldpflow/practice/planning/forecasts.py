@@ -135,9 +135,6 @@ class Target:
     def quantile(self, level: float) -> float:
         return float(inverse(self.source.transform, self.law.quantile(level)))
 
-    def bit_variance(self, epsilon: float) -> float:
-        return bit_variance(self.tau, epsilon, self.answers)
-
 
 class Simulated(NamedTuple):
     """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
@@ -478,7 +475,7 @@ class CountsForecast(Forecast):
         tail = min(t.tau, 1.0 - t.tau)
         found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
         asked = n // t.quantiles if self.splits_users else n
-        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * asked / 6.0:
+        if 9.0 * bit_variance(t.tau, epsilon, t.answers) / tail**2 > t.answering * asked / 6.0:
             found.append("n too small")
         return found
 
@@ -494,7 +491,8 @@ class RoundsForecast(CountsForecast):
         return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def variance(self, n: int, epsilon: float) -> float:
-        return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
+        t = self.target
+        return t.quantiles * bit_variance(t.tau, epsilon, t.answers) / t.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
