@@ -181,13 +181,12 @@ def audit(
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.practice.audit import bundled
-    from ldpflow.practice.audit.bundled import CLIENTS, audit_client
 
     count = read_count(samples, "samples")
     if name == "all":
         found = [bundled.audit(*case, count, confidence, seed) for case in bundled.BUNDLED]
     elif name == "clients":
-        found = [audit_client(*case, count, confidence, seed) for case in CLIENTS]
+        found = [bundled.audit_client(*case, count, confidence, seed) for case in bundled.CLIENTS]
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]
@@ -308,11 +307,9 @@ def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protoc
     from ldpflow.study.plugins import load_plugins
 
     load_plugins()
-    if kind in PROTOCOLS:
-        protocol: Protocol = read_component("protocol", {"kind": kind, **PROTOCOLS[kind].example, **table})
-        return protocol
-    mechanism: Mechanism = read_component("mechanism", {"kind": kind, **table})
-    return mechanism
+    group, example = ("protocol", PROTOCOLS[kind].example) if kind in PROTOCOLS else ("mechanism", {})
+    found: Mechanism | Protocol = read_component(group, {"kind": kind, **example, **table})
+    return found
 
 
 def transcript(

@@ -213,7 +213,6 @@ class Prediction:
     kernel_seconds: float
     interval_seconds: float
     wall_seconds: float
-    cores: int
     engine: str
     nanoseconds: tuple[float, ...]
 
@@ -252,7 +251,6 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
         kernel_seconds=kernel_seconds,
         interval_seconds=interval_seconds,
         wall_seconds=wall + START_SECONDS[engine],
-        cores=cores,
         engine=engine,
         nanoseconds=tuple(1e9 * per_step[kind] / LANES for kind in kinds),
     )

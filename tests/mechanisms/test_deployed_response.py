@@ -8,7 +8,7 @@ from scipy import stats
 
 import ldpflow as lf
 from ldpflow.components.mechanisms.deployed_response import randomise_probability
-from ldpflow.results.protocol_curves import level_with_dropout, level_with_liars, repeated_bit_variance
+from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.simulators.one_pass import OnePass
 from tests.kernels import uncompiled
 from tests.random.test_counts import holm
@@ -71,10 +71,10 @@ def test_the_law_of_a_report_by_users(answers, push):
 
 
 def test_several_answers_cost_about_as_many_times():
-    """tau (1 - tau) and the noise are the variance of a step: repeated_bit_variance at the quantile."""
+    """tau (1 - tau) and the noise are the variance of a step: bit_variance at the quantile."""
     for answers in (1, 2, 4):
         covariance = lf.LdpSgd().step_covariance(lf.Quantile(), lf.DeployedResponse(answers=answers))
-        assert covariance[0][0] == pytest.approx(repeated_bit_variance(0.5, 1.0, answers), rel=1e-12)
+        assert covariance[0][0] == pytest.approx(bit_variance(0.5, 1.0, answers), rel=1e-12)
 
 
 @pytest.mark.parametrize(

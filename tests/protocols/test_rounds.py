@@ -10,7 +10,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.protocol import budget
 from ldpflow.components.protocols.round_counts import fieller, fit_logistic, grid_posterior
-from ldpflow.results.protocol_curves import repeated_bit_variance
+from ldpflow.results.protocol_curves import bit_variance
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, keys, searched
 
@@ -104,7 +104,7 @@ def test_error_and_coverage(epsilon, answers):
     n = 10**5
     protocol = PROTOCOLS["rounds"](epsilon=epsilon, answers=answers, range=(-6.3, 9.7))
     estimates, limits, received = searched(protocol, Law("normal"), n, keys("several", 1000), 0.5)
-    error = np.sqrt(repeated_bit_variance(0.5, epsilon, answers) / n) * np.sqrt(2 * np.pi)
+    error = np.sqrt(bit_variance(0.5, epsilon, answers) / n) * np.sqrt(2 * np.pi)
     assert 1.1 < np.sqrt(np.mean(estimates**2)) / error < 1.5
     covered = (limits[0, :, 0] <= 0) & (limits[0, :, 1] >= 0)
     assert 0.88 < covered.mean() < 0.95
