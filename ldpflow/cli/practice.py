@@ -139,15 +139,16 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     def text(row: Any, name: str, digits: int) -> str:
         if name in result.IN_UNITS and None not in (row.get(name), row["lower"], row["upper"]):
             return f"{row[name]:{result.form_of(row)}}"
-        return result.shown_number(row, name, digits)
+        return result.shown_value(row, name, digits)
 
     results: list[Shown] = [
         (title.replace(" (", "\n("), partial(text, name=name, digits=digits))
         for title, name, digits in result.shown_columns(rows, analysis.unit)
     ]
-    results.append(("status", lambda row: row["status"]))
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, ("lack of fit", "K", "status"), names=columns_of(rows), notes=notes)
+    return Sheet(
+        rows, columns, results, ("lack of fit", "K", "computed"), names=columns_of(rows), notes=notes
+    )
 
 
 def audit(

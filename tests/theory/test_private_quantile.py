@@ -10,9 +10,9 @@ from scipy import optimize, stats
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.components.protocols.collections import edge_cdf
+from ldpflow.components.protocols.collections import run_one_shot, run_rounds
 from ldpflow.results import protocol_curves as theory
-from tests.protocols.running import inverted, keys, one_shot, searched
+from tests.protocols.running import keys
 
 TAUS = (0.5, 0.75, 0.9, 0.99)
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -72,7 +72,7 @@ def test_liars_move_the_root_of_the_randomised_bit(push, tau):
 def test_rounds_find_the_level_that_liars_leave(push):
     """The mean estimate is within four standard errors of the exact root."""
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.05, liars_push=push)
-    estimates, _, _ = searched(protocol, Law("normal"), 10**7, keys(f"liars {push}", 400), 0.5)
+    estimates = run_rounds(protocol, Law("normal"), 0.5, 10**7, keys(f"liars {push}", 400)).estimate
     root = stats.norm.ppf(theory.level_with_liars(0.5, 1.0, 0.05, push))
     # The median: the run has rare wild replicates. Its standard error is 1.25 times the mean's.
     error = 1.25 * estimates.std() / np.sqrt(len(estimates))
@@ -83,8 +83,7 @@ def test_rounds_find_the_level_that_liars_leave(push):
 @pytest.mark.parametrize("push", ["down", "up"])
 def test_liars_move_a_histogram_in_the_direction_that_they_push(kind, push):
     protocol = PROTOCOLS[kind](epsilon=1.0, range=(-8.0, 8.0), k=64, liars=0.02, liars_push=push)
-    cdf = edge_cdf(Law("normal"), protocol.edges(64))
-    values, _, _ = one_shot(protocol, cdf, 10**8, keys(f"push {kind}", 200), target=32)
+    values = run_one_shot(protocol, Law("normal"), 0.5, 10**8, keys(f"push {kind}", 200)).values
     influence = {
         "thresholds": 1 / np.tanh(0.5) / 2,
         "grr": (np.e - 1 + 64) / (np.e - 1) / 2,
@@ -103,13 +102,11 @@ def test_liars_move_a_histogram_in_the_direction_that_they_push(kind, push):
 def test_dropout_that_depends_on_the_value_moves_the_level(below, above, tau):
     level = theory.level_with_dropout(tau, below, above)
     protocol = PROTOCOLS["haar"](epsilon=4.0, range=(0.0, 1.0), k=64, answer_below=below, answer_above=above)
-    law = Law("uniform")
-    edges = protocol.edges(64)
-    values, received, _ = one_shot(protocol, edge_cdf(law, edges), 10**9, keys("dropout", 200), tau=tau)
-    estimates, _ = inverted(protocol, values, received, edges, (tau,))
+    run = run_one_shot(protocol, Law("uniform"), tau, 10**9, keys("dropout", 200))
+    estimates = run.intervals([tau], [], "outer").estimate
     assert abs(estimates.mean() - level) < 4 * estimates.std() / np.sqrt(200) + 1e-6
     share = below * tau + above * (1 - tau)
-    assert received.mean() / 1e9 == pytest.approx(share, abs=1e-5)
+    assert run.received.mean() / 1e9 == pytest.approx(share, abs=1e-5)
 
 
 def best_mean_variance(taus, epsilon):

@@ -23,19 +23,17 @@ from ldpflow.components.protocols.collections import (
     run_rounds,
 )
 from ldpflow.errors import InputError
-from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
 from tests.oracles import protocols as oracle
 from tests.oracles.transcript import SETTINGS, demo, values
+from tests.protocols.running import ONE_SHOT, Z90, keys
 from tests.transcripts.conftest import as_table, field_of
 from tests.transcripts.test_designs import SAME
 from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
-ONE_SHOT = ("thresholds", "grr", "oue", "hrr", "haar", "tree")
 RANGE = (-4.0, 4.0)
-Z90 = 1.6448536269514722
 LAW = lf.Quantile(tau=0.5).data_law()
 
 
@@ -88,20 +86,16 @@ def test_the_least_and_largest_distribution_function_by_enumeration(kind):
     assert np.max(every, axis=0) == pytest.approx(largest, abs=1e-12)
 
 
-def keys(name, count):
-    return np.array([counter_keys(1, "reports", name, r) for r in range(count)], dtype=np.uint64)
-
-
 def coverage(lower, upper, truth):
     return float(np.mean((lower <= truth) & (truth <= upper)))
 
 
-def widened_runs(run, share, asked, count):
+def widened_runs(run, share, count):
     """Lower limits, upper limits and whether one is an end of the range, of some replicates."""
     singles = (
         replace(run, values=run.values[r : r + 1], received=run.received[r : r + 1]) for r in range(count)
     )
-    return np.array([one.widened(0.5, Z90, "line", share, asked) for one in singles]).T
+    return np.array([one.widened(0.5, Z90, "line", share) for one in singles]).T
 
 
 @pytest.mark.parametrize(("kind", "z"), [*((kind, 0.0) for kind in ONE_SHOT), ("thresholds", Z90)])
@@ -113,8 +107,8 @@ def test_the_shift_of_limits(kind, z):
     tau, share, n, protocol = 0.3, 0.02, 30_000, PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16)
     edges, cdf, b = protocol.edges(16), np.linspace(0.0, 1.0, 17), protocol.budget()
     asked = np.full(protocol.questions(16), n / 15.0)
-    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1))
-    found = run.widened(tau, z, "line", share, asked)
+    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1), asked, asked)
+    found = run.widened(tau, z, "line", share)
     variance = 15 * (tau * (1 - tau) + b.noise / 4) + share * (1 - share) * 14 / b.gap**2
     for side, worst in enumerate(report_range(protocol, 16)[:2]):
         moved = cdf[1:-1] - share * (worst - tau)
@@ -130,13 +124,12 @@ def test_the_worst_attack_on_a_histogram(kind, push):
     Correct code fails with probability below 3e-4: of 300 intervals 15 miss on average.
     """
     protocol = PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16, liars=0.01, liars_push=push)
-    counts = np.empty((2, protocol.questions(16)))
-    run = run_one_shot(protocol, LAW, 0.5, 50_000, keys(kind + push, 300), tuple(counts))
+    run = run_one_shot(protocol, LAW, 0.5, 50_000, keys(kind + push, 300, seed=1))
     plain = run.intervals([0.5], [Z90], "line")
-    wide = widened_runs(run, 0.01, counts[0], 300)
+    wide = widened_runs(run, 0.01, 300)
     assert coverage(plain.lower[0, 0], plain.upper[0, 0], 0.0) < 0.88
     assert 0.9 <= coverage(*wide[:2], 0.0) <= 0.99
-    none = widened_runs(run, 0.0, counts[0], 20)
+    none = widened_runs(run, 0.0, 20)
     for found, usual in zip(none, (plain.lower, plain.upper, plain.range_end), strict=True):
         assert np.array_equal(found, usual[..., 0, :20].reshape(-1))
 
@@ -146,15 +139,12 @@ def test_the_worst_attack_on_rounds(push):
     """100 collections: 5 of 100 miss on average, more than 14 with probability 2e-4."""
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.01, liars_push=push)
     plain, wide = [], []
-    for replicate in keys("rounds" + push, 100):
-        _, counts = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
-        search, x = fold_rounds(protocol, 0.5, counts)
+    for replicate in keys("rounds" + push, 100, seed=1):
+        search = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
         usual = search.intervals([Z90])
-        asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
-        x = np.nan_to_num(x).ravel()
         plain.append((usual.lower[0, 0, 0], usual.upper[0, 0, 0]))
-        wide.append(search.widened(Z90, 0.01, x, asked))
-        assert search.widened(Z90, 0.0, x, asked) == pytest.approx(plain[-1], abs=1e-9)
+        wide.append(search.widened(Z90, 0.01)[:2])
+        assert search.widened(Z90, 0.0)[:2] == pytest.approx(plain[-1], abs=1e-9)
     assert coverage(*np.transpose(plain), 0.0) < 0.75
     assert 0.86 <= coverage(*np.transpose(wide), 0.0) < 1.0
 
@@ -193,7 +183,7 @@ def test_reports_of_protocols_are_widened_by_the_whole_share():
         "method": [{"kind": "inversion", "limits": "line"}],
     }
     (row,) = lf.analyse({"report": reports}, settings, adversarial_share=share).rows
-    expected = histogram.widened(0.5, Z90, "line", share, asked)
+    expected = histogram.widened(0.5, Z90, "line", share)
     assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
 
     table = rounds_table()
@@ -201,11 +191,9 @@ def test_reports_of_protocols_are_widened_by_the_whole_share():
     counts = np.zeros((search.rounds, 8, 2))
     np.add.at(counts[:, :, 0], (np.array(table["round"]) - 1, np.array(table["question"])), 1.0)
     np.add.at(counts[:, :, 1], (np.array(table["round"]) - 1, np.array(table["question"])), table["report"])
-    fit, x = fold_rounds(search, 0.5, counts)
-    asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
     (row,) = lf.analyse(table, ROUNDS, adversarial_share=share).rows
-    expected = fit.widened(Z90, share, np.nan_to_num(x).ravel(), asked)
-    assert (row["lower"], row["upper"]) == pytest.approx(expected)
+    expected = fold_rounds(search, 0.5, counts).widened(Z90, share)
+    assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
 
 
 @pytest.fixture(scope="module")

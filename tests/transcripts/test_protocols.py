@@ -66,7 +66,7 @@ def rounds_table(n=6000, tau=0.5, epsilon=2.0):
     counts = np.zeros((made.rounds, 8, 2))
     rows = []
     for turn, asked in enumerate(made.asked(n, tau)):
-        x = fold_rounds(made, tau, counts)[1][turn]
+        x = fold_rounds(made, tau, counts).thresholds[turn]
         for question in range(made.thresholds()[turn]):
             for _ in range(asked):
                 report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), epsilon, draw.randrange)

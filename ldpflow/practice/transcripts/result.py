@@ -69,9 +69,9 @@ MEANING = {
 
 SHOWN = (
     ("estimate", "estimate", 7), ("lower", "lower", 7), ("upper", "upper", 7), ("SE", "se", 4),
-    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3),
+    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3), ("computed", "status", 0),
 )  # fmt: skip
-"""Numbers of a row in tables: title, column and digits."""
+"""What tables show of a row: title, column and digits. A status says whether there is an interval."""
 
 IN_UNITS = ("estimate", "lower", "upper", "se")
 """Numbers in the unit of the values."""
@@ -388,7 +388,7 @@ class Analysis:
         columns = shown_columns(rows, self.unit)
         lines = [["", "method", *(title for title, _, _ in columns)]]
         for row in rows:
-            values = [shown_number(row, name, digits) for _, name, digits in columns]
+            values = [shown_value(row, name, digits) for _, name, digits in columns]
             lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
         cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
         rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
@@ -442,13 +442,19 @@ class Analysis:
 
 def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, int]]:
     """Columns of :data:`SHOWN` that the rows have. A protocol without a path has no more than limits."""
-    found = SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3]
-    titles = [f"{title} ({unit})" if unit and name in IN_UNITS else title for title, name, _ in found]
-    return [(title, name, digits) for title, (_, name, digits) in zip(titles, found, strict=True)]
+    found = SHOWN if any(row["se"] is not None for row in rows) else (*SHOWN[:3], SHOWN[-1])
+    return [
+        (with_unit(title, unit if name in IN_UNITS else ""), name, digits) for title, name, digits in found
+    ]
 
 
-def shown_number(row: Row, name: str, digits: int) -> str:
-    return "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
+def with_unit(title: str, unit: str) -> str:
+    return f"{title} ({unit})" if unit else title
+
+
+def shown_value(row: Row, name: str, digits: int) -> str:
+    value = row.get(name)
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.{digits}g}"
 
 
 def own_columns(row: Row) -> dict[str, Any]:
