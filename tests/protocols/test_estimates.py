@@ -55,16 +55,3 @@ def test_hull_of_a_curve_that_crosses_the_level_several_times():
 def test_no_report_gives_no_estimate():
     found = replace(some_run("grr", replicates=2), received=np.zeros(2)).intervals([0.5], [Z90], "line")
     assert np.isnan([*found.estimate, *found.lower[0], *found.upper[0]]).all()
-
-
-def test_the_line_interval_can_miss_always():
-    """GRR, median of a lognormal law, eps = .5, n = 1e5: the bias inside the bin decides."""
-    law = Law("lognormal", shape=1.0)
-    protocol = PROTOCOLS["grr"](epsilon=0.5, range=(0.0, 25.0))
-    run = run_one_shot(protocol, law, 0.5, 10**5, keys("misses", 500))
-    shares = {}
-    for kind in ("line", "outer"):
-        found = run.intervals([0.5], [Z90], kind)
-        shares[kind] = np.mean((found.lower[0, 0] <= 1.0) & (found.upper[0, 0] >= 1.0))
-    assert shares["line"] < 0.02
-    assert shares["outer"] > 0.98

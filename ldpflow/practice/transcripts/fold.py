@@ -31,7 +31,6 @@ from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
 from ldpflow.simulators.one_pass import OnePass, add_iterate
-from ldpflow.simulators.simulator import Simulator
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +97,7 @@ class CollectedPath(OnePass):
     @cached_property
     def key(self) -> str:
         """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
-        return Simulator.key.func(self) if self.name is None else self.name
+        return super().key if self.name is None else self.name
 
 
 SIGNATURE = (
