@@ -8,13 +8,13 @@ import altair as alt
 
 from ldpflow.components.problems.transform import inverse
 from ldpflow.practice.transcripts.result import (
-    ARRIVAL,
+    ROOTS,
+    SHORT,
     EstimatedCdf,
     form_of,
     limits_words,
     method_label,
     shown_columns,
-    shown_value,
     with_unit,
 )
 from ldpflow.report.charts import GREY, LABEL, METHODS, Layout, colours, draw, named_scale, style_chart
@@ -35,8 +35,10 @@ def analysis_html(analysis: Analysis) -> str:
     names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
     figures, verdicts = [], []
     for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
-        good = verdict.arrival in ("arrived", None) and not verdict.flags
-        what = f"{len(verdict.flags) or 'no'} flags" if verdict.arrival is None else ARRIVAL[verdict.arrival]
+        row = analysis.reported(j)
+        root = row is not None and row["method"] in ROOTS and verdict.relaxation_times >= SHORT
+        good = not verdict.flags and verdict.arrival in ("arrived", None, *(["doubtful"] if root else []))
+        what = verdict.meaning or f"{len(verdict.flags) or 'no'} flags"
         text = ": ".join(filter(None, (name, what)))
         verdicts.append({"good": good, "text": text, "flags": verdict.words})
         if isinstance(analysis.progress, EstimatedCdf):
@@ -59,8 +61,8 @@ def analysis_html(analysis: Analysis) -> str:
         verdicts=verdicts,
         analysis=analysis,
         range=range_words(analysis),
-        head=["method", "level", "coordinate", *(title for title, _, _ in shown)],
-        rows=[table_row(row, analysis) for row in analysis.asked],
+        head=["method", "level", "coordinate", *(title for title, _ in shown)],
+        rows=[[*row_names(row, analysis), *(text(row) for _, text in shown)] for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.remarks(),
         methods=analysis.methods_paragraph(),
@@ -77,13 +79,9 @@ def range_words(analysis: Analysis) -> str:
     return limits_words(low, high, analysis.unit) + (f", {bins} bins" if bins else "")
 
 
-def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:
-    return [
-        method_label(row, analysis.asked),
-        f"{row['level']:g}",
-        analysis.coordinate_name(row["coordinate"]) or "0",
-        *(shown_value(row, name, digits) for _, name, digits in shown_columns(analysis.asked)),
-    ]
+def row_names(row: AnalysisRow, analysis: Analysis) -> tuple[str, str, str]:
+    name = analysis.coordinate_name(row["coordinate"]) or "0"
+    return method_label(row, analysis.asked), f"{row['level']:g}", name
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
-from ldpflow.practice.transcripts.result import arrival_of, interval_words, verdict_of
+from ldpflow.practice.transcripts.result import Verdict, arrival_of, interval_words, verdict_of
 from tests.oracles.transcript import SETTINGS, demo
 from tests.transcripts.conftest import as_table, field_of, write
 
@@ -252,7 +252,11 @@ def test_a_vector():
     ],
 )  # fmt: skip
 def test_arrival(k, distance, start, word):
+    """A doubt says whether it is about the length of the run or about the average alone."""
     assert arrival_of(k, distance, start) == word
+    meaning = Verdict(word, (), k, distance, start, 0).meaning
+    if word == "doubtful":
+        assert ("the run is short" in meaning, "that of TR is not" in meaning) == (k < 25, k >= 25)
 
 
 def test_short_batches_are_pointed_out(rows, analysis):
