@@ -256,7 +256,7 @@ def test_arrival(k, distance, start, word):
     assert arrival_of(k, distance, start) == word
     meaning = Verdict(word, (), k, distance, start, 0).meaning
     if word == "doubtful":
-        assert ("the run is short" in meaning, "that of TR is not" in meaning) == (k < 25, k >= 25)
+        assert ("the run is short" in meaning, "around the average alone" in meaning) == (k < 25, k >= 25)
 
 
 def test_short_batches_are_pointed_out(rows, analysis):

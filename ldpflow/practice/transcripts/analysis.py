@@ -46,6 +46,7 @@ from ldpflow.practice.transcripts.checks import (
     whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import (
+    BOUNDED,
     OF_THE_SCALE,
     Collection,
     merge_settings,
@@ -494,7 +495,7 @@ class PathReader(ReportReader):
         assert collection.mechanism is not None
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
-        self.answers = answers_of(self.path)
+        self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
         self.final = self.vector("algorithm.final_theta", collection.final)
 
     def read_algorithm(self, collection: Collection) -> Algorithm:

@@ -40,8 +40,8 @@ CLEAR, DOUBTFUL = 1.0, 2.0
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
     "short": "doubtful: the run is short: report TR, no interval around the average",
-    "doubtful": "the average is somewhat off the root of the regression: intervals around the average are "
-    "doubtful, that of TR is not",
+    "doubtful": "doubtful for intervals around the average alone, which is somewhat off the root of the "
+    "regression: report TR",
     "not_arrived": "not arrived: the average still carries the start",
     "steps_too_large": "steps too large: they bias the average",
     "unknown": "unknown: the regression has no root",
