@@ -42,7 +42,7 @@ def without(table, name):
         (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
         (SETTINGS | {"problem": {"kind": "quantiles"}}, "problem.taus"),
         (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.5]}}, "mechanism.kind"),
-        (SETTINGS | {"problem": {"kind": "other"}}, "mechanism.kind"),
+        ({"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}}, "mechanism.kind"),
         (changed("problem", law="normal"), "problem.law"),
         (changed("problem", kind="quantil"), "problem.kind"),
         (without("mechanism", "kind"), "mechanism.kind"),
