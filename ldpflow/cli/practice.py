@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -136,18 +135,12 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
 
-    def text(row: Any, name: str, digits: int) -> str:
-        if name in result.IN_UNITS and None not in (row.get(name), row["lower"], row["upper"]):
-            return f"{row[name]:{result.form_of(row)}}"
-        return result.shown_number(row, name, digits)
-
-    results: list[Shown] = [
-        (title.replace(" (", "\n("), partial(text, name=name, digits=digits))
-        for title, name, digits in result.shown_columns(rows, analysis.unit)
-    ]
-    results.append(("status", lambda row: row["status"]))
+    shown: list[Shown] = result.shown_columns(rows, analysis.unit)
+    results = [(title.replace(" (", "\n("), text) for title, text in shown]
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, ("lack of fit", "K", "status"), names=columns_of(rows), notes=notes)
+    return Sheet(
+        rows, columns, results, ("lack of fit", "K", "computed"), names=columns_of(rows), notes=notes
+    )
 
 
 def audit(

@@ -280,8 +280,8 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         )
     elif study is None and uses_files(mapping):
         warn(
-            f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
-            "but a path of which no part is left is not missed",
+            f"{store.root}: its study reads a data file, which a check does not open: what is stored is "
+            "checked, but a path whose parts are all lost is not reported",
         )
         yield from stored_gaps(store, mapping)
     elif study is None:

@@ -12,10 +12,10 @@ from scipy import optimize, stats
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.components.protocols.collections import run_one_shot
+from ldpflow.components.protocols.collections import run_one_shot, run_rounds
 from ldpflow.results import protocol_curves as theory
 from tests.oracles.cells import step_covariance
-from tests.protocols.running import keys, searched
+from tests.protocols.running import keys
 
 TAUS = (0.5, 0.75, 0.9, 0.99)
 PAGE = (Path(__file__).parents[2] / "docs" / "which_protocol.md").read_text()
@@ -61,7 +61,7 @@ def test_answering_twice_costs_about_twice():
 def test_rounds_find_the_level_that_liars_leave(push):
     """The mean estimate is within four standard errors of the exact root."""
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.05, liars_push=push)
-    estimates, _, _ = searched(protocol, Law("normal"), 10**7, keys(f"liars {push}", 400), 0.5)
+    estimates = run_rounds(protocol, Law("normal"), 0.5, 10**7, keys(f"liars {push}", 400)).estimate
     root = stats.norm.ppf(theory.level_with_liars(0.5, 1.0, 0.05, push))
     # The median: the run has rare wild replicates. Its standard error is 1.25 times the mean's.
     error = 1.25 * estimates.std() / np.sqrt(len(estimates))

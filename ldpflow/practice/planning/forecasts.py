@@ -498,7 +498,7 @@ class RoundsForecast(CountsForecast):
         t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
         if users < protocol.least_users():
             return None
-        run, _ = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
+        run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
         return take_limits(t, run.intervals([t.z]))
 
 

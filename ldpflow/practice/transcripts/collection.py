@@ -213,10 +213,8 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     protocol = read_protocol(settings, problem["taus"]) if "protocol" in settings else None
     algorithm = read_algorithm(read_table(settings, "algorithm"))
     levels = as_list(settings.get("level", 0.9))
-    if not levels:
-        raise InputError("level", levels, "at least one number")
-    if len(levels) > MOST_LEVELS:
-        raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
+    if not 1 <= len(levels) <= MOST_LEVELS:
+        raise InputError("level", f"{len(levels):,} levels", f"1 to {MOST_LEVELS} numbers")
     methods = settings.get("method", [])
     planned = read_methods(methods) if isinstance(methods, Mapping) else ()
     if len(planned) > 1:
