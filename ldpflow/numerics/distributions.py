@@ -233,15 +233,20 @@ def over_array(function: Callable[..., float]) -> Callable[..., None]:
     return fill  # type: ignore[no-any-return]
 
 
+def values_of(function: Callable[..., float], x: NDArray[np.float64], *further: float) -> NDArray[np.float64]:
+    """A compiled function at every x, with equal bits on every processor."""
+    flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
+    out = np.empty_like(flat)
+    over_array(function)(flat, out, *further)
+    return out.reshape(np.shape(x))
+
+
 def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDArray[np.float64]:
     """Distribution function of a standard law at every z.
 
     ``parameter`` is the law's degrees of freedom or shape, if it has one.
     """
-    flat = np.ascontiguousarray(z, dtype=np.float64).reshape(-1)
-    out = np.empty_like(flat)
-    over_array(globals()[f"cdf_{name}"])(flat, out, *law_constants(name, parameter))
-    return out.reshape(np.shape(z))
+    return values_of(globals()[f"cdf_{name}"], z, *law_constants(name, parameter))
 
 
 CELLS = 16
