@@ -22,6 +22,7 @@ from ldpflow.results.arena import (
     MOST,
     UNDECIDED,
     ArenaSetting,
+    enough_in_words,
     judge,
     least_replicates,
     not_judged,
@@ -114,8 +115,8 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
-        if (enough := least(results)) > max(row["replicates"] for row in rows):
-            third += f" (about {enough:,} replicates show that a level is held)"
+        if max(map(least_replicates, levels)) > max(row["replicates"] for row in rows):
+            third += f" ({enough_in_words(levels)})"
         sentences.append(f"{third}.")
     if rows is not results.rows and (unknown := not_judged(results.rows)):
         sentences.append(unknown)
@@ -176,11 +177,6 @@ def main_cause(results: Results, rows: Sequence[Row]) -> str:
     if 2 * count <= len(rows):
         return "different causes"
     return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
-
-
-def least(results: Results) -> int:
-    """Replicates from which on a method that covers as often as its level says is shown to hold it."""
-    return max((least_replicates(level) for level in results.values("level")), default=0)
 
 
 def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, str]]:

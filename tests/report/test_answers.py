@@ -169,7 +169,8 @@ def test_few_replicates_are_not_praised(results: Results) -> None:
     assert first == "No method is shown to hold its level of 90% in any setting."
     judged = [judge(row) for row in results.rows if row["method"] != "oracle"]
     undecided = judged.count("unclear")
-    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (about 1,015")
+    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (a method whose true")
+    assert "80% from 2,014 replicates on" in third
 
 
 def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) -> None:
