@@ -93,7 +93,8 @@ def findings(results: Results) -> Findings:
                 continue
             praised.update(alike if state == HOLDS else ())
             chosen = [row for own in alike.values() for row in own]
-            cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
+            lowest = (min(own, key=lambda row: row[COVERAGE]) for own in alike.values())
+            cells.extend((f"{state}, lowest coverage", row) for row in lowest)
             clause = f"{join(name_series([*alike]))} {words}"
             texts.append(clause if state == HOLDS else f"{clause} ({main_cause(results, chosen)})")
         names = join(name_series(others))

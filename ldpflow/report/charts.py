@@ -79,6 +79,11 @@ def ramp(count: int) -> list[str]:
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.rint(mixed).astype(int).T.tolist()]
 
 
+def no_break(text: str) -> str:
+    """The text with no end of a line between a setting and its value."""
+    return text.replace(" = ", "\u00a0=\u00a0")
+
+
 def named_scale(values: Mapping[str, str]) -> alt.Scale:
     return alt.Scale(domain=list(values), range=list(values.values()))
 
@@ -125,7 +130,9 @@ def style_chart(
     )
 
 
-def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
+def entitle(
+    chart: Any, title: str | None, where: str | None, width: float | str | None = None, subtitle: bool = True
+) -> Any:
     """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
     if title is not None:
         chart.title.text = title
@@ -135,7 +142,8 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
     notes = (chart.usermeta.get("left_out", ""), chart.usermeta.get("marks", ""), condition)
-    chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
+    if subtitle:
+        chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
     return chart
 
 
@@ -188,6 +196,8 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 """Width and height of a panel by the number of columns; more columns have those of 4."""
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
+SPACING = 20
+"""Pixels between the columns of a grid."""
 LETTER = 6.5
 """Pixels of a letter of an axis title."""
 LEAST = {"width": 50, "height": 25}
@@ -287,7 +297,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
-        if not named:
+        if not named and len({point["x"] for point in points}) > 1:
             layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
         ticks = layer(tick, "shared")
@@ -395,8 +405,10 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
             raise InputError(name, given, allowed, hint)
         if name == "width":
             wrap_titles(panel)
+            if wrap_headings(chart, panel):
+                fit(chart, panel, name, wanted, most)
         if height is None:
-            panel.height = min(panel.height, max(panel.width, 60.0))
+            panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
 
 
@@ -407,6 +419,24 @@ def wrap_titles(panel: Any) -> None:
         title = None if x is alt.Undefined else x._kwds.get("title")
         if isinstance(title, str) and len(title) * LETTER > panel.width:
             x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
+
+
+def wrap_headings(chart: Any, panel: Any) -> bool:
+    """Whether headings of columns are wider than these; their names and values then have a line each.
+
+    The symbols of narrow panels become smaller.
+    """
+    for layer in getattr(panel, "layer", ()):
+        if layer.mark.type == "point" and layer.mark.size is not alt.Undefined:
+            layer.mark.size = min(layer.mark.size, max(12.0, panel.width / 3))
+    column = getattr(getattr(chart, "facet", None), "column", alt.Undefined)
+    if column is alt.Undefined:
+        return False
+    lines = [line for row in chart.data.values for line in row["column"].split(", ")]
+    if LETTER * max(map(len, lines)) <= panel.width + SPACING:
+        return False
+    column._kwds["header"]["labelExpr"] = "split(replace(datum.label, regexp(' = ', 'g'), ' =, '), ', ')"
+    return True
 
 
 def fit(chart: Any, panel: Any, name: str, wanted: float, most: int) -> bool:

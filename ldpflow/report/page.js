@@ -188,7 +188,10 @@ async function drawChart(chart) {
   }
   embedded.get(chart)?.forEach((result) => result.finalize());
   embedded.delete(chart);
-  if (spec.data && !spec.data.values.length) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
+  if (spec.data && !spec.data.values.length) {
+    chart.textContent = ["None of the chosen cells is in this figure.", spec.usermeta?.left_out].filter(Boolean).join(" ");
+    return;
+  }
   const results = [];
   const parts = sheets(spec, width).map((part) => [document.createElement("div"), part]);
   chart.replaceChildren(...parts.map(([place]) => place));
