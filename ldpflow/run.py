@@ -461,7 +461,7 @@ class Run:
         from ldpflow.report.charts import draw_offline, entitle, resize
 
         results = results.with_baseline(baseline)
-        chart = figures[figure].chart(results, x, where, rows=rows, cols=cols, color=color)
+        chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
         return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
 
     def report(

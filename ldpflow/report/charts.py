@@ -79,11 +79,6 @@ def ramp(count: int) -> list[str]:
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.rint(mixed).astype(int).T.tolist()]
 
 
-def no_break(text: str) -> str:
-    """The text with no end of a line between a setting and its value."""
-    return text.replace(" = ", "\u00a0=\u00a0")
-
-
 def named_scale(values: Mapping[str, str]) -> alt.Scale:
     return alt.Scale(domain=list(values), range=list(values.values()))
 
@@ -404,38 +399,30 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
                 hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
             raise InputError(name, given, allowed, hint)
         if name == "width":
-            wrap_titles(panel)
-            if wrap_headings(chart, panel):
+            if fit_texts(chart, panel):
                 fit(chart, panel, name, wanted, most)
         if height is None:
             panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
 
 
-def wrap_titles(panel: Any) -> None:
-    """Break the titles of a panel's horizontal axis into lines as wide as the panel."""
+def fit_texts(chart: Any, panel: Any) -> bool:
+    """Break titles of horizontal axes that are wider than a panel, and make symbols of narrow panels smaller.
+
+    Also break headings of columns after " = " if one is wider than its column, and return whether one is.
+    """
     for layer in getattr(panel, "layer", ()):
         x = layer.encoding.x
         title = None if x is alt.Undefined else x._kwds.get("title")
         if isinstance(title, str) and len(title) * LETTER > panel.width:
             x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
-
-
-def wrap_headings(chart: Any, panel: Any) -> bool:
-    """Whether headings of columns are wider than these; their names and values then have a line each.
-
-    The symbols of narrow panels become smaller.
-    """
-    for layer in getattr(panel, "layer", ()):
         if layer.mark.type == "point" and layer.mark.size is not alt.Undefined:
             layer.mark.size = min(layer.mark.size, max(12.0, panel.width / 3))
-    column = getattr(getattr(chart, "facet", None), "column", alt.Undefined)
-    if column is alt.Undefined:
-        return False
-    lines = [line for row in chart.data.values for line in row["column"].split(", ")]
+    lines = [line for row in chart.data.values for line in row.get("column", "").split(", ")]
     if LETTER * max(map(len, lines)) <= panel.width + SPACING:
         return False
-    column._kwds["header"]["labelExpr"] = "split(replace(datum.label, regexp(' = ', 'g'), ' =, '), ', ')"
+    header = chart.facet.column._kwds["header"]
+    header["labelExpr"] = "split(replace(datum.label, regexp(' = ', 'g'), ' =, '), ', ')"
     return True
 
 

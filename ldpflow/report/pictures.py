@@ -27,7 +27,6 @@ from ldpflow.report.charts import (
     draw,
     log_marks,
     named_scale,
-    no_break,
     panels,
     series_looks,
     spread,
@@ -63,8 +62,7 @@ PARTS = {
     "joint": "several at once", "dependence": "dependence", "limits": "asymmetric limits",
 }  # fmt: skip
 """Words of the effects of an explanation: see :mod:`ldpflow.results.decomposition`."""
-NAME = 22
-"""Letters in a line of a bar's name."""
+NO_BREAK = "\u00a0=\u00a0"
 COLOURS = ("#d55e00", "#0072b2", "#008f68", "#b5609a", "#6a6fd0", "#9a7420", "#3d8a9e", "#7f7f7f")
 
 
@@ -94,9 +92,9 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
     names = [*results.series]
-    lines = {name: wrap(no_break(name), NAME, break_long_words=False) for name in names}
-    # The first of two lines stands above the middle of its bar.
-    first: Any = alt.condition(f"length(datum.label) > {NAME}", alt.value("bottom"), alt.value("middle"))
+    # No line ends between a setting and its value; the first of two lines is above the middle of its bar.
+    lines = {name: wrap(name.replace(" = ", NO_BREAK), 22, break_long_words=False) for name in names}
+    first: Any = alt.condition("length(datum.label) > 22", alt.value("bottom"), alt.value("middle"))
     names_of_bars = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0, labelBaseline=first)
     y = alt.Y("series:N", sort=names, title=None, axis=names_of_bars)
     heading = "coverage - level"
@@ -373,11 +371,8 @@ class Figure(NamedTuple):
     dashes: str = ""
     """What a line of theory is, where points have one."""
 
-    def chart(self, results: Results, x: str = "n", where: str | None = None, **names: Any) -> Any:
-        """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors.
-
-        The settings that the condition ``where`` names are not named again.
-        """
+    def chart(self, results: Results, x: str = "n", where: str = "", **names: Any) -> Any:
+        """Draw it by ``rows``, ``cols`` and ``color``, all factors; ``where``: condition of the results."""
         takes = signature(self.draw).parameters
         given: dict[str, Any] = {"x": x} if "x" in takes else {}
         if "asked" in takes:
@@ -391,19 +386,18 @@ class Figure(NamedTuple):
         return chart
 
 
-def constants(results: Results, where: str | None = None) -> str:
+def constants(results: Results, where: str = "") -> str:
     """The number of replicates, and what a reader asks for first of the settings that do not vary."""
     rows = [*results.rows, *results.followed]
     found = []
-    named = {part.partition("==")[0].strip() for part in (where or "").split(" and ")}
+    # Those that a condition sets are in it.
+    named = {part.partition("==")[0].strip() for part in where.split(" and ") if " or " not in where}
     for name in ("level", "epsilon", "mu", "law", "tau", "n"):
-        if name in named and " or " not in f"{where}":
-            continue
-        values = {row[name] for row in rows if name in row}
+        values = {row[name] for row in rows if name in row and name not in named}
         found += [results.names.value(name, value) for value in values if len(values) == 1 and value]
     counts = distinct(rows, "replicates")
     found.append(f"{' to '.join(dict.fromkeys(f'{end:,}' for end in (counts[0], counts[-1])))} replicates")
-    return no_break(", ".join(found))
+    return ", ".join(found).replace(" = ", NO_BREAK)
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:

@@ -38,7 +38,6 @@ TOLERANCE = 0.02
 
 MOST = 0.9
 """Share of the settings in which a method must hold its level to be recommended for all of them."""
-
 CHANCE = 0.8
 """Probability of :func:`least_replicates`."""
 
@@ -160,7 +159,7 @@ def judge(row: Row, tolerance: float = TOLERANCE) -> str:
 def probability_to_hold(level: float, replicates: Any) -> Any:
     """Exact probability that a method whose true coverage is the level is shown to hold it (:func:`judge`).
 
-    The lower end of Wilson's interval is at most p if hits <= R p + z sqrt(R p (1 - p)).
+    The lower end of Wilson's interval is at least p if hits >= R p + z sqrt(R p (1 - p)).
     """
     from scipy.special import bdtrc  # slow to load
 
@@ -172,7 +171,7 @@ def probability_to_hold(level: float, replicates: Any) -> Any:
 def least_replicates(level: float) -> int:
     """Number of replicates from which on :func:`probability_to_hold` is at least :data:`CHANCE`.
 
-    It is at most 4,941, as for a level of .5: the probability jumps up and down as the number grows.
+    It is below 5,000 for every level. The probability jumps up and down as the number grows.
     """
     counts = np.arange(1, 10_000)
     rare = counts[probability_to_hold(level, counts) < CHANCE]

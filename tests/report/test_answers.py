@@ -18,7 +18,7 @@ from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.answers import cell_table, diverged_counts, failures, findings, glance, pairs, why_failed
-from ldpflow.report.charts import FORMATS, drawn_size, log_marks, resize, wrap_titles, write_file
+from ldpflow.report.charts import FORMATS, drawn_size, fit_texts, log_marks, resize, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import insert_notes, report_html
 from ldpflow.report.patterns import where
@@ -386,7 +386,7 @@ def test_names_beside_bars_are_whole(results: Results) -> None:
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:
     chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
     chart.spec.width = 60
-    wrap_titles(chart.spec)
+    fit_texts(chart, chart.spec)
     assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
     assert log_marks(1 - 1e-12, 1 + 1e-12) == [1.0]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
