@@ -220,7 +220,7 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         print_wrapped(
             f"these replicates reach the target if intervals cover as their level says {most}", sys.stdout
         )
-    level = max(study.level, key=least_replicates)
+    level = max(study.level, key=least_replicates, default=0.0)
     if study.method and replicates < least_replicates(level):
         chance = probability_to_hold(level, replicates)
         print_wrapped(f"{enough_in_words([level])}; of {chance:.0%} with {replicates:,}", sys.stdout)
