@@ -405,6 +405,7 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
+        subtitle: bool = True,
     ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -428,6 +429,8 @@ class Run:
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
             In the place of the figure's own.
+        subtitle : bool
+            Whether to draw the lines below the title: constants, the marks, ``where``, and what is left out.
 
         Returns
         -------
@@ -457,8 +460,9 @@ class Run:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
         from ldpflow.report.charts import draw_offline, entitle, resize
 
-        chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width), width, height))
+        results = results.with_baseline(baseline)
+        chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
+        return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
 
     def report(
         self,
