@@ -248,7 +248,7 @@ class Decomposition:
         kind, term = self.leading()
         if term is None or kind in MAIN:
             return f"{self.words(term)} and {MAIN[kind]}" if term and kind == "rest" else MAIN[kind]
-        return self.words(term) + (f", {source}" if source and kind == "bias" else "")
+        return self.words(term) + (f" from the {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:
         """The main cause without its size, to count cells by."""

@@ -214,9 +214,8 @@ def test_the_main_cause_in_words():
     short = decompose(cell(error, 0.7 * width + 0 * error), 0.9)
     assert re.fullmatch(r"(29|30|31)% too short", short.main_words())
     biased = decompose(cell(error + 1.0, width + 0 * error), 0.9)
-    assert (
-        biased.main_words("steps") == f"bias of {biased.diagnosis['standardised_bias'].effect:+.2f} SE, steps"
-    )
+    size = f"{biased.diagnosis['standardised_bias'].effect:+.2f}"
+    assert biased.main_words("steps") == f"bias of {size} SE from the steps"
     both = decompose(cell(error + 0.8, 1.4 * width + 0 * error), 0.9).sentence()
     assert re.search(r"mainly 4\d% too long, and against it bias of \S+ SE: ", both)
     failing = {"coverage": 0.9, "coverage_mcse": 0.01, "coverage_failures_as_misses": 0.6, "failures": 33}
@@ -367,7 +366,7 @@ def test_bias_alone():
     within(found, "coverage_together", exact)
     assert found.diagnosis["variability_effect"].effect == pytest.approx(0.0, abs=1e-12)
     assert found.main_cause() == "bias"
-    assert " SE: 0.900 (level) -0.0" in found.sentence() and " SE, start: " in found.sentence("start")
+    assert " SE: 0.900 (level) -0.0" in found.sentence() and " SE from the start: " in found.sentence("start")
 
 
 @pytest.mark.parametrize(("factor", "words"), [(0.8, "too short"), (1.3, "too long")])
