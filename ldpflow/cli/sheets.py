@@ -400,8 +400,9 @@ def explanation_sheet(
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        shown = (errors or name == "coverage") and error is not None
-        return f"{text} ± {error_text(error, 3)}" if shown else text
+        if error is None or not (errors or name == "coverage"):
+            return text
+        return f"{text} ± {error_text(error, 3)}"
 
     def mcse_of(name: str) -> str:
         return f"{name.replace(TERM, '_effect')}_mcse"
