@@ -85,8 +85,11 @@ def test_sentence():
 )
 def test_against_a_bias_of_steps(b, k, users, advice):
     for sign in (1, -1):
-        wide = replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5)
-        assert advice in beside(wide, sign * b, gamma=0.51, users=users).sentence()
+        wide = beside(
+            replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5), sign * b, gamma=0.51, users=users
+        )
+        assert advice in wide.sentence()
+        assert (wide.sentence(gap=False) == "") == ("1.50 times" in advice), "a spread explains a gap alone"
 
 
 @pytest.mark.parametrize(
